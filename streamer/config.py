@@ -56,6 +56,7 @@ REGISTRY = "Schema registry"
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
 OTHER_VARIABLES = (
     "STREAMER_CACHE_DIR",
+    "STREAMER_CONSOLE_TOKEN",
     "STREAMER_INDEX",
     "STREAMER_CRDS",
     "STREAMER_TEST_BROKER",

@@ -44,6 +44,7 @@ PANELS = {
         "reshard": "cli.upkeep",
     },
     "Look inside": {
+        "console": "console.command",
         "inspect": "cli.inspect",
         "check": "cli.inspect",
         "verify": "analysis.cli.verify",
@@ -206,6 +207,7 @@ EPILOG = """
   streamer snapshot my-index /backup/my-index --keep 7\n
   streamer restore /backup/my-index my-index\n
   streamer trim-log --snapshots /backup/my-index\n
+  streamer console verdicts.jsonl my-index\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
   streamer forget my-index --host example.org --dry-run\n

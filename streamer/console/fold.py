@@ -94,7 +94,7 @@ _COUNTS = (
     """,
     """
     INSERT INTO letter_count
-    SELECT code, ref >> 40 AS source, count(*) FROM letter WHERE number > :letter
+    SELECT code, source, count(*) FROM letter WHERE number > :letter
     GROUP BY code, source
     ON CONFLICT DO UPDATE SET letters = letters + excluded.letters
     """,

@@ -40,6 +40,9 @@ CREATE TABLE source (
     topic TEXT NOT NULL,
     partition INTEGER NOT NULL,
     other TEXT NOT NULL,          -- the reference index that has it; '': the own one
+    name TEXT AS (                -- as people write it
+        iif(other = '', '', other || ':') || topic || iif(partition = 0, '', '/' || partition)
+    ),
     UNIQUE (topic, partition, other)
 );
 CREATE TABLE fingerprint (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -52,6 +55,8 @@ CREATE TABLE host (
 CREATE TABLE page (
     number INTEGER PRIMARY KEY,   -- in the order of the fold
     ref INTEGER NOT NULL UNIQUE,
+    source INTEGER AS (ref >> 40),
+    offset INTEGER AS (ref & 0xFFFFFFFFFF),
     url TEXT NOT NULL,
     url_key INTEGER NOT NULL,     -- a hash: an index of URLs would be as large as the table
     host INTEGER NOT NULL,
@@ -69,6 +74,8 @@ CREATE TABLE page (
 );
 CREATE TABLE cluster (
     ref INTEGER PRIMARY KEY,
+    source INTEGER AS (ref >> 40),
+    offset INTEGER AS (ref & 0xFFFFFFFFFF),
     url TEXT NOT NULL,            -- of the representative, which may have no verdict here
     host INTEGER NOT NULL,
     duplicates INTEGER NOT NULL DEFAULT 0
@@ -84,6 +91,8 @@ CREATE TABLE similarity_count (similarity INTEGER PRIMARY KEY, pages INTEGER NOT
 CREATE TABLE letter (
     number INTEGER PRIMARY KEY,
     ref INTEGER NOT NULL UNIQUE,
+    source INTEGER AS (ref >> 40),
+    offset INTEGER AS (ref & 0xFFFFFFFFFF),
     code TEXT NOT NULL,
     detail TEXT NOT NULL,
     record_key BLOB,

@@ -213,6 +213,11 @@ class KeptIndex:
         self.rows = sum(part.meta.rows for part in self._parts)
 
     @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint that its verdicts carry."""
+        return str(self._index.identity["fingerprint"])
+
+    @property
     def _wanted(self) -> Identity:
         """Return who the index would be if it were made now."""
         return identity_of(self.signature, len(self._parts), self.secret)
@@ -291,7 +296,7 @@ class KeptIndex:
 
     def check_verdict(self, name: str, index: str) -> None:
         """Raise StoreMismatch unless the verdict on `name` is of this index, by its fingerprint."""
-        own = self._index.identity["fingerprint"]
+        own = self.fingerprint
         if index and index != own:
             raise StoreMismatch(
                 f"The verdict on {name} is of an index with other settings: its fingerprint is "

@@ -1,0 +1,452 @@
+"""What the console answers: for each view a query and an answer, and how one becomes the other.
+
+A query's fields are the parameters of its URL, with their bounds. An answer is what the page shows,
+and the same as JSON. Nothing here knows HTTP.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+
+from streamer.cli.dead_letters import REMEDIES
+from streamer.console import queries
+from streamer.console.index import Explanation, IndexFacts, IndexReader
+from streamer.console.queries import (
+    ClusterRow,
+    CodeRow,
+    HostRow,
+    InputState,
+    LetterRow,
+    SimilarityBar,
+    VerdictCount,
+)
+from streamer.console.view import VerdictView
+from streamer.errors import StreamerError
+from streamer.model import SIMILARITY_ONE, Verdict
+from streamer.run.explanation import place_name, why_duplicate
+from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
+
+ROWS_MAX = 500
+_SHOWN = 5  # of a list on the overview
+_VERSIONS_SHOWN = 20  # of a URL
+_EXAMPLES = 5  # on each side of a threshold
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=10**6, description="rows to pass over")]
+After = Annotated[int, msgspec.Meta(ge=0, le=2**62, description="`next` of the answer before")]
+Name = Annotated[str, msgspec.Meta(max_length=65_536)]
+
+
+class NotFound(StreamerError):  # noqa: N818 - what the answer says
+    """Report that the view has nothing of what was asked for."""
+
+
+class WrongQuery(StreamerError):  # noqa: N818 - as NotFound
+    """Report a query that cannot be answered as it is."""
+
+
+@dataclass(frozen=True)
+class ConsoleData:
+    """What answers are made of.
+
+    Attributes:
+        seconds: that a query may take, all that it reads together.
+        index: the index that may be looked into, if there is one.
+        is_folded: tells whether the view has all that its inputs had at the start.
+        shows_text: whether texts of pages and records of dead letters may be shown.
+    """
+
+    view: VerdictView
+    seconds: float
+    index: IndexReader | None = None
+    is_folded: Callable[[], bool] = lambda: True
+    shows_text: bool = True
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Open the view for one answer."""
+        with self.view.read(self.seconds) as connection:
+            yield connection
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A view without parameters."""
+
+
+# ---- overview ------------------------------------------------------------------------------------
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """The state of the crawl: verdicts by basis, what is largest, and what should be looked at."""
+
+    pages: int
+    unique: int
+    duplicates: int
+    letters: int
+    verdicts: list[VerdictCount]
+    histogram: list[SimilarityBar]
+    clusters: list[ClusterRow]
+    hosts: list[HostRow]
+    codes: list[CodeRow]
+    inputs: list[InputState]
+    warnings: list[str]
+    folded: bool
+    index: IndexFacts | None
+
+
+def overview(data: ConsoleData, _query: NoQuery) -> Overview:
+    """Return the overview."""
+    with data.read() as view:
+        counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
+        codes = queries.records(view, queries.LETTER_CODES, CodeRow)
+        inputs = queries.records(view, queries.INPUTS, InputState)
+        clusters = _clusters(view, ClustersQuery(limit=_SHOWN))
+        hosts = _hosts(view, HostsQuery(limit=_SHOWN))
+        histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
+    pages = sum(each.pages for each in counts)
+    unique = sum(each.pages for each in counts if each.verdict == "unique")
+    warnings = [each.note for each in inputs if each.note]
+    warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
+    index = data.index.facts() if data.index else None
+    return Overview(
+        pages, unique, pages - unique, sum(each.letters for each in codes), counts, histogram,
+        clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN], inputs, warnings,
+        data.is_folded(), index,
+    )  # fmt: skip
+
+
+def _is_large(cluster: ClusterRow, pages: int) -> bool:
+    return cluster.duplicates + 1 >= max(SUSPECT_PAGES_MIN, SHARE_MIN * pages)
+
+
+def _large(cluster: ClusterRow, pages: int) -> str:
+    members = cluster.duplicates + 1
+    share = min(members / pages, 1.0)
+    return suspicion("all pages", members, share, f"representative is {cluster.url}").capitalize()
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+
+
+class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A page, by its URL or its place as SOURCE:NUMBER; `explain` asks the index about it too."""
+
+    page: Name = ""
+    explain: Literal["yes", "no"] = "no"
+
+
+class JudgedPage(msgspec.Struct, frozen=True):
+    """A verdict, its reason in a sentence, and how many duplicates its cluster has."""
+
+    verdict: Verdict
+    place: str
+    why: str
+    representative_place: str | None
+    cluster_duplicates: int
+    explanation: Explanation | None
+
+
+class PageAnswer(msgspec.Struct, frozen=True):
+    """The verdicts on a page, the newest first, and dead letters at its place.
+
+    `can_explain` says whether an index is there to ask. The newest verdict alone is explained.
+    """
+
+    page: str
+    can_explain: bool
+    found: list[JudgedPage]
+    letters: list[LetterRow]
+
+
+def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
+    """Return what is known of a page."""
+    if not query.page:
+        return PageAnswer("", data.index is not None, [], [])
+    with data.read() as view:
+        found = queries.verdicts(
+            view, queries.OF_URL, _VERSIONS_SHOWN, order="page.number DESC", url=query.page
+        )
+        letters: list[LetterRow] = []
+        for ref in queries.refs_of(view, query.page):
+            found += queries.verdicts(view, queries.OF_REF, 1, ref=ref)
+            letters += queries.letters(view, queries.LETTER_OF_REF, 1, ref=ref)
+        judged = [_judged(view, each.verdict, each.cluster) for each in found]
+    if judged and data.index and query.explain == "yes":
+        explanation = data.index.explain(judged[0].verdict, data.seconds)
+        judged[0] = msgspec.structs.replace(judged[0], explanation=explanation)
+    return PageAnswer(query.page, data.index is not None, judged, _shown(data, letters))
+
+
+def _shown(data: ConsoleData, letters: list[LetterRow]) -> list[LetterRow]:
+    """Return dead letters as they may be shown: a record is text of a page."""
+    if data.shows_text:
+        return letters
+    return [msgspec.structs.replace(each, key=None, record="") for each in letters]
+
+
+def _judged(view: sqlite3.Connection, verdict: Verdict, cluster: int | None) -> JudgedPage:
+    own, other = place_name(verdict.page), verdict.representative
+    refs = [cluster] if cluster is not None else queries.refs_of(view, own)
+    rows = [
+        row
+        for ref in refs
+        for row in queries.records(
+            view, queries.CLUSTERS.format(condition=queries.CLUSTER_OF_REF), ClusterRow,
+            ref=ref, limit=1, offset=0,
+        )
+    ]  # fmt: skip
+    representative = rows[0].place if rows and other is not None else None
+    size = rows[0].duplicates if rows else 0
+    return JudgedPage(verdict, own, _why(verdict), representative, size, None)
+
+
+def _why(verdict: Verdict) -> str:
+    """Return the reason of a verdict, as far as the verdict itself has it."""
+    if verdict.is_duplicate:
+        return why_duplicate(verdict.basis)
+    if verdict.basis == "too_short":
+        return "The page is too short to compare, and no kept page had equal content."
+    return "No kept page was similar enough when this page was judged, so it is kept."
+
+
+class PagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pages by URL, place, host or cluster (the place of its representative): one, or none."""
+
+    url: Name | None = None
+    place: Name | None = None
+    host: Name | None = None
+    cluster: Name | None = None
+    after: After = 0
+    limit: Limit = 100
+
+
+class PagesAnswer(msgspec.Struct, frozen=True):
+    """Verdicts in the order of the fold; `next` is what `after` begins the rest with."""
+
+    pages: list[Verdict]
+    next: int | None
+
+
+def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
+    """Return verdicts on pages."""
+    by = [name for name in ("url", "place", "host", "cluster") if getattr(query, name) is not None]
+    if len(by) > 1:
+        raise WrongQuery(f"Give one of {' and '.join(by)}.")
+    with data.read() as view:
+        conditions = {"url": queries.OF_URL, "host": queries.OF_HOST}
+        if by and by[0] in conditions:
+            values = [{by[0]: getattr(query, by[0])}]
+            condition = conditions[by[0]]
+        elif by:
+            condition = queries.OF_REF if by[0] == "place" else queries.OF_CLUSTER
+            values = [{"ref": ref} for ref in queries.refs_of(view, getattr(query, by[0]))]
+        else:
+            condition, values = queries.OF_ALL, [{}]
+        found = [
+            row
+            for each in values
+            for row in queries.verdicts(view, condition, query.limit, after=query.after, **each)
+        ]
+    more = len(found) >= query.limit
+    return PagesAnswer([each.verdict for each in found], found[-1].number if more else None)
+
+
+# ---- clusters ------------------------------------------------------------------------------------
+
+
+class ClustersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The largest clusters, of one host if that is named: of its representative."""
+
+    host: Name | None = None
+    limit: Limit = 50
+    offset: Offset = 0
+
+
+class ClustersAnswer(msgspec.Struct, frozen=True):
+    """Clusters, the largest first; `next` is the offset of the rest."""
+
+    clusters: list[ClusterRow]
+    next: int | None
+
+
+def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
+    """Return the largest clusters."""
+    with data.read() as view:
+        found = _clusters(view, query)
+    return ClustersAnswer(found, _next(query.offset, query.limit, len(found)))
+
+
+def _clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow]:
+    condition = queries.CLUSTER_OF_ALL if query.host is None else queries.CLUSTER_OF_HOST
+    return queries.records(
+        view, queries.CLUSTERS.format(condition=condition), ClusterRow,
+        host=query.host, limit=query.limit, offset=query.offset,
+    )  # fmt: skip
+
+
+def _next(offset: int, limit: int, found: int) -> int | None:
+    return offset + limit if found == limit else None
+
+
+class ClusterQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The cluster of the representative at a place, as SOURCE:NUMBER."""
+
+    place: Name
+    after: After = 0
+    limit: Limit = 100
+
+
+class ClusterAnswer(msgspec.Struct, frozen=True):
+    """A cluster and its duplicates, in the order of the fold."""
+
+    cluster: ClusterRow
+    members: list[Verdict]
+    next: int | None
+
+
+def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
+    """Return a cluster.
+
+    Raises:
+        NotFound: no page was a duplicate of the one at this place.
+    """
+    with data.read() as view:
+        for ref in queries.refs_of(view, query.place):
+            found = queries.records(
+                view, queries.CLUSTERS.format(condition=queries.CLUSTER_OF_REF), ClusterRow,
+                ref=ref, limit=1, offset=0,
+            )  # fmt: skip
+            if found:
+                members = queries.verdicts(
+                    view, queries.OF_CLUSTER, query.limit, after=query.after, ref=ref
+                )
+                more = members[-1].number if len(members) == query.limit else None
+                return ClusterAnswer(found[0], [each.verdict for each in members], more)
+    raise NotFound(f"No page is a duplicate of one at {query.place}.")
+
+
+# ---- hosts ---------------------------------------------------------------------------------------
+
+
+class HostsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hosts with so many pages at least, in an order."""
+
+    sort: Literal["duplicates", "share", "pages", "host"] = "duplicates"
+    least: Annotated[int, msgspec.Meta(ge=1, le=2**40, description="pages of a host")] = 1
+    limit: Limit = 50
+    offset: Offset = 0
+
+
+class HostsAnswer(msgspec.Struct, frozen=True):
+    """Hosts; `next` is the offset of the rest."""
+
+    hosts: list[HostRow]
+    next: int | None
+
+
+def hosts(data: ConsoleData, query: HostsQuery) -> HostsAnswer:
+    """Return hosts and the share of duplicates among their pages."""
+    with data.read() as view:
+        found = _hosts(view, query)
+    return HostsAnswer(found, _next(query.offset, query.limit, len(found)))
+
+
+def _hosts(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
+    return queries.records(
+        view, queries.HOSTS.format(order=queries.HOST_ORDERS[query.sort]), HostRow,
+        least=query.least, limit=query.limit, offset=query.offset,
+    )  # fmt: skip
+
+
+# ---- dead letters --------------------------------------------------------------------------------
+
+
+class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The dead letters of a code; of all codes their counts alone."""
+
+    code: Name | None = None
+    after: After = 0
+    limit: Limit = 20
+
+
+class LettersAnswer(msgspec.Struct, frozen=True):
+    """Dead letters by code, with what to do about the code that is asked for."""
+
+    codes: list[CodeRow]
+    remedy: str | None
+    letters: list[LetterRow]
+    next: int | None
+
+
+def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
+    """Return dead letters."""
+    with data.read() as view:
+        codes = queries.records(view, queries.LETTER_CODES, CodeRow)
+        if query.code is None:
+            return LettersAnswer(codes, None, [], None)
+        found = queries.letters(
+            view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
+        )
+    more = found[-1].number if len(found) == query.limit else None
+    return LettersAnswer(codes, REMEDIES.get(query.code), _shown(data, found), more)
+
+
+# ---- threshold -----------------------------------------------------------------------------------
+
+
+class ThresholdQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another threshold; by default the index's, or the least similarity of a duplicate."""
+
+    at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+
+
+class ThresholdAnswer(msgspec.Struct, frozen=True):
+    """Duplicates by similarity, and how many reach `at`.
+
+    Attributes:
+        least: the least similarity of a duplicate by signature, None without one.
+        content: duplicates by equal content, which are duplicates at any threshold.
+        reaching: all duplicates that stay duplicates of the same page, or of one more similar.
+        above, below: examples on both sides of `at`, the nearest to it first.
+    """
+
+    least: float | None
+    at: float
+    duplicates: int
+    content: int
+    reaching: int
+    histogram: list[SimilarityBar]
+    above: list[Verdict]
+    below: list[Verdict]
+
+
+def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
+    """Return what another threshold would change."""
+    with data.read() as view:
+        counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
+        lowest = queries.number(view, queries.LEAST_SIMILARITY)
+        least = None if lowest is None else lowest / SIMILARITY_ONE
+        at = data.index.facts().threshold if data.index else least
+        at = at or 0.0 if query.at is None else query.at
+        similarity = round(at * SIMILARITY_ONE)
+        reaching = queries.number(view, queries.DUPLICATES_AT_LEAST, similarity=similarity)
+        above, below = (
+            queries.verdicts(view, condition, _EXAMPLES, order=order, similarity=similarity)
+            for condition, order in (
+                (queries.SIMILAR_AT_LEAST, "page.similarity"),
+                (queries.SIMILAR_BELOW, "page.similarity DESC"),
+            )
+        )
+        histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
+    duplicates = [each for each in counts if each.verdict == "duplicate"]
+    content = sum(each.pages for each in duplicates if each.basis != "signature")
+    return ThresholdAnswer(
+        least, at, sum(each.pages for each in duplicates), content, content + (reaching or 0),
+        histogram, [each.verdict for each in above], [each.verdict for each in below],
+    )  # fmt: skip

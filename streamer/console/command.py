@@ -1,0 +1,185 @@
+"""The command `console`: verdicts, dead letters and an index in a browser, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamer.cli.options import command
+from streamer.config import Settings
+from streamer.console.answers import ConsoleData
+from streamer.console.fold import Fold
+from streamer.console.index import IndexReader, PageTexts
+from streamer.console.inputs import Given, sorted_out
+from streamer.console.server import ConsoleServer, ServerOptions
+from streamer.console.view import VerdictView, default_folder
+from streamer.errors import SettingsError
+from streamer.run.page_reader import PageReader
+
+TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
+_TOKEN_MIN = 16
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where and to whom the console answers."""
+
+    host: Annotated[
+        str, typer.Option(help="Address to answer at; with a token, any.", metavar="ADDRESS")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, typer.Option(help="Port to answer at; 0 takes a free one.", min=0, max=65535)
+    ] = 8477
+    base_path: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH", help="Path that all addresses begin with, for a proxy, as /console."
+        ),
+    ] = ""
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"File with the token that the console asks for; or set {TOKEN_VARIABLE}. Needed "
+            "unless --host is this machine alone.",
+        ),
+    ] = None
+
+    def options(self) -> ServerOptions:
+        """Return the options of the server.
+
+        Raises:
+            SettingsError: the token is missing, too short or cannot be read.
+        """
+        return ServerOptions(self.host, self.port, self.base_path, self._token())
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            token = os.environ.get(TOKEN_VARIABLE, "").strip()
+            if not token:
+                return None
+        else:
+            try:
+                token = self.token_file.read_text("utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                why = error.strerror if isinstance(error, OSError) else "it is no text"
+                raise SettingsError(
+                    f"The token cannot be read of {self.token_file}: {why}. Make it with `openssl "
+                    "rand -hex 32`."
+                ) from error
+        if len(token) < _TOKEN_MIN or not token.isascii():
+            raise SettingsError(
+                f"A token has at least {_TOKEN_MIN} characters of ASCII. Make one with `openssl "
+                "rand -hex 32`."
+            )
+        return token
+
+
+@command
+def console(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="INDEX_OR_VERDICTS",
+            help="Files of verdicts or dead letters (JSON lines, .gz, .zst, Parquet), folders of "
+            "these, and at most one folder of an index.",
+        ),
+    ],
+    *,
+    serving: Serving,
+    pages: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Page files to take texts from, for why a page has its verdict. Repeatable."
+        ),
+    ] = None,
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Show no text of a page and no record.")
+    ] = False,
+    view: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of what is made of the verdicts, as large as half of them; it may be "
+            "removed. \\[default: in the user's cache]",
+        ),
+    ] = None,
+    query_seconds: Annotated[
+        float, typer.Option(help="Time that a query may take.", min=0.1, max=600)
+    ] = 10.0,
+    reader: PageReader,
+    settings: Annotated[Settings, "key_file", "input_topic"],
+) -> None:
+    """Look at verdicts, clusters, hosts, dead letters and thresholds in a browser, or over HTTP.
+
+    The console reads verdicts as they are written, and an index as of its newest flush; it changes
+    neither. It goes on with its own view of them when it is started again. Each page is an address
+    that can be shared, and has .json beside it; /openapi.json describes the API. Dead letters next
+    to a file of verdicts are read with it.
+
+    Example: streamer console verdicts.jsonl my-index
+
+    Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
+    """
+    options, given = serving.options(), sorted_out(inputs)
+    if len(given.indexes) > 1:
+        raise SettingsError("Give the folder of one index: verdicts are looked up in that.")
+    with ExitStack() as stack:
+        index = _index(given, reader, pages, settings, show_text=not no_text)
+        folder = view or default_folder(inputs)
+        opened = stack.enter_context(closing(VerdictView(folder)))
+        fold = Fold(opened, given.files)
+        stack.enter_context(_folding(fold))
+        data = ConsoleData(
+            opened, query_seconds, index, fold.is_done.is_set, shows_text=not no_text
+        )
+        asyncio.run(_serve(ConsoleServer(data, options)))
+
+
+def _index(
+    given: Given,
+    reader: PageReader,
+    pages: list[str] | None,
+    settings: Settings,
+    *,
+    show_text: bool,
+) -> IndexReader | None:
+    if not given.indexes:
+        if pages:
+            raise SettingsError("--pages is for pages of an index: give its folder too.")
+        return None
+    texts = PageTexts(reader, reader.open(pages) if pages else ())
+    return IndexReader(
+        given.indexes[0], settings.key_file, settings.input_topic, texts, show_text=show_text
+    )
+
+
+@contextmanager
+def _folding(fold: Fold) -> Iterator[None]:
+    """Fold in a thread of its own."""
+    thread = threading.Thread(target=fold.run, name="fold")
+    thread.start()
+    try:
+        yield
+    finally:
+        fold.stop()
+        thread.join()
+
+
+async def _serve(server: ConsoleServer) -> None:
+    """Print the address, and serve until SIGINT or SIGTERM."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with server.serving() as address:
+        typer.echo(address)
+        await stopped.wait()

@@ -1,0 +1,201 @@
+"""The index that the console may look into: its facts, and why a page has its verdict.
+
+The folder is opened for reading, for each question again, and its writer goes on meanwhile: what is
+shown is as of the newest flush. An explanation reads all rows of the index, so one is made at a
+time, and it ends when its time is over.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from streamer.analysis.documents import FoundText, find_texts
+from streamer.console.view import QueryTooLong
+from streamer.errors import InputError
+from streamer.model import Verdict
+from streamer.pages.files import Source
+from streamer.run.explanation import Explained, KeptIndex, place_name, why_duplicate
+from streamer.run.index_folder import shard_folders
+from streamer.run.page_reader import PageReader
+from streamer.stored.witness import witnessed
+from streamer.text.visible import MAIN, text_parts
+
+TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
+_SPACE = re.compile(r"\s+")
+
+
+def _one_space(found: re.Match[str]) -> str:
+    return "\n" if "\n" in found[0] else " "
+
+
+class IndexFacts(msgspec.Struct, frozen=True):
+    """What an index says of itself: settings, and what it keeps as of its newest flush."""
+
+    folder: str
+    kept_pages: int
+    flushes: int
+    shards: int
+    method: str
+    text: str
+    threshold: float
+    exact: bool
+    fingerprint: str
+
+
+class ShownText(msgspec.Struct, frozen=True):
+    """A part of a page's visible text; `counts` says whether it is compared."""
+
+    text: str
+    counts: bool
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why a page has its verdict, as the index has it now.
+
+    `similarity` and `margin` (how far it is from the threshold) are those of the nearest kept page;
+    `shared_keys` counts the content key, too.
+    """
+
+    why: str
+    threshold: float
+    nearest_url: str | None
+    nearest_place: str | None
+    similarity: float | None
+    margin: float | None
+    shared_keys: int | None
+    keys: int | None
+    text: list[ShownText]
+
+
+@dataclass(frozen=True)
+class PageTexts:
+    """The page files that texts are taken from; there may be none."""
+
+    reader: PageReader = field(default_factory=PageReader)
+    sources: Sequence[Source] = ()
+
+    def find(self, place: str, check: Callable[[int], None]) -> FoundText | None:
+        """Return the page at a place, if the files have it; all before it is read."""
+        if not self.sources:
+            return None
+        return find_texts(self.reader, self.sources, [place], check).get(place)
+
+
+class IndexReader:
+    """The index in `folder`, whose worker reads the pages of `topic`; `texts` has its pages.
+
+    Raises:
+        StreamerError: as `KeptIndex`.
+    """
+
+    def __init__(
+        self, folder: Path, key_file: Path | None, topic: str, texts: PageTexts, *, show_text: bool
+    ) -> None:
+        self._folder, self._key_file, self._topic = folder, key_file, topic
+        self._texts, self._show_text = texts, show_text
+        self._lock = threading.Lock()
+        self._facts: IndexFacts | None = None
+        self.facts()
+
+    @property
+    def flushes(self) -> int:
+        """Return the sum of the flushes of its folders: another one, another state."""
+        folders = [self._folder / name for name in shard_folders(self._folder)]
+        return sum(witnessed(folder) or 0 for folder in folders)
+
+    def facts(self) -> IndexFacts:
+        """Return the facts as of the newest flush."""
+        flushes = self.flushes
+        if self._facts is None or self._facts.flushes != flushes:
+            with closing(self._open()) as kept:
+                signature, settings = kept.signature, kept.settings
+                self._facts = IndexFacts(
+                    self._folder.name, kept.rows, flushes, settings.shards, signature.method,
+                    "main" if signature.takes_main_text else "visible", settings.threshold,
+                    settings.exact, kept.fingerprint,
+                )  # fmt: skip
+        return self._facts
+
+    def _open(self) -> KeptIndex:
+        return KeptIndex(self._folder, self._key_file, self._topic)
+
+    def explain(self, verdict: Verdict, seconds: float) -> Explanation:
+        """Return why a page has its verdict.
+
+        Raises:
+            QueryTooLong: that takes longer than it may.
+            StreamerError: the index cannot be read, or is another one than that of the verdict.
+        """
+        deadline = time.monotonic() + seconds
+
+        def check(_amount: int) -> None:
+            if time.monotonic() > deadline:
+                raise QueryTooLong
+
+        if not self._lock.acquire(timeout=seconds):
+            raise QueryTooLong
+        try:
+            with closing(self._open()) as kept:
+                return self._explained(kept, verdict, check)
+        finally:
+            self._lock.release()
+
+    def _explained(
+        self, kept: KeptIndex, verdict: Verdict, check: Callable[[int], None]
+    ) -> Explanation:
+        own = place_name(verdict.page)
+        kept.check_verdict(own, verdict.index)
+        if text := self._texts.find(own, check):
+            found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
+            main = kept.signature_for(verdict.url).takes_main_text
+            return _of_index(found, self._shown(text, main=main))
+        if verdict.representative is not None:
+            return _of_verdict(verdict, kept.settings.of_url(verdict.url).threshold)
+        try:
+            page = kept.find(own, check)
+        except InputError as error:
+            raise InputError(
+                f"The index no longer keeps the page at {own}: it has expired, or was forgotten or "
+                "replaced; or the index is another one."
+            ) from error
+        return _of_index(kept.explain_kept(page, check), [])
+
+    def _shown(self, found: FoundText, *, main: bool) -> list[ShownText]:
+        if not self._show_text:
+            return []
+        shown, left = [], TEXT_CHARACTERS_MAX
+        for part in text_parts(found.body, found.flags | (MAIN if main else 0)):
+            text = _SPACE.sub(_one_space, part.text)
+            shown.append(ShownText(text[:left], part.counts))
+            left -= len(text)
+            if left <= 0:
+                break
+        return shown
+
+
+def _of_verdict(verdict: Verdict, threshold: float) -> Explanation:
+    other, similarity = verdict.representative, verdict.similarity
+    assert other is not None, verdict
+    margin = None if similarity is None else round(similarity - threshold, 4)
+    return Explanation(
+        why_duplicate(verdict.basis), threshold, other.url, place_name(other.page), similarity,
+        margin, None, None, [],
+    )  # fmt: skip
+
+
+def _of_index(found: Explained, text: list[ShownText]) -> Explanation:
+    nearest, threshold = found.nearest, found.settings.threshold
+    if nearest is None:
+        return Explanation(found.why, threshold, None, None, None, None, None, None, text)
+    return Explanation(
+        found.why, threshold, nearest.page.url, place_name(nearest.page.place), nearest.similarity,
+        round(nearest.similarity - threshold, 4), nearest.shared_keys, found.keys + 1, text,
+    )  # fmt: skip

@@ -1,0 +1,257 @@
+"""The queries of the view: SQL with named columns, and the records that become of their rows.
+
+A query takes what it needs by name. Of ten million pages none reads more than it shows: lists stand
+in the order of an index, and counts are those of the fold. Where SQLite could choose, CROSS JOIN
+says that it begins with the table before it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from streamer.console.fold import url_key
+from streamer.model import (
+    SIMILARITY_ONE,
+    Basis,
+    Change,
+    Decision,
+    Location,
+    Representative,
+    SignedText,
+    Verdict,
+)
+
+INPUTS = "SELECT path, position, lines, seen_bytes, note FROM input ORDER BY path"
+
+VERDICT_COUNTS = "SELECT verdict, basis, pages, text_bytes FROM verdict_count"
+
+# A hundred bars; the last one has 1, too.
+SIMILARITY_BARS = """
+SELECT min(similarity / 100, 99) / 100.0 AS least, sum(pages) AS pages
+FROM similarity_count GROUP BY least ORDER BY least
+"""
+LEAST_SIMILARITY = "SELECT min(similarity) AS similarity FROM similarity_count"
+DUPLICATES_AT_LEAST = """
+SELECT ifnull(sum(pages), 0) AS pages FROM similarity_count WHERE similarity >= :similarity
+"""
+
+# Verdicts, by one of the conditions below; lists go on behind the number `after`.
+VERDICTS = """
+SELECT page.number, source.topic, source.partition, page.offset, page.url, page.basis,
+    page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
+    other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
+    page.same_url, page.text_bytes, fingerprint.name AS "index", page.carried, page.text,
+    page.change, page.change_similarity, page.exact
+FROM page
+CROSS JOIN source ON source.number = page.source
+CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
+LEFT JOIN cluster ON cluster.ref = page.cluster
+LEFT JOIN source AS other ON other.number = cluster.source
+WHERE {condition} ORDER BY {order} LIMIT :limit
+"""
+OF_ALL = "page.number > :after"
+OF_URL = "page.url_key = :url_key AND page.url = :url"
+OF_REF = "page.ref = :ref"
+OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.number > :after"
+OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
+SIMILAR_AT_LEAST = "page.basis = 'signature' AND page.similarity >= :similarity"
+SIMILAR_BELOW = "page.basis = 'signature' AND page.similarity < :similarity"
+
+FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
+
+CLUSTERS = """
+SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS host,
+    cluster.duplicates
+FROM cluster
+CROSS JOIN source ON source.number = cluster.source
+CROSS JOIN host ON host.number = cluster.host
+WHERE {condition} ORDER BY cluster.duplicates DESC LIMIT :limit OFFSET :offset
+"""
+CLUSTER_OF_ALL = "cluster.duplicates > 0"
+CLUSTER_OF_HOST = "cluster.host = (SELECT number FROM host WHERE name = :host)"
+CLUSTER_OF_REF = "cluster.ref = :ref"
+
+HOSTS = """
+SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM host
+WHERE pages >= :least ORDER BY {order} LIMIT :limit OFFSET :offset
+"""
+HOST_ORDERS = {
+    "duplicates": "duplicates DESC",
+    "share": "share DESC, duplicates DESC",
+    "pages": "pages DESC, name",
+    "host": "name",
+}
+
+LETTER_CODES = """
+SELECT code, sum(letters) AS letters, count(*) AS sources FROM letter_count
+GROUP BY code ORDER BY letters DESC, code
+"""
+LETTERS = """
+SELECT letter.number, source.name || ':' || letter.offset AS place, letter.code, letter.detail,
+    letter.record_key, letter.record, letter.value_bytes
+FROM letter
+CROSS JOIN source ON source.number = letter.source
+WHERE {condition} ORDER BY letter.number LIMIT :limit
+"""
+LETTER_OF_CODE = "letter.code = :code AND letter.number > :after"
+LETTER_OF_REF = "letter.ref = :ref"
+
+
+class InputState(msgspec.Struct, frozen=True):
+    """How far an input is folded; `note` says what keeps the fold from the rest."""
+
+    path: str
+    position: int
+    lines: int
+    seen_bytes: int
+    note: str
+
+
+class VerdictCount(msgspec.Struct, frozen=True):
+    """How many pages have a verdict on this basis, and the bytes of their texts."""
+
+    verdict: str
+    basis: str
+    pages: int
+    text_bytes: int
+
+
+class SimilarityBar(msgspec.Struct, frozen=True):
+    """The duplicates by signature with a similarity from `least` on, .01 wide."""
+
+    least: float
+    pages: int
+
+
+class ClusterRow(msgspec.Struct, frozen=True):
+    """A cluster by its representative; `duplicates` is how many pages have that."""
+
+    place: str
+    url: str
+    host: str
+    duplicates: int
+
+
+class HostRow(msgspec.Struct, frozen=True):
+    """The pages of a host, and which share of them are duplicates of any page."""
+
+    host: str
+    pages: int
+    duplicates: int
+    share: float
+
+
+class CodeRow(msgspec.Struct, frozen=True):
+    """The dead letters of a code, and the sources that they are from."""
+
+    code: str
+    letters: int
+    sources: int
+
+
+class LetterRow(msgspec.Struct, frozen=True):
+    """A dead letter; `record` is the beginning of its record, read as UTF-8."""
+
+    number: int
+    place: str
+    code: str
+    detail: str
+    key: str | None
+    record: str
+    value_bytes: int
+
+
+class NumberedVerdict(msgspec.Struct, frozen=True):
+    """A verdict as published, and its number in the order of the fold."""
+
+    number: int
+    verdict: Verdict
+    cluster: int | None
+
+
+_Record = TypeVar("_Record", bound=msgspec.Struct)
+Value = str | int | float | None
+
+
+def records(
+    connection: sqlite3.Connection, query: str, record: type[_Record], **values: Value
+) -> list[_Record]:
+    """Return the rows of a query as records of this type, which has the names of its columns."""
+    return [record(**dict(row)) for row in connection.execute(query, values)]
+
+
+def number(connection: sqlite3.Connection, query: str, **values: Value) -> int | None:
+    """Return the one number of a query; None where it has no row, or NULL."""
+    row = connection.execute(query, values).fetchone()
+    return None if row is None else row[0]
+
+
+def verdicts(
+    connection: sqlite3.Connection,
+    condition: str,
+    limit: int,
+    *,
+    after: int = 0,
+    order: str = "page.number",
+    **values: Value,
+) -> list[NumberedVerdict]:
+    """Return the verdicts that a condition holds for."""
+    query = VERDICTS.format(condition=condition, order=order)
+    if isinstance(url := values.get("url"), str):
+        values["url_key"] = url_key(url)
+    found = connection.execute(query, {"after": after, "limit": limit, **values})
+    return [NumberedVerdict(row["number"], _verdict(row), row["cluster"]) for row in found]
+
+
+def _verdict(row: sqlite3.Row) -> Verdict:
+    """Return the verdict that a row was folded from."""
+    similarity, other = row["similarity"], None
+    if row["cluster"] is not None:
+        place = Location(row["other_topic"], row["other_partition"], row["other_offset"])
+        other = Representative(place, row["other_url"], row["other_index"] or msgspec.UNSET)
+    change, unset = row["change"], msgspec.UNSET
+    carried: Any = msgspec.Raw((row["carried"] or "{}").encode())
+    return Verdict(
+        Location(row["topic"], row["partition"], row["offset"]),
+        row["url"], Decision.DUPLICATE if other else Decision.UNIQUE, Basis(row["basis"]),
+        _part(similarity), other, bool(row["same_url"]), row["text_bytes"], row["index"], carried,
+        SignedText(row["text"]) if row["text"] else unset,
+        Change(change) if change else unset,
+        _part(row["change_similarity"]) if change else unset,
+        unset if row["exact"] is None else bool(row["exact"]),
+    )  # fmt: skip
+
+
+def _part(similarity: int | None) -> float | None:
+    return None if similarity is None else similarity / SIMILARITY_ONE
+
+
+def letters(
+    connection: sqlite3.Connection, condition: str, limit: int, *, after: int = 0, **values: Value
+) -> list[LetterRow]:
+    """Return the dead letters that a condition holds for."""
+    found = connection.execute(
+        LETTERS.format(condition=condition), {"after": after, "limit": limit, **values}
+    )
+    return [*map(_letter, found)]
+
+
+def _letter(row: sqlite3.Row) -> LetterRow:
+    key, record = row["record_key"], row["record"]
+    return LetterRow(
+        row["number"], row["place"], row["code"], row["detail"],
+        None if key is None else key.decode(errors="replace"),
+        record.decode(errors="replace"), row["value_bytes"],
+    )  # fmt: skip
+
+
+def refs_of(connection: sqlite3.Connection, place: str) -> Iterator[int]:
+    """Yield the refs of the pages at a place, as SOURCE:NUMBER; several where names are alike."""
+    name, colon, offset = place.rpartition(":")
+    if colon and offset.isascii() and offset.isdecimal() and int(offset) >> 40 == 0:
+        for row in connection.execute(FIND_SOURCE, {"name": name}):
+            yield row["number"] << 40 | int(offset)

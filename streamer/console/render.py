@@ -1,0 +1,107 @@
+"""Answers to pages: Jinja2's templates, which escape all text, in words and numbers for people.
+
+Whatever comes from a crawl is text: it is escaped, isolated from the direction of the text around
+it (`dir=auto`, `bdi`), and control characters in it are replaced. No address of a page is a link
+that a browser would follow: links lead to the console's own pages only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from streamer.console.queries import SimilarityBar
+from streamer.console.routes import MENU, Route
+from streamer.errors import needs_extra
+from streamer.run.explanation import place_name
+from streamer.version import __version__
+
+with needs_extra("console", "The console"):
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+_FOLDER = Path(__file__).parent / "templates"
+STYLE = (_FOLDER / "style.css").read_bytes()
+# What no text of a page should do to a reader: control characters, and marks that turn the
+# direction of all that comes behind them.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+Links = Callable[..., str]
+
+
+def visible(value: object) -> object:
+    """Return a text with its control characters replaced; all else as it is, as what is HTML."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _UNSEEN.sub("\ufffd", value)
+
+
+def link_below(base: str) -> Links:
+    """Return the function that makes the address of a path and its parameters, all below `base`."""
+
+    def link(path: str, **parameters: object) -> str:
+        given = {k: v for k, v in parameters.items() if v is not None}
+        return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if given else "")
+
+    return link
+
+
+def percent(part: float) -> str:
+    """Return a share as people read it: `12.3 %`, and never 0 or 100 where it is only near."""
+    if 0 < part < 0.001:  # noqa: PLR2004 - less than what is shown
+        return "< 0.1 %"
+    if 0.999 < part < 1:  # noqa: PLR2004 - as above
+        return "> 99.9 %"
+    return f"{part:.1%}".replace("%", " %")
+
+
+def amount(size: int) -> str:
+    """Return a number of bytes with its unit."""
+    value = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000:  # noqa: PLR2004 - of each unit
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"
+
+
+def drawn(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
+    """Return each bar with its height, 0 to 1, of the highest."""
+    most = max((each.pages for each in bars), default=1)
+    return [(each, each.pages / most) for each in bars]
+
+
+class Renderer:
+    """Makes the pages of a console below the path `base`."""
+
+    def __init__(self, base: str) -> None:
+        self.link = link_below(base)
+        self._environment = Environment(
+            loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined,
+            finalize=visible, trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+        )  # fmt: skip
+        self._environment.filters.update(
+            number="{:,}".format, percent=percent, amount=amount, drawn=drawn, place=place_name
+        )
+        self._environment.globals.update(link=self.link, menu=MENU, version=__version__)
+
+    def view(self, route: Route, answer: object, query: object, json_address: str) -> bytes:
+        """Return the page of a view."""
+        name = f"{route.path.strip('/')}.html.jinja"
+        return self._made(
+            name, title=route.title or "Cluster", here=route.path, answer=answer, query=query,
+            json_address=json_address,
+        )  # fmt: skip
+
+    def message(self, title: str, sentence: str, *, login: bool = False) -> bytes:
+        """Return a page that says one thing; `login` asks for the token."""
+        return self._made(
+            "message.html.jinja", title=title, here="", sentence=sentence, login=login,
+            json_address="",
+        )  # fmt: skip
+
+    def _made(self, name: str, **values: Any) -> bytes:  # noqa: ANN401 - the templates' names
+        return self._environment.get_template(name).render(values).encode("utf-8", "replace")

@@ -1,0 +1,301 @@
+"""The server: answers over HTTP, for people as pages and for programs as JSON.
+
+Queries run in a few threads, each with an end to its time, so one that is slow delays few others,
+and none for long. Pages may be private, and their texts are hostile: every answer forbids scripts,
+frames and all that is not the console's own; without a token only this machine is answered, and
+only under its own names, which a foreign page in a browser cannot have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import hmac
+import ipaddress
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from streamer.console.answers import ConsoleData, NotFound, WrongQuery
+from streamer.console.render import STYLE, Renderer
+from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parsed
+from streamer.console.view import QueryTooLong
+from streamer.errors import InputError, SettingsError, StreamerError
+
+_THREADS = 4
+_WAITING_MAX = 32  # queries at a time; more are refused at once
+_COOKIE = "streamer_console"
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_OPEN = ("/login", "/style.css")  # without the token
+_STATUSES = {NotFound: 404, InputError: 404, WrongQuery: 400, StreamerError: 503}  # the first fits
+_UNAUTHORIZED = 401
+_log = logging.getLogger("streamer")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where the console answers, and whom.
+
+    Attributes:
+        base: the path that all its addresses begin with; '' or as `/console`.
+        token: what a program or person must know; None where everyone on this machine may look.
+
+    Raises:
+        SettingsError: other machines could look without a token, or the path is none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    base: str = ""
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is None and not is_loopback(self.host):
+            raise SettingsError(
+                f"--host {self.host} lets other machines look at the crawl. Give a token with "
+                "--token-file, or in STREAMER_CONSOLE_TOKEN."
+            )
+        if self.base and (not self.base.startswith("/") or self.base.endswith("/")):
+            raise SettingsError(f"--base-path {self.base!r} cannot be used: give one as /console.")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or address is this machine's own, which no other one reaches."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class ConsoleServer:
+    """The console over HTTP."""
+
+    def __init__(self, data: ConsoleData, options: ServerOptions) -> None:
+        self._data, self._options = data, options
+        self._pool = ThreadPoolExecutor(_THREADS, "query")
+        self._waiting = 0
+        self._render = Renderer(options.base)
+
+    def application(self) -> web.Application:
+        """Return what aiohttp serves."""
+        base = self._options.base
+        app = web.Application(middlewares=[self._guard])
+        app.router.add_get(base or "/", self._home)
+        if base:
+            app.router.add_get(f"{base}/", self._home)
+        app.router.add_get(f"{base}/style.css", self._style)
+        app.router.add_get(f"{base}/openapi.json", self._openapi)
+        app.router.add_post(f"{base}/login", self._login)
+        for route in ROUTES:
+            json = functools.partial(self._json, route)
+            if route.is_view:
+                app.router.add_get(f"{base}{route.path}", functools.partial(self._view, route))
+                app.router.add_get(f"{base}{route.path}.json", json)
+            if route.api:
+                app.router.add_get(f"{base}{route.api}", json)
+        return app
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve, and yield the address.
+
+        Raises:
+            SettingsError: the address cannot be used.
+        """
+        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=2)
+        await runner.setup()
+        try:
+            host, port = self._options.host, self._options.port
+            site = web.TCPSite(runner, host.strip("[]"), port)
+            try:
+                await site.start()
+            except OSError as error:
+                raise SettingsError(
+                    f"The console cannot answer at {host}, port {port}: {error.strerror or error}. "
+                    "Give another --port or --host."
+                ) from error
+            name = f"[{host}]" if ":" in host and not host.startswith("[") else host
+            yield f"http://{name}:{runner.addresses[0][1]}{self._options.base}/"
+        finally:
+            await runner.cleanup()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ---- answers ---------------------------------------------------------------------------------
+
+    async def _home(self, _request: web.Request) -> web.Response:
+        return self._moved(ROUTES[0].path)
+
+    def _moved(self, path: str) -> web.Response:
+        return web.Response(status=303, headers={"Location": self._render.link(path)})
+
+    async def _style(self, _request: web.Request) -> web.Response:
+        return web.Response(body=STYLE, content_type="text/css", charset="utf-8")
+
+    async def _openapi(self, _request: web.Request) -> web.Response:
+        return _json(openapi(self._options.base))
+
+    async def _view(self, route: Route, request: web.Request) -> web.Response:
+        query = parsed(route, _given(request))
+        address = self._render.link(f"{route.path}.json", **_given(request))
+
+        def work() -> bytes:
+            answer = route.answer(self._data, query)
+            return self._render.view(route, answer, query, address)
+
+        return _html(await self._in_thread(work))
+
+    async def _json(self, route: Route, request: web.Request) -> web.Response:
+        query = parsed(route, _given(request))
+        encode = msgspec.json.encode
+        body = await self._in_thread(lambda: encode(route.answer(self._data, query)))
+        return web.Response(body=body, content_type="application/json")
+
+    async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
+        """Run a query in a thread.
+
+        Raises:
+            QueryTooLong: too many others are waiting, or it takes too long itself.
+        """
+        if self._waiting >= _WAITING_MAX:
+            raise QueryTooLong
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._waiting -= 1
+
+    # ---- who may look ----------------------------------------------------------------------------
+
+    async def _login(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        if not self._is_token(str(form.get("token", ""))):
+            raise _wants_token()
+        response = self._moved(ROUTES[0].path)
+        response.set_cookie(
+            _COOKIE, self._cookie(), path=self._options.base or "/", httponly=True,
+            samesite="Strict", secure=request.secure,
+        )  # fmt: skip
+        return response
+
+    def _is_token(self, given: str) -> bool:
+        own = self._options.token
+        return own is None or hmac.compare_digest(given.encode(), own.encode())
+
+    def _cookie(self) -> str:
+        """Return what a browser has in the token's place: it does not tell that."""
+        key = (self._options.token or "").encode()
+        return hmac.new(key, b"streamer console", hashlib.sha256).hexdigest()
+
+    def _may_look(self, request: web.Request) -> bool:
+        kind, _, given = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self._is_token(given.strip())
+        cookie = request.cookies.get(_COOKIE, "")
+        own = self._options.token is None
+        return own or hmac.compare_digest(cookie.encode(), self._cookie().encode())
+
+    def _check(self, request: web.Request) -> None:
+        """Raise an error for HTTP unless a request may be answered."""
+        if self._options.token is None and not is_loopback(_host_of(request)):
+            raise web.HTTPForbidden(
+                text="Without a token the console answers under the address that it printed."
+            )
+        path = request.path.removeprefix(self._options.base)
+        if path not in _OPEN and not self._may_look(request):
+            raise _wants_token()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer whom it may be, turn errors into answers, and forbid what no answer needs."""
+        try:
+            self._check(request)
+            response = await handler(request)
+        except (web.HTTPException, StreamerError, QueryTooLong) as error:
+            response = self._failure(request, error)
+        except Exception as error:  # noqa: BLE001 - one answer fails, and the log says why
+            _log.exception("The console could not answer %s", request.path)
+            response = self._failure(request, error)
+        response.headers.update(_HEADERS)
+        return response
+
+    def _failure(self, request: web.Request, error: Exception) -> web.Response:
+        """Return an error as a page or as JSON, by the path."""
+        status, sentence = _said(error, self._data.seconds)
+        path = request.path.removeprefix(self._options.base)
+        if path.startswith("/api/") or path.endswith(".json"):
+            response = _json(ErrorAnswer(sentence), status)
+        else:
+            needs_token = status == _UNAUTHORIZED
+            title = "Token" if needs_token else "That did not work"
+            response = _html(self._render.message(title, sentence, login=needs_token), status)
+        if status == _UNAUTHORIZED:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        if isinstance(error, web.HTTPMethodNotAllowed):
+            response.headers["Allow"] = error.headers["Allow"]
+        return response
+
+
+def _wants_token() -> web.HTTPUnauthorized:
+    return web.HTTPUnauthorized(text="Give the token that the console was started with.")
+
+
+def _given(request: web.Request) -> dict[str, str]:
+    """Return the parameters of a URL.
+
+    Raises:
+        WrongQuery: one is there twice.
+    """
+    given = dict(request.query)
+    if len(given) < len(request.query):
+        raise WrongQuery("A parameter is there twice: give each once.")
+    return given
+
+
+def _host_of(request: web.Request) -> str:
+    host = request.host
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+
+
+def _said(error: Exception, seconds: float) -> tuple[int, str]:
+    """Return the status of an error, and what is said of it."""
+    if isinstance(error, web.HTTPException):
+        return error.status, (error.text or error.reason).strip()
+    if isinstance(error, QueryTooLong):
+        return 503, (
+            f"The answer took more than {seconds:g} seconds, or too many queries are waiting. Ask "
+            "again later, ask for less, or give more time with --query-seconds."
+        )
+    for kind, status in _STATUSES.items():
+        if isinstance(error, kind):
+            return status, str(error)
+    return 500, "The console failed; its log has the reason."
+
+
+def _html(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type="text/html", charset="utf-8")
+
+
+def _json(answer: Any, status: int = 200) -> web.Response:  # noqa: ANN401 - whatever is JSON
+    body = msgspec.json.encode(answer)
+    return web.Response(body=body, status=status, content_type="application/json")

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from streamer.console.answers import ConsoleData
+from streamer.console.routes import ROUTES
+from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
+from streamer.console.view import QueryTooLong
+from streamer.errors import SettingsError
+
+TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
+WITH_TOKEN = ServerOptions(token=TOKEN)
+
+
+class Reply(NamedTuple):
+    status: int
+    text: str
+    headers: dict[str, str]
+
+
+Client = TestClient[Any, Any]
+
+
+def with_client(data: ConsoleData, options: ServerOptions, work: Callable[[Client], Any]) -> Any:
+    async def run() -> Any:
+        app = ConsoleServer(data, options).application()
+        async with TestClient(TestServer(app)) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def ask(data: ConsoleData, path: str, options: ServerOptions | None = None, **more: Any) -> Reply:
+    async def work(client: Client) -> Reply:
+        method = more.pop("method", "GET")
+        async with client.request(method, path, allow_redirects=False, **more) as response:
+            return Reply(response.status, await response.text(), dict(response.headers))
+
+    found: Reply = with_client(data, options or ServerOptions(), work)
+    return found
+
+
+VIEWS = [route.path for route in ROUTES if route.is_view]
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_each_view_is_a_page_and_the_same_as_json(data: ConsoleData, path: str) -> None:
+    query = "?place=pages.jsonl:0" if path == "/cluster" else ""
+    page = ask(data, f"{path}{query}")
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert f'href="{path}.json' in page.text
+    answer = ask(data, f"{path}.json{query}")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
+    assert json.loads(answer.text)
+
+
+@pytest.mark.parametrize("path", ["/", "/overview", "/style.css", "/none", "/page?x=1", "/login"])
+def test_every_answer_forbids_what_is_not_ours(data: ConsoleData, path: str) -> None:
+    headers = ask(data, path).headers
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/hosts.json?limit=0", 400, "Expected `int` >= 1"),
+        ("/hosts.json?limit=501", 400, "<= 500"),
+        ("/hosts.json?sort=size", 400, "Invalid enum value"),
+        ("/hosts.json?color=red", 400, "unknown field `color`"),
+        ("/hosts.json?limit=1&limit=2", 400, "twice"),
+        ("/cluster.json", 400, "missing required field `place`"),
+        ("/cluster.json?place=x:1", 404, "No page is a duplicate"),
+        ("/api/none", 404, "Not Found"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_so(
+    data: ConsoleData, path: str, status: int, said: str
+) -> None:
+    answer = ask(data, path)
+    assert (answer.status, said in json.loads(answer.text)["error"]) == (status, True)
+    page = ask(data, path.replace(".json", ""))
+    assert page.status == status
+
+
+def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:
+    assert ask(data, "/clusters.json?host=").text == ask(data, "/clusters.json").text
+
+
+def test_a_post_to_a_view_is_refused(data: ConsoleData) -> None:
+    answer = ask(data, "/hosts.json", method="POST")
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+
+
+def test_a_query_has_an_end_to_its_time(data: ConsoleData) -> None:
+    began = time.monotonic()
+    with pytest.raises(QueryTooLong), data.view.read(0.05) as view:
+        view.execute(ENDLESS).fetchone()
+    assert time.monotonic() - began < 5
+
+
+def test_the_view_cannot_be_written_by_a_query(data: ConsoleData) -> None:
+    with data.view.read(5) as view, pytest.raises(Exception, match="readonly"):
+        view.execute("DELETE FROM page")
+
+
+# ---- who may look --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
+def test_without_a_token_a_foreign_name_is_refused(data: ConsoleData, name: str) -> None:
+    assert ask(data, "/overview", headers={"Host": name}).status == 403
+
+
+@pytest.mark.parametrize("name", ["localhost:1", "127.0.0.1", "[::1]:80"])
+def test_without_a_token_this_machine_is_answered(data: ConsoleData, name: str) -> None:
+    assert ask(data, "/overview", headers={"Host": name}).status == 200
+
+
+@pytest.mark.parametrize("given", ["", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}"])
+def test_with_a_token_nobody_else_is_answered(data: ConsoleData, given: str) -> None:
+    headers = {"Authorization": given} if given else {}
+    for path in ("/overview", "/overview.json", "/openapi.json", "/none"):
+        answer = ask(data, path, WITH_TOKEN, headers=headers)
+        assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert "site0" not in answer.text
+
+
+def test_a_program_gives_the_token(data: ConsoleData) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Host": "crawl.example"}
+    assert ask(data, "/overview", WITH_TOKEN, headers=headers).status == 200
+
+
+def test_a_person_gives_the_token_once(data: ConsoleData) -> None:
+    async def work(client: Client) -> tuple[int, int, int, str]:
+        async with client.post("/login", data={"token": "wrong"}) as response:
+            wrong = response.status
+        async with client.post("/login", data={"token": TOKEN}) as response:
+            cookie = response.history[0].headers["Set-Cookie"]
+            right = response.status
+        async with client.get("/hosts") as response:
+            return wrong, right, response.status, cookie
+
+    wrong, right, after, cookie = with_client(data, WITH_TOKEN, work)
+    assert (wrong, right, after) == (401, 200, 200)
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert TOKEN not in cookie
+
+
+def test_other_machines_need_a_token() -> None:
+    with pytest.raises(SettingsError, match="--token-file"):
+        ServerOptions("0.0.0.0")  # noqa: S104 - what is refused
+    assert ServerOptions("0.0.0.0", token=TOKEN)  # noqa: S104 - and what is not
+
+
+@pytest.mark.parametrize("base", ["console", "/console/", "/"])
+def test_a_base_path_has_one_form(base: str) -> None:
+    with pytest.raises(SettingsError, match="--base-path"):
+        ServerOptions(base=base)
+
+
+def test_below_a_base_path_all_links_are(data: ConsoleData) -> None:
+    options = ServerOptions(base="/console")
+    page = ask(data, "/console/overview", options)
+    assert page.status == 200
+    links = [part.partition('"')[0] for part in page.text.split('href="')[1:]]
+    assert [link for link in links if not link.startswith(("/console/", "#", "data:"))] == []
+    assert ask(data, "/console/", options).headers["Location"] == "/console/overview"
+    assert ask(data, "/overview", options).status == 404
+
+
+def test_loopback_is_this_machine() -> None:
+    names = ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "0.0.0.0", "::", "10.0.0.1", ""]  # noqa: S104 - as above
+    assert [is_loopback(name) for name in names] == [True] * 5 + [False] * 4
+
+
+def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
+    async def twice() -> None:
+        async with ConsoleServer(data, ServerOptions()).serving() as address:
+            port = int(address.rstrip("/").rpartition(":")[2])
+            async with ConsoleServer(data, ServerOptions(port=port)).serving():
+                pass
+
+    with pytest.raises(SettingsError, match="Give another --port"):
+        asyncio.run(twice())
