@@ -28,6 +28,7 @@ OTHERS = {
     "method_option": "width=2",
     "canonical": "stem=english",
     "text": "main",
+    "kept_expired": "skip",
     "tombstones": "forget",
     "preset": "nutch",
     "page_bytes_max": "2048",

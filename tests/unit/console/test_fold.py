@@ -13,7 +13,7 @@ from streamer.console.fold import Fold, authority_of, host_of
 from streamer.console.view import VerdictView
 from streamer.errors import SettingsError
 from streamer.model import DeadLetter, Representative, Verdict
-from streamer.run.parquet_verdicts import lines_name, write_parquet
+from streamer.run.parquet_verdicts import write_parquet
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, written
 
 LINES: list[Verdict | DeadLetter] = [
@@ -135,10 +135,9 @@ def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
     path = tmp_path / "v.parquet"
     judged = [line for line in LINES if isinstance(line, Verdict)]
     for lines in (judged[:2], judged):
-        written(Path(lines_name(str(tmp_path / "v"))), *lines)
-        plain = tmp_path / "v.jsonl.zst"
-        Path(lines_name(str(path))).write_bytes(zstd.compress(plain.read_bytes()))
-        write_parquet(str(path))
+        packed = tmp_path / "v.jsonl.zst"
+        packed.write_bytes(zstd.compress(written(tmp_path / "v.jsonl", *lines).read_bytes()))
+        write_parquet(str(path), packed)
         fold(view, path)
     assert counts(view) == COUNTS | {"letters": []}
 
