@@ -10,6 +10,7 @@ Records that are no pages are passed over, as a replay passes them over.
 from __future__ import annotations
 
 import io
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,23 +58,36 @@ def find_texts(
 ) -> dict[str, FoundText]:
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
-    The folder of a place does not count, because files may have moved since. `progress` is told the
-    bytes read so far.
+    A file that is called otherwise is known by its name without the folder, because files may have
+    moved since. `progress` is told the bytes read so far.
 
     Raises:
+        InputError: two files have the name of one that is in another folder.
         StreamerError: as `PageReader.read`.
     """
     wanted = set(names)
-    by_place = {_without_folder(name): name for name in wanted}
+    by_place: defaultdict[str, set[str]] = defaultdict(set)
+    for each in wanted:
+        by_place[_without_folder(each)].add(each)
     found: dict[str, FoundText] = {}
+    alike: dict[str, dict[str, FoundText]] = {each: {} for each in wanted}
     for name, _, batch in reader.read(sources, lambda read, _pages: progress(read)):
         own = Path(name).name
         columns = map(bytes.decode, batch.urls), batch.sequences, batch.bodies, batch.flags
         for url, number, body, flags in zip(*columns, strict=True):
-            place = by_place.get(f"{own}:{number}", url)
-            for each in wanted.intersection((url, place)):
-                at = Location(name, 0, number)
-                found.setdefault(each, FoundText(url, at, bytes(body), flags))
+            is_it = wanted & {url, f"{name}:{number}"}
+            may_be = by_place.get(f"{own}:{number}", set()) - is_it
+            if is_it or may_be:
+                text = FoundText(url, Location(name, 0, number), bytes(body), flags)
+                found = dict.fromkeys(is_it, text) | found
+                for each in may_be:
+                    alike[each][name] = text
+    for each in wanted - found.keys():
+        if len(alike[each]) > 1:
+            files = " and ".join(alike[each])
+            raise InputError(f"{each}: may be in {files}; give only the file that was judged")
+        for text in alike[each].values():
+            found[each] = text
     return found
 
 

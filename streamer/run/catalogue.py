@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +51,7 @@ class SourceEntry(msgspec.Struct, omit_defaults=True):
     `position` is the ordinal of the first record that is not judged yet, `mark` the place in the
     expanded stream before it, and the digest of all bytes up to there. `finished` tells whether the
     file had ended there, `status` is the file's as it was then (`status_of`). `heads` are the
-    places behind the first records of a pipe, and `partition` numbers pipes of one name.
+    places behind the first records of a pipe, and `partition` numbers sources of one name.
 
     `topic_id` is "" for files; for a partition of a topic `name` is the topic's, and positions are
     offsets.
@@ -203,7 +203,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 self.to_change(number)
                 entry.finished, entry.identity = False, known
                 return number
-        return self._add(SourceEntry(source.name, identity.path, known))
+        return self._add(self._named_apart(SourceEntry(source.name, identity.path, known)))
 
     def enter_stream(self, name: str, look: Callable[[int], bytes]) -> int:
         """Return the number of a pipe, of which `look` gives the first bytes, entering a new one.
@@ -225,7 +225,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         for number, entry in known:
             if not entry.position:
                 return number
-        return self._add(SourceEntry(name, name, None, partition=len(known)))
+        return self._add(self._named_apart(SourceEntry(name, name, None)))
 
     def enter_partition(self, topic: str, topic_id: str, partition: int) -> int:
         """Return the number of a topic's partition, entering it if it is new.
@@ -358,6 +358,24 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 for key in keys:
                     gone[key].append(number)
         return dict(gone)
+
+    @cached_property
+    def _named(self) -> Counter[str]:
+        """How many files and pipes have a name."""
+        return Counter(entry.name for entry in self.entries if not entry.topic_id)
+
+    def _named_apart(self, entry: SourceEntry) -> SourceEntry:
+        """Return the entry of a new file or pipe under a name that no other one has.
+
+        Two folders may have files of one name, as it was given there. The second one is called by
+        its path. If that is taken too, as by a file that was moved, it is another partition, as
+        pipes of one name are.
+        """
+        if self._named[entry.name]:
+            entry.name = entry.path
+        entry.partition = self._named[entry.name]
+        self._named[entry.name] += 1
+        return entry
 
     def _add(self, entry: SourceEntry) -> int:
         if len(self.entries) >= SOURCES_MAX:

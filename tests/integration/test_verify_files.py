@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from streamer.run.catalogue import Catalogue
 from streamer.stored.store import Store
 from tests.helpers.kills import code_of
 from tests.integration.test_page_outputs import KILLED, crawl, warc_record
@@ -104,6 +105,19 @@ def test_dead_letters_of_verdicts_as_parquet_are_found_beside_either_file(place:
         assert broken(found) == [], name
         assert isinstance(found, dict)
         assert found["counts"]["pages dead-lettered"] > 0
+
+
+def test_files_of_one_name_in_two_folders_are_told_apart(place: Place) -> None:
+    judge_files_of_one_name(place, files := judged(place))
+    names = [each["page"]["topic"] for each in lines(place.verdicts)][-6:]
+    assert names == ["pages.jsonl"] * 3 + [str(files[-1])] * 3
+    assert broken(verified(place, files)) == []
+    out = place.folder / "clean.jsonl"
+    assert place.streamer("select", place.verdicts, *files, "--out", out) == 0
+    of_days = [each["url"].rpartition("/")[2] for each in lines(out)][-3:]
+    assert of_days == ["703", "800", "704"]
+    copy = lines(place.verdicts)[-2]
+    assert copy["representative"]["page"] == {"topic": "pages.jsonl", "partition": 0, "offset": 1}
 
 
 def test_warc_files_and_small_files_of_several_runs_are_clean(place: Place) -> None:
@@ -310,7 +324,7 @@ def test_what_the_index_does_not_know_is_refused(
         if what != "grown":
             assert place.replay(*files, "--key-file", place.folder / "key") == 0
     elif what in {"names", "damaged"}:
-        _judge_more(place, what, files)
+        (_judge_as_before if what == "names" else _judge_a_damaged_file)(place, files)
     elif what == "changed":
         files[0].write_bytes(files[0].read_bytes().replace(b"quick11 ", b"quack11 "))
     elif what == "mapping":
@@ -320,18 +334,27 @@ def test_what_the_index_does_not_know_is_refused(
     assert said in " ".join(capfd.readouterr().err.split())
 
 
-def _judge_more(place: Place, what: str, files: list[Path]) -> None:
-    """Judge a file of the same name, or one that is damaged then, compressed so that both pass."""
+def judge_files_of_one_name(place: Place, files: list[Path]) -> None:
+    """Judge files that are named in the same way in their folders."""
+    for day in ("one", "two"):
+        folder = place.folder / day
+        folder.mkdir()
+        files.append(folder / "pages.jsonl")
+        files[-1].write_bytes(page(700 + len(files)) + page(800) + page(700 + len(files)))
+        with contextlib.chdir(folder):
+            key = ("--key-file", place.folder / "key")
+            assert place.replay(Path("pages.jsonl"), *key) == 0
+
+
+def _judge_as_before(place: Place, files: list[Path]) -> None:
+    """Give files one name in verdicts, as versions before have done it."""
+    with mock.patch.object(Catalogue, "_named_apart", lambda _self, entry: entry):
+        judge_files_of_one_name(place, files)
+
+
+def _judge_a_damaged_file(place: Place, files: list[Path]) -> None:
+    """Judge a file that is damaged then, compressed so that both pass."""
     key = ("--key-file", place.folder / "key")
-    if what == "names":
-        for day in ("one", "two"):
-            folder = place.folder / day
-            folder.mkdir()
-            (folder / "pages.jsonl").write_bytes(page(700 + len(folder.name)))
-            with contextlib.chdir(folder):
-                assert place.replay(Path("pages.jsonl"), *key) == 0
-        files += [place.folder / day / "pages.jsonl" for day in ("one", "two")]
-        return
     packed = place.folder / "three.jsonl.gz"
     packed.write_bytes(gzip.compress(b"".join(map(page, range(800, 900))), mtime=0))
     assert place.replay(packed, *key) == 0

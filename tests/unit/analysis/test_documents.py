@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.analysis.documents import collect, read_document, read_documents
+from streamer.analysis.documents import collect, find_texts, read_document, read_documents
 from streamer.errors import InputError
 from streamer.pages.files import open_sources
 from streamer.run.page_reader import DEFAULT_READER, PageReader
@@ -57,6 +57,23 @@ def test_a_page_file_of_none_or_several_is_no_single_text(
 ) -> None:
     with pytest.raises(InputError, match="no page or several"):
         read_document(pages(tmp_path / "some.jsonl", *texts), FORM)
+
+
+def test_a_place_is_that_of_its_own_file_and_never_of_another_one_of_that_name(
+    tmp_path: Path,
+) -> None:
+    paths = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        paths.append(pages(tmp_path / folder / "x.jsonl", f"text of {folder}"))
+    sources = open_sources([str(path) for path in paths]).sources
+    places = [f"{path}:0" for path in paths]
+    found = find_texts(DEFAULT_READER, sources, places)
+    assert [found[place].body for place in places] == [b"text of a", b"text of b"]
+    moved = f"{tmp_path}/c/x.jsonl:0"
+    assert find_texts(DEFAULT_READER, sources[1:], [moved])[moved].body == b"text of b"
+    with pytest.raises(InputError, match=r"may be in .*a/x\.jsonl and .*b/x\.jsonl; give only the"):
+        find_texts(DEFAULT_READER, sources, [moved])
 
 
 def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:

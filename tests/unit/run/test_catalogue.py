@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.model import DEAD_LETTER_SCHEMA
+from streamer.model import DEAD_LETTER_SCHEMA, page_ref
 from streamer.pages.bytestream import Trail
 from streamer.pages.files import HEAD_BYTES_MAX, Source
 from streamer.run import catalogue as module
@@ -79,6 +79,32 @@ def test_a_file_is_known_again_by_another_spelling_of_its_path(
     spellings = (page_file, tmp_path / "." / ".." / tmp_path.name / "pages.jsonl", link)
     assert [catalogue.enter(source(path)) for path in spellings] == [0, 0, 0]
     assert [entry.name for entry in catalogue.entries] == [str(page_file)]
+
+
+def test_no_two_sources_have_one_name_in_verdicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = Catalogue()
+    for day in ("one", "two"):
+        (tmp_path / day).mkdir()
+        (tmp_path / day / "x.jsonl").write_bytes(f'{{"day": "{day}"}}\n'.encode())
+        monkeypatch.chdir(tmp_path / day)
+        catalogue = later(catalogue)  # another program, which begins in another folder
+        catalogue.enter(source("x.jsonl"))
+    second = tmp_path / "two" / "x.jsonl"
+    read_to_the_end(catalogue, 1)
+    moved(second, tmp_path / "three.jsonl")
+    catalogue = later(catalogue)
+    catalogue.enter(source(tmp_path / "three.jsonl"))
+    second.write_bytes(b'{"day": "another"}\n')
+    assert catalogue.enter(source(second)) == 2
+    assert pipe(catalogue, b"1\n") == 3
+    assert pipe(catalogue, b"2\n") == 4
+    locate = catalogue.locator()
+    places = [locate(page_ref(number, 7)) for number in range(5)]
+    assert [(place.topic, place.partition) for place in places] == [
+        ("x.jsonl", 0), (str(second), 0), (str(second), 1), ("-", 0), ("-", 1),
+    ]  # fmt: skip
 
 
 def test_a_file_that_has_not_changed_stays_finished(page_file: Path) -> None:
