@@ -25,18 +25,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from math import comb
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
 from streamer.analysis.documents import page_texts
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
-from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages
+from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, pages_of
 from streamer.analysis.sample.score import ConfusionCounts, KeptSoFar
 from streamer.errors import InputError
 from streamer.model import Page
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
+from streamer.pages.remote import is_remote, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
@@ -118,12 +119,18 @@ class Dataset:
     labelled: frozenset[tuple[int, int]] = frozenset()
 
 
-def open_dataset(path: Path, scratch: Path, reader: PageReader = DEFAULT_READER) -> Dataset:
+def open_dataset(given: Path | str, scratch: Path, reader: PageReader = DEFAULT_READER) -> Dataset:
     """Return the dataset in a folder or file; `scratch` takes what is converted.
+
+    A URL's has no labels.
 
     Raises:
         StreamerError: it holds no pages, a file of it cannot be read, or as `PageReader.read`.
     """
+    if is_remote(str(given)):
+        sources, name = reader.open([str(given)]), name_of(str(given))
+        return Dataset(PurePath(name).stem, sources, reader, _pages_of(name, sources, reader))
+    path = Path(given)
     folder = path if path.is_dir() else path.parent
     articles = sorted(path.glob("*.sgm")) if path.is_dir() else [path]
     if articles and articles[0].suffix == ".sgm":
@@ -131,9 +138,7 @@ def open_dataset(path: Path, scratch: Path, reader: PageReader = DEFAULT_READER)
         reader = replace(reader, parser=PageParser())  # they are converted to the default form
     else:
         sources = reader.open([str(path)])
-    pages = read_pages([source.name for source in sources], reader)
-    if not len(pages):
-        raise InputError(f"{path}: holds no page that can be judged; give page files")
+    pages = _pages_of(str(path), sources, reader)
     truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
     return Dataset(
         path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name,
@@ -143,6 +148,13 @@ def open_dataset(path: Path, scratch: Path, reader: PageReader = DEFAULT_READER)
         read_kinds(truth) if truth.is_file() else {},
         frozenset(_labelled(pairs, pages)) if pairs.is_file() else frozenset(),
     )
+
+
+def _pages_of(name: str, sources: Sequence[Source], reader: PageReader) -> ReferencePages:
+    pages = pages_of(sources, reader)
+    if not len(pages):
+        raise InputError(f"{name}: holds no page that can be judged; give page files")
+    return pages
 
 
 def write_collection(dataset: Dataset, folder: Path) -> Path:

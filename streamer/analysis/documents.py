@@ -10,9 +10,10 @@ Records that are no pages are passed over, as a replay passes them over.
 from __future__ import annotations
 
 import io
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,8 @@ from streamer.model import Location
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source, files_below, has_records
+from streamer.pages.lists import expanded
+from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.text.charset import decode_body
@@ -127,9 +130,9 @@ class Body(NamedTuple):
 
 
 def read_document(
-    path: Path, canonical: CanonicalOptions, reader: PageReader = DEFAULT_READER
+    path: Path | str, canonical: CanonicalOptions, reader: PageReader = DEFAULT_READER
 ) -> Document:
-    """Return the one text of a file.
+    """Return the one text of a file or URL.
 
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
@@ -137,19 +140,31 @@ def read_document(
     return read_body(path, reader).document(canonical)
 
 
-def read_body(path: Path, reader: PageReader = DEFAULT_READER) -> Body:
-    """Return the one body of a file, for what signs it.
+def read_body(path: Path | str, reader: PageReader = DEFAULT_READER) -> Body:
+    """Return the one body of a file or URL, for what signs it.
 
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
-    if not has_records(path.name):
-        return _body_of_text(path)
-    pages = _bodies(reader, reader.open([str(path)]))
+    given = str(path)
+    name = name_of(given) if is_remote(given) else given
+    if not has_records(name):
+        return _body_of_text(name, _object(given))
+    pages = _bodies(reader, reader.open([given]))
     found = next(pages, None)
     if found is None or next(pages, None) is not None:
-        raise InputError(f"{path}: holds no page or several; name a file with one text")
+        raise InputError(f"{name}: holds no page or several; name a file with one text")
     return found
+
+
+def _object(given: str) -> RemoteObject | None:
+    """Return the file that a URL leads to; None of a path."""
+    if not is_remote(given):
+        return None
+    [there] = look_up([given]).values()
+    if there.is_folder:
+        raise InputError(f"{name_of(given)}: is no file but a prefix; name one file")
+    return there.objects[0]
 
 
 class CollectionFiles(NamedTuple):
@@ -162,35 +177,50 @@ class CollectionFiles(NamedTuple):
     @property
     def size(self) -> int:
         """Return the bytes of all files as stored."""
-        files = [*self.named, *self.found, *(Path(source.name) for source in self.sources)]
-        return sum(path.stat().st_size for path in files)
+        texts = sum(path.stat().st_size for path in (*self.named, *self.found))
+        return texts + sum(source.total_bytes or 0 for source in self.sources)
 
 
-def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> CollectionFiles:
+def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) -> CollectionFiles:
     """Return the files that `paths` name, without `aside`; a folder stands for all files below it.
+
+    Below a URL of a store there are page files only.
 
     Raises:
         InputError: a path is missing or unreadable, or a folder has no file.
     """
-    pages: list[Path] = []
+    pages: list[str] = []
     named: list[Path] = []
     found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            in_folder = files_below(str(path))
+    for name in expanded([*map(str, paths)]):
+        path = Path(name)
+        if is_remote(name):
+            pages.append(name)
+        elif path.is_dir():
+            in_folder = files_below(name)
             if not any(in_folder):
                 raise InputError(f"{path}: is an empty folder; check the path")
-            for name in in_folder.pages:
-                (pages if has_records(name) else found).append(Path(name))
-            found += map(Path, in_folder.others)
+            pages += filter(has_records, in_folder.pages)
+            texts = itertools.filterfalse(has_records, in_folder.pages)
+            found += map(Path, (*texts, *in_folder.others))
         elif not path.exists():
             raise InputError(f"{path}: no such file; check the path")
+        elif has_records(name):
+            pages.append(name)
         else:
-            (pages if has_records(path.name) else named).append(path)
-    pages, named, found = (
-        [p for p in each if not p.samefile(aside)] for each in (pages, named, found)
-    )
-    return CollectionFiles(reader.open([*map(str, pages)]), named, found)
+            named.append(path)
+    is_it = _tells(aside)
+    sources = [source for source in reader.open(pages) if not is_it(source.name)]
+    named, found = ([path for path in each if not is_it(str(path))] for each in (named, found))
+    return CollectionFiles(sources, named, found)
+
+
+def _tells(aside: Path | str) -> Callable[[str], bool]:
+    """Return what tells whether a name is that of this file."""
+    own = str(aside)
+    if is_remote(own):
+        return name_of(own).__eq__
+    return lambda name: not is_remote(name) and Path(name).samefile(own)
 
 
 def read_documents(
@@ -209,7 +239,7 @@ def read_documents(
     done, binary = 0, []
     for path in (*files.named, *files.found):
         try:
-            yield _body_of_text(path).document(canonical)
+            yield _body_of_text(str(path)).document(canonical)
         except BinaryFileError:
             if path in files.named:
                 raise
@@ -236,28 +266,28 @@ class BinaryFileError(InputError):
     """Report a file that is no text."""
 
 
-def _body_of_text(path: Path) -> Body:
+def _body_of_text(name: str, remote: RemoteObject | None = None) -> Body:
     """Return the body of a file that is one text."""
-    body = _read(path)
+    body = _read(name, remote)
     if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise BinaryFileError(f"{path}: is binary; give plain text or HTML")
-    html = looks_like_html(body, _TYPES.get(_name_of_content(path).suffix.lower()))
-    return Body(str(path), decode_body(body, None, html=html).utf8, HTML if html else 0)
+        raise BinaryFileError(f"{name}: is binary; give plain text or HTML")
+    html = looks_like_html(body, _TYPES.get(_name_of_content(PurePath(name)).suffix.lower()))
+    return Body(name, decode_body(body, None, html=html).utf8, HTML if html else 0)
 
 
-def _name_of_content(path: Path) -> Path:
+def _name_of_content(path: PurePath) -> PurePath:
     """Return the name that a file has once it is decompressed."""
     return path.with_suffix("") if path.suffix.lower() in {".gz", ".zst"} else path
 
 
-def _read(path: Path) -> bytes:
+def _read(name: str, remote: RemoteObject | None) -> bytes:
     """Return a file's bytes, decompressed."""
-    with ByteStream(str(path)) as stream:
+    with ByteStream(name, remote=remote) as stream:
         body = stream.look(PAGE_BYTES_MAX + 1)
         if stream.damage:
-            raise InputError(f"{path}: {stream.damage}; copy the file again")
+            raise InputError(f"{name}: {stream.damage}; copy the file again")
     if len(body) > PAGE_BYTES_MAX:
-        raise InputError(f"{path}: is larger than {PAGE_BYTES_MAX:,} bytes; give a part of it")
+        raise InputError(f"{name}: is larger than {PAGE_BYTES_MAX:,} bytes; give a part of it")
     return body
 
 

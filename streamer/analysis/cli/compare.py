@@ -111,8 +111,10 @@ class Methods:
 
 @command
 def compare(  # noqa: PLR0913 - the options of the command
-    a: Annotated[Path | None, typer.Argument(help="A text, an HTML file or a page file.")] = None,
-    b: Annotated[Path | None, typer.Argument(help="Another text, HTML file or page file.")] = None,
+    a: Annotated[
+        str | None, typer.Argument(help="A text, an HTML file or a page file, or its URL.")
+    ] = None,
+    b: Annotated[str | None, typer.Argument(help="Another one.")] = None,
     *,
     pairs: Pairs = None,
     methods: Methods,
@@ -134,6 +136,8 @@ def compare(  # noqa: PLR0913 - the options of the command
     Example: streamer compare old.html new.html --html difference.html
 
     Example: streamer compare a.html b.html --text main --method minhash
+
+    Example: streamer compare old.html https://example.org/new.html
     """
     canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
     options = _method_options(methods.method_option or [])
@@ -250,11 +254,11 @@ NO_TEXTS = (
 
 @command
 def uniqueness(  # noqa: PLR0913 - the options of the command
-    text: Annotated[Path, typer.Argument(help="A text, an HTML file or a page file.")],
+    text: Annotated[str, typer.Argument(help="A text, an HTML file or a page file, or its URL.")],
     *,
     against: Annotated[
-        list[Path] | None,
-        typer.Option(help="File or folder of the collection. Repeatable."),
+        list[str] | None,
+        typer.Option(help="File or folder of the collection, or its URL. Repeatable."),
     ] = None,
     index: Annotated[
         Path | None, typer.Option(help="Index to search for the nearest kept pages.")
@@ -279,7 +283,7 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
     if not document.page.words:
-        raise InputError(f"{text}: has no words; name a text with some")
+        raise InputError(f"{document.name}: has no words; name a text with some")
     if against is not None:
         result = Uniqueness(document.page.words, shingle_width)
         _look_through(result, collect(against, reader, aside=text), form, reader)
@@ -384,8 +388,8 @@ def build(
         list[str],
         typer.Argument(
             metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
-            "or - for standard input.",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, their "
+            "URLs (s3://, gs://, az://, https://), or - for standard input.",
         ),
     ],
     *,
@@ -416,7 +420,8 @@ def build(
         texts = page_texts(reader, sources, options, report)
         result = count_words((page.words for page in texts), options, min_pages)
     if not result.documents:
-        raise InputError(f"{', '.join(pages)}: no pages with words; give page files")
+        names = ", ".join(source.name for source in sources)
+        raise InputError(f"{names}: no pages with words; give page files")
     write_file(out, result.to_bytes(), "--out", whole=True)
     print_collection(out, result, time.perf_counter() - started)
 

@@ -47,13 +47,11 @@ if TYPE_CHECKING:
 @command
 def evaluate(
     datasets: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="DATASET...",
-            help="Folders or files of pages, as for replay, a sample crawl, a set with "
-            "truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.",
-            exists=True,
-            readable=True,
+            help="Folders or files of pages or their URLs, as for replay, a sample crawl, a set "
+            "with truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.",
         ),
     ],
     *,

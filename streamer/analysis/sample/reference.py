@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.model import Page
+from streamer.pages.files import Source
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.text.visible import ESCAPED, HTML, visible_bytes
 
@@ -225,8 +226,13 @@ def read_pages(files: Sequence[Path | str], reader: PageReader = DEFAULT_READER)
     Raises:
         StreamerError: as `PageReader.read`.
     """
+    return pages_of(reader.open([*map(str, files)]), reader)
+
+
+def pages_of(sources: Sequence[Source], reader: PageReader) -> ReferencePages:
+    """Read the pages of sources, as `read_pages`."""
     pages, shingler = ReferencePages(), TextShingler()
-    for source, _, batch in reader.read(reader.open([*map(str, files)])):
+    for source, _, batch in reader.read(sources):
         names = tuple(dict.fromkeys((source, source.rpartition("/")[2])))
         columns = batch.sequences, map(bytes.decode, batch.urls), batch.bodies, batch.flags
         for ordinal, url, body, flags in zip(*columns, strict=True):
