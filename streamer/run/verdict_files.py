@@ -39,6 +39,19 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
 
 
+def first_line(path: Path) -> bytes:
+    """Return the first line of a verdict file as JSON; b"" of an empty file. Little is read.
+
+    Raises:
+        InputError: as `open_verdicts`.
+    """
+    _check_no_table(path)
+    if is_parquet(path.name):
+        return next(lines_of_parquet(path), b"")
+    with path.open("rb") as file, _damage_told(path):
+        return unpacked(file, path.name).readline()
+
+
 @contextmanager
 def open_verdicts(path: Path) -> Iterator[BinaryIO]:
     """Open a verdict file as JSON lines; others than plain ones become a temporary file first.
@@ -46,10 +59,7 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
     Raises:
         InputError: the file is damaged or cut off, or is CSV.
     """
-    if is_table(path.name):
-        raise InputError(
-            f"{path}: verdicts as CSV are not read; give a file of JSON lines or Parquet"
-        )
+    _check_no_table(path)
     with path.open("rb") as file, tempfile.TemporaryFile() as plain:
         if is_parquet(path.name):
             plain.writelines(lines_of_parquet(path))
@@ -60,9 +70,22 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
         if content is file:
             yield file
             return
-        try:
+        with _damage_told(path):
             shutil.copyfileobj(content, plain)
-        except (EOFError, zlib.error, zstd.ZstdError) as error:
-            raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
         plain.seek(0)
         yield plain
+
+
+def _check_no_table(path: Path) -> None:
+    if is_table(path.name):
+        raise InputError(
+            f"{path}: verdicts as CSV are not read; give a file of JSON lines or Parquet"
+        )
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error, zstd.ZstdError) as error:
+        raise InputError(f"{path}: is damaged ({error}); copy the file again") from error

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copyfileobj
+from unittest import mock
 
 import pytest
 
+from streamer.compression import zstd
 from tests.helpers.fleet import exit_code
 from tests.integration.test_replay import Place, lines
 
@@ -50,6 +53,15 @@ def test_what_is_certain_is_what_a_replay_at_that_threshold_gives(
         for verdicts, clusters in zip((before, out), counts, strict=True):
             assert exit_code("clusters", verdicts, "--out", clusters) == 0
         assert counts[0].read_bytes() != counts[1].read_bytes()
+
+
+def test_a_compressed_file_is_unpacked_once(tmp_path: Path, crawl: Path) -> None:
+    before = judged(Place(tmp_path), crawl, "before")
+    packed, out = tmp_path / "before.jsonl.zst", tmp_path / "told.jsonl"
+    packed.write_bytes(zstd.compress(before.read_bytes()))
+    with mock.patch("streamer.run.verdict_files.shutil.copyfileobj", wraps=copyfileobj) as copying:
+        assert exit_code("rethreshold", packed, "0.9", "--was", "0.8", "--out", out) == 0
+    assert copying.call_count == 1
 
 
 def test_a_lower_threshold_is_refused_and_nothing_is_written(

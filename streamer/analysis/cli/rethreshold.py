@@ -15,7 +15,7 @@ from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE, Decision
 from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output, output_key
-from streamer.run.verdict_files import open_verdicts, read_verdicts
+from streamer.run.verdict_files import first_line, read_verdicts
 
 
 @command
@@ -84,12 +84,11 @@ def _check_source(verdicts: Path, out: str, was: float | None) -> None:
     """Raise SettingsError where the verdicts are not a run's, or could not be taken back."""
     if out != STANDARD_OUTPUT and output_key(out) == output_key(str(verdicts)):
         raise SettingsError(f"--out {out} is the file of the verdicts. Name another one.")
-    with open_verdicts(verdicts) as file:
-        if b'"known":"' in file.readline():
-            raise SettingsError(
-                f"{verdicts} was made by rethreshold, and not all in it is certain. Give the "
-                "verdicts of the run."
-            )
+    if b'"known":"' in first_line(verdicts):
+        raise SettingsError(
+            f"{verdicts} was made by rethreshold, and not all in it is certain. Give the verdicts "
+            "of the run."
+        )
     if was is None and out == STANDARD_OUTPUT:
         raise SettingsError(
             "Give the threshold of the run with --was, or a file with --out: without both, "
