@@ -122,6 +122,7 @@ format: $(VENV)/.dev ## Bring all sources into form
 
 lock: $(VENV)/.dev ## Pin all dependencies again (UPGRADE=--upgrade: at their newest versions)
 	$(COMPILE) requirements/installer.in --output-file requirements/installer.lock
+	$(COMPILE) requirements/pywb.in --output-file requirements/pywb.lock
 	$(LOCK) --extra analysis --extra console --extra object-store --extra registry requirements/build.in --output-file requirements/run.lock
 	$(LOCK) --extra analysis --extra console --extra object-store --extra parquet --extra registry --extra dev --extra bench --constraint requirements/run.lock requirements/build.in --output-file requirements/dev.lock
 	$(LOCK) --extra analysis --extra console --extra object-store --extra parquet --extra registry --extra bench --constraint requirements/dev.lock requirements/build.in --output-file requirements/bench.lock

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -18,7 +17,9 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from streamer.testing.plugin import leave_out
 from tests.helpers.kills import code_of
+from tests.helpers.kubernetes_tools import TOOLS
 from tests.integration.test_page_outputs import KILLED, expanded, text_of
 from tests.integration.test_replay import Place, lines, page
 
@@ -168,24 +169,26 @@ def test_revisits_of_other_than_warc_files_are_refused(
     assert "Name it as revisits.warc.gz" in " ".join(capfd.readouterr().err.split())
 
 
-# pywb is no dependency: two of its own have no wheels, and the locks take nothing else.
-@pytest.mark.skipif(not shutil.which("wb-manager"), reason="pywb is not installed")
 def test_pywb_shows_what_a_revisit_refers_to(place: Place) -> None:
+    pywb = TOOLS / "pywb" / "bin"
+    manager, server = str(pywb / "wb-manager"), str(pywb / "wayback")
+    if not Path(manager).exists():
+        leave_out("pywb", ".ci/tools pywb")
     file = warc(place, "pages.warc.gz", range(40))
     kept, revisits = place.folder / "kept.warc.gz", place.folder / "revisits.warc.gz"
     assert place.replay(file, "--kept", kept, "--revisits", revisits) == 0
     archive = place.folder / "archive"
     archive.mkdir()
     for command in (["init", "pages"], ["add", "pages", str(kept), str(revisits)]):
-        subprocess.run(["wb-manager", *command], cwd=archive, check=True, capture_output=True)  # noqa: S607 - on the PATH
+        subprocess.run([manager, *command], cwd=archive, check=True, capture_output=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = ["wayback", "--port", str(port), "--bind", "127.0.0.1"]
+    command = [server, "--port", str(port), "--bind", "127.0.0.1"]
     with subprocess.Popen(
         command, cwd=archive, env={**os.environ, "PYTHONPATH": ""},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as server:  # fmt: skip
+    ) as process:  # fmt: skip
         try:
             shown = 0
             for head, _ in records(revisits):
@@ -200,7 +203,7 @@ def test_pywb_shows_what_a_revisit_refers_to(place: Place) -> None:
                 shown += 1
             assert shown > 5
         finally:
-            server.terminate()
+            process.terminate()
 
 
 def fetched(url: str, seconds: float = 60.0) -> tuple[int, Any]:
