@@ -283,7 +283,7 @@ class Source(InputFile):
         """Return the status and the first bytes, as stored; none of a remote file with more."""
         if self.remote is not None:
             small = self.remote.size < size
-            return self.remote.status, self.remote.read(0, self.remote.size) if small else b""
+            return self.remote.status, self.remote.whole() if small else b""
         try:
             file = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
             try:

@@ -16,11 +16,12 @@ import io
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 4 << 20
 BLOCKS_KEPT = 4  # of a file: one in hand and one ahead, for its reader and for who checks a member
+FILES_AHEAD, BYTES_AHEAD = 32, 16 << 20  # of small files that are read before their turn
 TRIES = 5  # that bring nothing, until a reader gives up
 _PART_BYTES = 16 << 10  # of a block; what arrived of the last part is lost with a connection
 _SCHEMES = ("s3", "gs", "az", "https", "http")
 _WEB = ("https", "http")
 _TIMEOUT = "30s"  # of a request, for a block at most: what it brought until then is kept
 _RETRIES = 10  # of a request, within a minute; the waits are doubled up to 15 seconds
-_LOOK_UPS = 16  # at the same time
+_LOOK_UPS = 16  # at the same time; of small files so many are read then
 _STORES_KEPT = 64
 _END_OF_PLACE = re.compile("[/?#]")
 _PLACE = re.compile(r"(?:[^:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")  # a bucket, or a host and a port
@@ -129,6 +131,7 @@ class RemoteObject:
         size: in bytes.
         version: its ETag, or the time of its last change.
         url: with what signs it, so it is shown nowhere.
+        ahead: what brings all of its bytes, if they are read before the file has its turn.
     """
 
     name: str
@@ -136,6 +139,7 @@ class RemoteObject:
     version: str
     url: str = field(repr=False)
     stores: Stores = field(repr=False, compare=False)
+    ahead: list[Future[bytes]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def status(self) -> tuple[int, ...]:
@@ -146,6 +150,10 @@ class RemoteObject:
     def open(self) -> RemoteFile:
         """Return its bytes as a file."""
         return RemoteFile(self)
+
+    def whole(self) -> bytes:
+        """Return all bytes, which may have been read ahead; else as `read`."""
+        return self.ahead[0].result() if self.ahead else self.read(0, self.size)
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes [start, end), asking again where a connection ends before.
@@ -279,11 +287,46 @@ class RemoteFile(io.RawIOBase):
         if found is None:
             start = number * BLOCK_BYTES
             end = min(start + BLOCK_BYTES, self._remote.size)
-            found = self._pool.submit(self._remote.read, start, end)
+            is_all = (start, end) == (0, self._remote.size)
+            read = self._remote.whole if is_all else partial(self._remote.read, start, end)
+            found = self._pool.submit(read)
         self._blocks[number] = found
         while len(self._blocks) > BLOCKS_KEPT:
             self._blocks.pop(next(iter(self._blocks))).cancel()
         return found
+
+
+class ReadAhead:
+    """Reads small files before their turn, in their order; a context manager that stops it.
+
+    A file of one block at most is small. A larger one is read when it has its turn.
+    """
+
+    def __init__(self, files: Iterable[RemoteObject]) -> None:
+        small = [each for each in files if 0 < each.size <= BLOCK_BYTES]
+        self._waiting = deque(small if len(small) > 1 else ())
+        self._begun: deque[RemoteObject] = deque()  # the first of which may have its turn
+        self._now: RemoteObject | None = None
+        self._pool = ThreadPoolExecutor(_LOOK_UPS, "read-ahead")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def come_to(self, file: RemoteObject) -> None:
+        """Have small files behind this one read, which has its turn; the one before has had it."""
+        if self._begun and self._begun[0] is self._now:
+            self._begun.popleft().ahead.clear()
+        self._now = file
+        size = sum(each.size for each in self._begun)
+        while self._waiting and len(self._begun) <= FILES_AHEAD:
+            size += self._waiting[0].size
+            if size > BYTES_AHEAD:
+                break
+            self._begun.append(following := self._waiting.popleft())
+            following.ahead.append(self._pool.submit(following.read, 0, following.size))
 
 
 class LookedUp(NamedTuple):

@@ -19,6 +19,7 @@ from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Ending, Message, PageBatch, Rejected
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
+from streamer.pages.remote import ReadAhead
 from streamer.pages.schema_registry import is_framed
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
 
@@ -190,17 +191,26 @@ class FileInput:
             InputError: a file cannot be read.
         """
         before = 0
-        for source in self.sources:
-            size = source.total_bytes or 0
-            number = self._numbers.get(source.name, -1)
-            if number >= 0 and self._catalogue.entries[number].finished:
-                self._tell_nothing_new(self._catalogue.entries[number])
-            else:
-                after = before + size
-                yield from self._small_steps(source, number, after) or self._steps_of(
-                    source, number, before, after
-                )
-            before += size
+        with ReadAhead(
+            each.remote for each in filter(self._has_more, self.sources) if each.remote
+        ) as ahead:
+            for source in self.sources:
+                size, number = source.total_bytes or 0, self._numbers.get(source.name, -1)
+                if not self._has_more(source):
+                    self._tell_nothing_new(self._catalogue.entries[number])
+                else:
+                    if source.remote:
+                        ahead.come_to(source.remote)
+                    after = before + size
+                    yield from self._small_steps(source, number, after) or self._steps_of(
+                        source, number, before, after
+                    )
+                before += size
+
+    def _has_more(self, source: Source) -> bool:
+        """Return whether a source may have what was not judged."""
+        number = self._numbers.get(source.name, -1)
+        return number < 0 or not self._catalogue.entries[number].finished
 
     def _small_steps(self, source: Source, number: int, after: int) -> list[Step]:
         """Return all that `_steps_of` would yield of a small file; nothing of others."""

@@ -130,3 +130,31 @@ def test_rows_of_tables_there_are_kept_as_those_of_a_table_here(
     assert place.streamer("replay", path, *outputs) == 0
     assert parquet.read_table(kept).equals(parquet.read_table(here))
     assert b"SECRET" not in kept.read_bytes()
+
+
+def test_many_small_files_are_read_ahead_in_their_order(
+    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"/{number:03}.jsonl{'.gz' * (number % 3 == 0)}" for number in range(90)]
+    for number, name in enumerate(names):
+        data = b"".join(PAGES[4 * number : 4 * number + 4])
+        data = gzip.compress(data) if name.endswith(".gz") else data
+        place.write(name.lstrip("/"), data)
+        web.put(name, data)
+    web.delay = 0.01
+    urls = [f"{web.url}{name}" for name in names]
+    there = judged(place, "there", *urls)
+    assert 4 <= web.most <= 16
+    assert sum(each.startswith("GET") for each in web.asked) == len(names)
+    paths = [place.folder / name.lstrip("/") for name in names]
+    here = judged(place, "here", *paths)
+    assert there.replace(f"{web.url}/".encode(), f"{place.folder}/".encode()) == here
+    web.statuses = {names[50]: 403}
+    capsys.readouterr()
+    assert place.replay(*urls) == 1
+    assert f"{urls[50]}: no permission to read" in " ".join(capsys.readouterr().err.split())
+    web.statuses = {}
+    assert place.replay(*urls) == 0
+    assert [each["page"]["topic"] for each in lines(place.verdicts)] == [
+        url for url in urls for _ in range(4)
+    ]

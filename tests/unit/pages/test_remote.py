@@ -144,6 +144,39 @@ def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
         look_up([url])
 
 
+def test_small_files_are_read_before_their_turn_within_bounds(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "FILES_AHEAD", 4)
+    monkeypatch.setattr(remote, "BYTES_AHEAD", 3 * BLOCK)
+    small = [found(web.put(f"/{number}.jsonl", DATA[:number])) for number in range(1, 10)]
+    wide = [found(web.put(f"/wide{number}.jsonl", DATA[:BLOCK])) for number in range(5)]
+    large = found(web.put("/large.jsonl", DATA))
+    web.asked.clear()
+    with remote.ReadAhead([*small, large, *wide]) as ahead:
+        for number, each in enumerate([*small, large, *wide]):
+            ahead.come_to(each)
+            begun = [one for one in [*small, large, *wide] if one.ahead]
+            assert sum(one.size for one in begun) <= 3 * BLOCK
+            assert len(begun) <= 5
+            assert not [one for one in [*small, large, *wide][:number] if one.ahead]
+            assert each.ahead or each is large
+            with each.open() as file:
+                assert file.read() == DATA[: each.size]
+    gets = [each.split()[1] for each in web.asked]
+    assert sorted(gets) == sorted(
+        [*(each.name[len(web.url) :] for each in [*small, *wide])] + 7 * ["/large.jsonl"]
+    )
+
+
+def test_one_file_is_not_read_before_its_turn(web: WebServer) -> None:
+    one = found(web.put("/a.jsonl", DATA[:5]))
+    with remote.ReadAhead([one]) as ahead:
+        ahead.come_to(one)
+        assert not one.ahead
+        assert one.whole() == DATA[:5]
+
+
 def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
     web.ranges = False
     with opened(web.put("/small.jsonl", DATA[:BLOCK])) as file:
