@@ -8,6 +8,8 @@ import importlib
 import json
 import signal
 import subprocess
+import sys
+from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
@@ -19,6 +21,7 @@ from streamer.errors import InvalidPage, StreamerError
 from streamer.pages.avro import VALUES_MAX, Decode
 from streamer.pages.protobuf import protobuf_decoder
 
+ROOT = Path(__file__).parents[3]
 HOST = 'syntax = "proto3"; package shared; message Host { string name = 1; }'
 CRAWL = """syntax = "proto3";
 package crawl;
@@ -127,6 +130,66 @@ def test_messages_within_each_other_end_somewhere(decode: Decode) -> None:
 def test_a_message_of_too_many_values_is_refused(decode: Decode, payload: bytes) -> None:
     with pytest.raises(InvalidPage) as refused:
         decode(NESTED + payload)
+    assert refused.value.code == "decompressed_too_large"
+
+
+GROWTH = """
+from tests.unit.pages.test_protobuf import CRAWL, HOST, NESTED, PAGE, InvalidPage, protobuf_decoder
+
+def most():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+
+decode = protobuf_decoder(CRAWL, {"shared/host.proto": HOST})
+decode(NESTED + PAGE)
+message = NESTED + b"\\x22\\x00" * (8 << 20)
+before = most()
+try:
+    decode(message)
+except InvalidPage as refused:
+    print(refused.code, (most() - before) >> 10)
+"""
+
+
+def test_a_message_of_too_many_values_is_not_even_parsed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    code, growth = done.stdout.split()
+    assert code == "decompressed_too_large"
+    assert int(growth) < 80
+
+
+GROUPS = """syntax = "proto2";
+message M {
+  repeated group Part = 1 { repeated Part parts = 1; repeated double ones = 2; }
+  optional string url = 3;
+  repeated fixed32 twos = 4 [packed = true];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("payload", "values"),
+    [
+        (b"\x0b\x0a\x00\x0c" * 3 + part(3, b"u"), 10),
+        (b"\x0b" * 5 + b"\x0c" * 5, 10),
+        (part(4, bytes(4 * 7)), 8),
+        (b"\x0b" + part(2, bytes(8 * 5)) + b"\x0c", 8),
+        (part(3, b"u" * 50), 1),
+        (part(9, b"unknown") + b"\x4b" + part(3, b"x") + b"\x4c" + b"\x51" + bytes(8), 5),
+    ],
+    ids=["groups", "nested", "packed", "in-a-group", "text", "unknown"],
+)
+def test_values_are_counted_in_the_bytes(
+    monkeypatch: pytest.MonkeyPatch, payload: bytes, values: int
+) -> None:
+    decode = protobuf_decoder(GROUPS, {})
+    monkeypatch.setattr("streamer.pages.protobuf.VALUES_MAX", values)
+    assert decode(FIRST + payload)
+    monkeypatch.setattr("streamer.pages.protobuf.VALUES_MAX", values - 1)
+    with pytest.raises(InvalidPage) as refused:
+        decode(FIRST + payload)
     assert refused.value.code == "decompressed_too_large"
 
 
