@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,24 +24,35 @@ LINES = {
     for kind, line in zip(("JSON", "CSV"), two, strict=True)
     if line
 }
+TABLES = {
+    f"{line.split('.')[0]}, Parquet": line
+    for line in re.findall(r"`([^`]*v\.parquet[^`]*)`", SECTION)
+}
 URLS = {
     "pandas": "unique['url'].to_list()",
     "polars": "unique['url'].to_list()",
     "duckdb": "[url for url, in unique.select('url').fetchall()]",
+    "spark": "[row['url'] for row in unique.select('url').collect()]",
 }
+SPARK = (
+    "from pyspark.sql import SparkSession as S; spark = S.builder.master('local[1]').getOrCreate()"
+)
+# pyspark is no dependency of the tests: with Java it is 500 MB for three lines. They were checked
+# with pyspark 4.3.0 on Java 17, and are where somebody has it.
+NEEDS_SPARK = pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed")
 HARD = ["123", "NA", "null", 'http://a.example/a,"b"', "true"]  # what is not taken for text
 ORDINARY = 120  # more than polars looks at
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the verdicts of a crawl, in both forms; its duplicates come last."""
+    """Return a folder with the verdicts of a crawl, in all forms; its duplicates come last."""
     place = Place(tmp_path_factory.mktemp("verdicts"))
     unique = [page(number, url=url) for number, url in enumerate(HARD)]
     unique += [page(number) for number in range(len(HARD), ORDINARY)]
     copies = [page(1, url="http://copy.example/"), page(ORDINARY - 1, score={"a": 1})]
     pages = place.write("pages.jsonl", *unique, *copies)
-    for name in ("v.jsonl", "v.csv"):
+    for name in ("v.jsonl", "v.csv", "v.parquet"):
         made = place.streamer(
             "replay", pages, "--verdicts", place.folder / name, "--carry", "score"
         )
@@ -55,13 +67,10 @@ def urls_of(line: str, folder: Path) -> list[str]:
             leave_out("jq", ".ci/tools queries, as root")
         done = subprocess.run(line, shell=True, cwd=folder, capture_output=True, check=True)  # noqa: S602 - a line for a shell
         return [json.loads(kept)["url"] for kept in done.stdout.splitlines()]
-    names = {"pd": "pandas", "pl": "polars", "duckdb": "duckdb"}
+    names = {"pd": "pandas", "pl": "polars", "duckdb": "duckdb", "spark": "spark"}
     short = line.split(".", maxsplit=1)[0]
-    program = (
-        f"import json, {names[short]} as {short}\n"
-        f"unique = {line}\n"
-        f"print(json.dumps({URLS[names[short]]}))"
-    )
+    opened = SPARK if short == "spark" else f"import {names[short]} as {short}"
+    program = f"import json; {opened}\nunique = {line}\nprint(json.dumps({URLS[names[short]]}))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, check=True
     )
@@ -71,10 +80,16 @@ def urls_of(line: str, folder: Path) -> list[str]:
 
 def test_the_document_has_both_forms_for_each_program() -> None:
     assert len(LINES) == 2 * len(ROWS) - 1, "jq reads no CSV"
-    assert {name.split(",")[0] for name in LINES} == {"pandas", "polars", "DuckDB", "jq"}
+    assert {name.split(",")[0] for name in LINES} == {"pandas", "polars", "DuckDB", "Spark", "jq"}
 
 
-@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[NEEDS_SPARK] if line.startswith("spark") else [], id=name)
+        for name, line in (LINES | TABLES).items()
+    ],
+)
 def test_a_line_keeps_the_unique_pages(line: str, folder: Path) -> None:
     ordinary = [f"http://a.example/{number}" for number in range(len(HARD), ORDINARY)]
     assert urls_of(line, folder) == HARD + ordinary
