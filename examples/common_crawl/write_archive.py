@@ -1,4 +1,4 @@
-"""Write pages as archives in Common Crawl's layout: write_archive.py PAGES.jsonl FOLDER."""
+"""Write pages as archives in Common Crawl's layout, and an index: write_archive.py PAGES FOLDER."""
 
 import gzip
 import json
@@ -15,11 +15,12 @@ FILES = 2
 CRAWL = "crawl-data/CC-MAIN-2024-10"
 
 
-def write_archive(path: Path, pages: list[dict[str, str]]) -> None:
-    """Write a WARC file, with one gzip member per page."""
-    with path.open("wb") as file:
+def write_archive(folder: Path, name: str, pages: list[dict[str, str]]) -> Iterator[str]:
+    """Write a WARC file, with one gzip member per page; yield the lines of its index."""
+    with (folder / name).open("wb") as file:
         writer = WARCWriter(file, gzip=True)
         for page in pages:
+            start = file.tell()
             kind = [("Content-Type", "text/html; charset=utf-8")]
             record = writer.create_warc_record(
                 page["url"],
@@ -28,6 +29,9 @@ def write_archive(path: Path, pages: list[dict[str, str]]) -> None:
                 http_headers=StatusAndHeaders("200 OK", kind, protocol="HTTP/1.1"),
             )
             writer.write_record(record)
+            place = {"filename": name, "offset": str(start), "length": str(file.tell() - start)}
+            capture = {"url": page["url"], "mime": "text/html", "status": "200"} | place
+            yield f"{page['url']} 20240301000000 {json.dumps(capture)}\n"
 
 
 def pages_of(path: Path) -> Iterator[dict[str, str]]:
@@ -41,7 +45,9 @@ def pages_of(path: Path) -> Iterator[dict[str, str]]:
 
 pages, folder = list(pages_of(Path(sys.argv[1]))), Path(sys.argv[2])
 names = [f"{CRAWL}/segments/{number}/warc/{number:05}.warc.gz" for number in range(FILES)]
+index = []
 for number, name in enumerate(names):
     (folder / name).parent.mkdir(parents=True)
-    write_archive(folder / name, pages[number::FILES])
+    index += write_archive(folder, name, pages[number::FILES])
+(folder / CRAWL / "cdx-00000.gz").write_bytes(gzip.compress("".join(sorted(index)).encode()))
 (folder / CRAWL / "warc.paths.gz").write_bytes(gzip.compress("\n".join(names).encode()))

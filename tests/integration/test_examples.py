@@ -201,3 +201,5 @@ def test_archives_in_the_layout_of_common_crawl_are_judged_from_a_web_server(clo
     unique = sum(json.loads(line)["verdict"] == "unique" for line in verdicts)
     clean = gzip.decompress((folder / "build" / "clean.warc.gz").read_bytes())
     assert clean.count(b"WARC-Type: response") == unique < archives.total()
+    some = (folder / "build" / "some.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["page"]["offset"] for line in some] == [*range(50)]
