@@ -149,7 +149,7 @@ def _texts(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _CdxLine(NamedTuple):
-    """A line without its end, its ordinal, its bytes in all, and the place behind it."""
+    """A line without its end, or the beginning of a long one; how long it is; what is behind it."""
 
     ordinal: int
     data: bytes
@@ -225,7 +225,9 @@ class CdxRecords(StreamRecords):
                     ending.unended_bytes = length if line.strip() else 0
                     return
                 trail.take(b"\n")  # so that one which comes later changes nothing
-            yield _CdxLine(ordinal, line.rstrip(b"\r\n"), length, trail.mark(), stream.bytes_read)
+            data = line.rstrip(b"\r\n")
+            size = len(data) if length <= LINE_BYTES_MAX else length - last.endswith(b"\n")
+            yield _CdxLine(ordinal, data, size, trail.mark(), stream.bytes_read)
 
     def _ahead(self, lines: Iterator[_CdxLine], archives: ArchiveReader) -> Iterator[_Work]:
         """Yield what lines want, while what some later ones name is read."""

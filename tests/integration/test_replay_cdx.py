@@ -153,6 +153,7 @@ def test_a_store_that_is_away_ends_the_run_and_the_same_command_goes_on(
     assert offsets(place) == [each for each in range(PAGES) if each != 50]
     [letter] = lines(Path(f"{place.verdicts}.dead.jsonl"))
     assert (letter["code"], letter["page"]["offset"]) == ("archive_unreadable", 50)
+    assert not letter["truncated"]
     again = place.folder / "again.cdxj"
     letters = f"{place.verdicts}.dead.jsonl"
     assert place.streamer("dead-letters", "show", letters, "--out", again) == 0
