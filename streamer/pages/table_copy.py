@@ -204,8 +204,6 @@ def _groups(file: TableFile, table: OpenTable, ordinals: Ordinals) -> Iterator[l
 
     Parts without a chosen row are not read.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     group: list[Any] = []
     end = size = 0
     for number, part in enumerate(table.parts):
@@ -222,7 +220,7 @@ def _groups(file: TableFile, table: OpenTable, ordinals: Ordinals) -> Iterator[l
                     raise OSError(f"part {number + 1} has fewer than {part.rows:,} rows")
             taken = int(np.searchsorted(own, np.uint64(start + batch.num_rows)))
             if taken:
-                group.append(batch.take(pa.array(own[:taken] - np.uint64(start))))
+                group.append(batch.take(_indices(own[:taken] - np.uint64(start))))
                 size += group[-1].nbytes
             own, start = own[taken:], start + batch.num_rows
             if size >= GROUP_BYTES:
@@ -230,3 +228,10 @@ def _groups(file: TableFile, table: OpenTable, ordinals: Ordinals) -> Iterator[l
                 group, size = [], 0
     if group:
         yield group
+
+
+def _indices(rows: Ordinals) -> Any:  # noqa: ANN401 - a pyarrow.UInt64Array
+    """Return numbers of rows for Arrow; `pyarrow.array` would import pandas for them."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    return pa.Array.from_buffers(pa.uint64(), len(rows), [None, pa.py_buffer(rows)])

@@ -5,13 +5,15 @@ Once an index has got through, its outputs are compared byte for byte with those
 
     PYTHONPATH=. python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3]
 
-With several shards, pages are held, sets of shingles decide as well (--exact), and verdicts are a
-Parquet file.
+With several shards, pages are held, sets of shingles decide as well (--exact), and the input, the
+verdicts and the pages are Parquet files.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import random
 import signal
@@ -49,17 +51,21 @@ def start_replay(folder: Path, name: str, shards: int, memory: str) -> int:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    inputs = [str(folder / "a" / "pages.jsonl"), str(folder / "b" / "pages.jsonl")]
+    form = "parquet" if shards > 1 else "jsonl"
+    inputs = [str(folder / part / f"pages.{form}") for part in ("a", "b")]
     verdicts = str(folder / verdict_file(name, shards))
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
-    sys.argv += ["--kept", str(folder / f"{name}.kept"), "--threads", "3"]
-    sys.argv += ["--duplicates", str(folder / f"{name}.others.zst")]
+    kept, others = page_files(folder, name, shards)
+    sys.argv += ["--kept", str(kept), "--duplicates", str(others), "--threads", "3"]
     sys.argv += ["--head-pages", "64", "--shards", str(shards), "--index-memory", memory]
     sys.argv += ["--exact", "--track-changes"] if shards > 1 else []
     code = 1
     try:
-        with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", CHUNK_RECORDS):
+        with (
+            mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", CHUNK_RECORDS),
+            mock.patch("streamer.pages.tables.CHUNK_RECORDS_MAX", CHUNK_RECORDS),
+        ):
             app(standalone_mode=False)
         code = 0
     finally:
@@ -91,14 +97,34 @@ def verdict_file(name: str, shards: int) -> str:
     return f"{name}.parquet" if shards > 1 else f"{name}.jsonl"
 
 
+def page_files(folder: Path, name: str, shards: int) -> tuple[Path, Path]:
+    """Return the files of kept pages and of the others of a replay."""
+    kept, others = ("kept.parquet", "others.parquet") if shards > 1 else ("kept", "others.zst")
+    return folder / f"{name}.{kept}", folder / f"{name}.{others}"
+
+
+def write_tables(folder: Path) -> None:
+    """Write the pages of both parts of the sample as Parquet too."""
+    import pyarrow as pa  # noqa: PLC0415 - its threads would not be there in a child
+    from pyarrow import parquet  # noqa: PLC0415
+
+    for part in ("a", "b"):
+        rows = []
+        for line in (folder / part / "pages.jsonl").read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                rows.append({key: str(json.loads(line).get(key)) for key in ("url", "body")})
+        table = pa.Table.from_pylist(rows)
+        parquet.write_table(table, folder / part / "pages.parquet", row_group_size=400)
+
+
 def outputs(folder: Path, name: str, shards: int) -> tuple[bytes, ...]:
     """Return the verdicts, the dead letters and the pages of both kinds of a finished replay."""
     verdicts = verdict_file(name, shards)
     with open_verdicts(folder / verdicts) as file:
         lines = file.read()
-    others = zstd.decompress((folder / f"{name}.others.zst").read_bytes())
-    names = (f"{verdicts}.dead.jsonl", f"{name}.kept")
-    return lines, *((folder / each).read_bytes() for each in names), others
+    kept, others = (path.read_bytes() for path in page_files(folder, name, shards))
+    dead = (folder / f"{verdicts}.dead.jsonl").read_bytes()
+    return lines, dead, kept, others if shards > 1 else zstd.decompress(others)
 
 
 def main() -> None:
@@ -113,6 +139,12 @@ def main() -> None:
     for part, seed in (("a", 1), ("b", 2)):
         write_crawl(folder / part, PAGES // 2, seed)
     (folder / "key").write_text("ab" * 32 + "\n")
+    if options.shards > 1:
+        child = os.fork()
+        if not child:
+            write_tables(folder)
+            os._exit(0)
+        assert wait(child) == 0, "no Parquet files"
     load_kernels()
     began = time.monotonic()
     assert wait(start_replay(folder, "quiet", options.shards, "1GiB")) == 0, (
