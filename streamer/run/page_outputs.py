@@ -246,7 +246,8 @@ def _kind_of_output(file: OutputFile) -> str | None:
     """Return the kind of records that an output holds or is named for; None if neither says."""
     if file.length and file.name != STANDARD_OUTPUT:
         return _kind_of_records(first_bytes(file.name, _HEAD_BYTES))
-    kind = format_by_name(file.name)
+    plain = file.name.lower().removesuffix(".gz").removesuffix(".zst")
+    kind = format_by_name(file.name) or format_by_name(plain)  # some formats are not compressed
     if kind is None or kind is JSON_LINES:
         return None if kind is None else ""
     if kind.name not in _ENDS:

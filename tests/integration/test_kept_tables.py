@@ -117,6 +117,13 @@ def test_a_run_without_an_index_leaves_the_table_alone(place: Place) -> None:
     assert place.streamer(*run, "--overwrite") == 0
 
 
+def test_a_table_without_rows_has_its_columns(place: Place) -> None:
+    [path] = _folder(place, ["in.parquet"])
+    others = place.folder / "others.parquet"
+    assert place.replay(path, "--duplicates", others) == 0
+    assert read_rows(others) == []
+
+
 @pytest.mark.parametrize("shards", ["1", "3"])
 def test_a_killed_run_goes_on_with_each_row_once(place: Place, shards: str) -> None:
     rows = crawl(0, 300)
@@ -256,6 +263,7 @@ def _folder(place: Place, names: Sequence[str]) -> list[Path]:
         (["a.html"], "k.parquet", "Name the output .jsonl for it"),
         (["a.parquet", "other.parquet"], "k.parquet", "other.parquet has other columns than"),
         (["a.csv"], "k.csv", "named as CSV, but pages are written as JSON lines"),
+        (["a.parquet"], "k.parquet.zst", "named as Parquet, but pages are written as JSON lines"),
         (["a.html"], "k.html", "named as HTML or text, but pages are written as JSON lines"),
     ],
 )
