@@ -49,7 +49,7 @@ from aiokafka.structs import OffsetAndMetadata
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.faust_chunks import ending_by
-from streamer.kafka.kept_offsets import CopyProgress, decode_progress, stable_offsets
+from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies, stable_offsets
 from streamer.kafka.kept_topic import KeptTopic
 from streamer.kafka.page_fetcher import PageFetcher
 from streamer.kafka.publisher import append_to, batch_of
@@ -66,8 +66,9 @@ PAGE = "streamer.page"  # header of a copy: TOPIC/PARTITION@OFFSET of the page
 POLL_MILLISECONDS = 500
 ROUND_SECONDS = 0.1  # from one transaction of a partition to the next, at least
 VERDICTS_MAX = 4000  # of a round
-TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends
-FETCHED_BYTES_MAX = 64 << 20  # of pages, of all partitions
+TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends,
+TRANSACTION_SECONDS = 10.0  # or so much time: the brokers end it after a minute
+FETCHED_BYTES_MAX = 16 << 20  # of pages, of all partitions
 PARTITION_BYTES_MIN = 1 << 20
 RESTART_SECONDS = 1.0
 
@@ -146,7 +147,7 @@ def _raise_if_it_lasts(topic: KeptTopic, error: KafkaError) -> None:
     found = next((each for each in (error, error.__cause__) if isinstance(each, _PASSING)), error)
     if isinstance(found, _PASSING) or found.retriable:
         return
-    remedy = "Check the rights of this user (docs/operations.md) and the settings of the topic."
+    remedy = "Check the rights of this user (docs/kafka.md) and the settings of the topic."
     if isinstance(found, MessageSizeTooLargeError):
         remedy = f"Raise max.message.bytes of {topic.name}."
     raise StreamerError(f"Cannot copy kept pages to {topic.name}: {found!r}. {remedy}") from error
@@ -238,16 +239,17 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         assigned, self._assigned = self._assigned or set(), None
         topic = self._topic
         await self._stop_producers()
-        self._fetcher.assign(self._pages)
         self._copiers = {
             each: _Copier(self._client, topic, each, self._fetcher, self._metrics)
             for each in sorted(assigned)
         }
         await _all_of(copier.producer.start() for copier in self._copiers.values())
-        verdicts = topic.names.verdicts
-        committed = await stable_offsets(
-            self._reader.admin, topic.names.kept_group, verdicts, assigned
-        )
+        verdicts, committed = topic.names.verdicts, await self._committed()
+        if not committed and await has_copies(self._reader, topic.name, topic.names.index):
+            committed = await self._committed()  # another member may have begun meanwhile
+            if not committed:
+                raise StoreMismatch(_forgotten(topic))
+        self._fetcher.assign(self._pages)
         for partition, copier in self._copiers.items():
             bounds = await self._reader.bounds(verdicts, partition)
             offset = copier.begin(committed.get(partition), bounds)
@@ -255,6 +257,14 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             async with copier.producer.transaction():  # else what is left out would seem to lag
                 await copier.send_position()
             _log.info("kept_topic_assigned", topic=topic.name, partition=partition, position=offset)
+
+    async def _committed(self) -> dict[int, tuple[int, str]]:
+        """Return where the group stands in all partitions of verdicts."""
+        names = self._topic.names
+        partitions = await self._reader.partitions(names.verdicts)
+        return await stable_offsets(
+            self._reader.admin, names.kept_group, names.verdicts, partitions
+        )
 
     def _observe_lag(self) -> None:
         for partition, copier in self._copiers.items():
@@ -324,8 +334,11 @@ class _Copier:
         rest = deque(records)
         while rest:
             async with self.producer.transaction():
-                copies = _Copies(self.producer, self._topic)
-                while rest and copies.bytes < TRANSACTION_BYTES:
+                copies, end = (
+                    _Copies(self.producer, self._topic),
+                    time.monotonic() + TRANSACTION_SECONDS,
+                )
+                while rest and copies.bytes < TRANSACTION_BYTES and time.monotonic() < end:
                     self.position = rest[0].offset + 1
                     await self._copy_one(rest.popleft(), copies)
                 await copies.arrived()
@@ -427,6 +440,16 @@ def _made_again(topic: KeptTopic) -> str:
     names = topic.names
     return (
         f"The group {names.kept_group} has copied from other verdicts than {names.verdicts} has: "
-        f"that topic, or the log {names.log(0)}, was deleted and made again. Delete the group to "
-        "copy from the first verdict that there is, or use another --index-name."
+        f"that topic, or the log {names.log(0)}, was deleted and made again. Use another "
+        "--index-name; or delete the group and name a new --kept-topic."
+    )
+
+
+def _forgotten(topic: KeptTopic) -> str:
+    names = topic.names
+    return (
+        f"The topic {topic.name} has copies of this index, and the group {names.kept_group} has no "
+        "offsets any more: brokers forget them a week after the last member left "
+        "(offsets.retention.minutes). Name a new --kept-topic to copy from the first verdict on, "
+        f"or set the group's offsets in {names.verdicts} (kafka-consumer-groups --reset-offsets)."
     )

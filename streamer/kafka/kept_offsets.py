@@ -32,10 +32,12 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
+from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
-from streamer.kafka.reader import COORDINATOR_SECONDS
+from streamer.kafka.reader import COORDINATOR_SECONDS, Reader
 
 RETRY_SECONDS = 0.1
+COPIES_BEFORE = 100  # offsets at a partition's end among which a copy is looked for
 _UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
 
 
@@ -175,3 +177,18 @@ async def _ask(
     for code in codes:
         raise for_code(code)(group)
     return {row[0]: (row[1], row[3] or "") for row in rows if row[1] >= 0}
+
+
+async def has_copies(reader: Reader, topic: str, index: str) -> bool:
+    """Return whether a topic has copies of the pages of an index near the end of a partition.
+
+    Raises:
+        InputError: there is no such topic, or it cannot be decoded.
+        KafkaError: the brokers refuse.
+    """
+    for partition in await reader.partitions(topic):
+        start, end = await reader.bounds(topic, partition)
+        async for chunk in reader.read(topic, partition, max(start, end - COPIES_BEFORE), end):
+            if any(dict(each.headers).get(INDEX) == index.encode() for each in chunk.records):
+                return True
+    return False

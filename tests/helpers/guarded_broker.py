@@ -52,7 +52,7 @@ logger.audit.name=kafka.authorizer.logger
 logger.audit.level=trace
 logger.audit.appenderRef.audit.ref=audit
 """
-_RESOURCES = {"TOPIC": 2, "GROUP": 3}  # Kafka's numbers
+_RESOURCES = {"TOPIC": 2, "GROUP": 3, "TRANSACTIONAL_ID": 5}  # Kafka's numbers
 _PATTERNS = {"LITERAL": 3, "PREFIXED": 4}
 _OPERATIONS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
 _ALLOW = 3

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
 import random
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewTopic, RecordsToDelete
+from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.structs import TopicPartition
 
 from streamer.errors import StreamerError
 from streamer.kafka.kept_copies import PAGE
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from tests.helpers.broker import administer, make_topic, messages_of, send
+from streamer.testing.broker import free_port
+from tests.helpers.broker import administer, make_topic, messages_of, running_broker, send
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import Fleet, fleet
-from tests.integration.chaos import SESSION_SECONDS, kills, load, start_all
+from tests.integration.chaos import SESSION_SECONDS, broker_kills, kills, load, start_all
 from tests.integration.test_worker import page
 
 OURS = 2  # headers that a copy has in addition
@@ -148,7 +153,7 @@ def joins(workers: Fleet, rounds: int, draw: random.Random) -> None:
     """Let one more worker join the copying, and leave in order or not."""
     for number in range(rounds):
         workers.start("sign-more", "--role", "sign")
-        workers.wait_for_log("sign-more", "kept_topic_assigned")
+        workers.wait_for_log("sign-more", "kept_topic_assigned", 180)
         time.sleep(draw.random())
         workers.kill("sign-more", signal.SIGKILL if number % 2 else signal.SIGTERM)
 
@@ -174,11 +179,43 @@ def test_each_kept_page_is_copied_once_in_order_under(
     with fleet(tmp_path, brokers, names, shards, kept(names)) as workers:
         start_all(workers)
         with fed(brokers, names.pages, crawl, 6_000, rounds * 2.0):
-            workers.wait_for_log("sign-0", "worker_started")
+            workers.wait_for_log("sign-0", "worker_started", 180)
             disturb(workers, rounds, random.Random(f"{disturb.__name__} {shards}"))
         wait_until_copied(workers)
         assert "kept_topic_assigned" in workers.log("sign-0") + workers.log("sign-1")
     see_copies(brokers, names, topic_of(names))
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # as in test_chaos.py
+def test_each_kept_page_is_copied_once_over_kills_of_the_broker(
+    names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    with (
+        running_broker(tmp_path / "broker", port) as brokers,
+        fleet(tmp_path / "fleet", brokers, names, options=kept(names)) as workers,
+    ):
+        load(brokers, names, crawl)
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_for_log("all", "kept_topic_assigned", 180)
+        with fed(brokers, names.pages, crawl, 4_000, 20.0):
+            broker_kills(workers, 2, tmp_path / "broker", port)
+        wait_until_copied(workers)
+        see_copies(brokers, names, topic_of(names))
+
+
+def test_large_messages_are_copied_as_they_came(brokers: str, names: Names, tmp_path: Path) -> None:
+    make_topic(brokers, names.pages)
+    draw = random.Random(1)
+    incompressible = page(0, body=base64.b64encode(draw.randbytes(3_100_000)).decode())
+    expands = page(1, body="to be, or not to be " * 600_000)
+    for each, codec in ((incompressible, None), (expands, "gzip"), (page(2), None)):
+        send(brokers, names.pages, [(b"key", each)], compression_type=codec)
+    with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        wait_until_copied(workers)
+    see_copies(brokers, names, topic_of(names))
+    assert len(copies(brokers, topic_of(names))[0]) == 3
 
 
 def test_two_indexes_copy_the_same_pages_each_to_its_own_topic(
@@ -210,7 +247,7 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
         place = TopicPartition(names.pages, 0)
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
         workers.options = kept(names)
-        assert workers.start("all").wait(timeout=60) == 3
+        assert workers.start("all").wait(timeout=120) == 3
         told = f"The topic {names.pages} has lost pages that were not copied to {topic_of(names)}"
         assert f"{told} yet: partition 0, offsets 0 to 0. Raise its retention; " in workers.log(
             "all"
@@ -239,12 +276,58 @@ def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
         assert workers.kill("all", signal.SIGTERM) == 0
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
         workers.options = kept(names)
-        assert workers.start("all").wait(timeout=60) == 3
+        assert workers.start("all").wait(timeout=120) == 3
         assert f"The topic {names.verdicts} has lost verdicts" in workers.log("all")
         workers.options = (*kept(names), "--kept-expired", "skip")
         workers.start("all")
         wait_until_copied(workers)
     assert len(copies(brokers, topic_of(names))[0]) == 1
+
+
+def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(0))])
+    with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        wait_until_copied(workers)
+        assert workers.kill("all", signal.SIGTERM) == 0
+        answer = administer(
+            brokers,
+            lambda admin: admin._send_request(DeleteGroupsRequest([names.kept_group])),  # noqa: SLF001 - it has no method for it
+        )
+        assert answer.results == [(names.kept_group, 0)]
+        assert workers.start("all").wait(timeout=120) == 3
+        assert f"{topic_of(names)} has copies of this index, and the group" in workers.log("all")
+        workers.options = ("--kept-topic", f"{topic_of(names)}-again")
+        workers.start("all")
+        wait_until_copied(workers)
+    see_copies(brokers, names, topic_of(names))
+    see_copies(brokers, names, f"{topic_of(names)}-again")
+
+
+def test_a_copying_that_the_brokers_have_forgotten_goes_on(names: Names, tmp_path: Path) -> None:
+    (tmp_path / "extra").write_text(
+        "connections.max.idle.ms=2000\ntransactional.id.expiration.ms=1000\n"
+        "transaction.remove.expired.transaction.cleanup.interval.ms=500\n"
+    )
+    with (
+        patch.dict(os.environ, {"BROKER_EXTRA": str(tmp_path / "extra")}),
+        running_broker(tmp_path / "broker", free_port()) as brokers,
+        fleet(tmp_path / "fleet", brokers, names, options=kept(names)) as workers,
+    ):
+        make_topic(brokers, names.pages)
+        workers.start("all", "--index", tmp_path / "index")
+        for number in range(3):
+            text = f"{random.Random(number).random()} " * 40
+            send(brokers, names.pages, [(None, page(number, body=text))])
+            wait_until_copied(workers)
+            time.sleep(4)  # beyond all that the broker keeps
+        assert workers.kill("all", signal.SIGTERM) == 0
+        assert workers.log("all").count("worker_starting") == 1
+        see_copies(brokers, names, topic_of(names))
+        assert len(copies(brokers, topic_of(names))[0]) == 3
 
 
 def test_a_topic_that_cannot_take_the_copies_is_refused(
@@ -254,8 +337,7 @@ def test_a_topic_that_cannot_take_the_copies_is_refused(
     small = NewTopic(topic_of(names), 1, 1, topic_configs={"max.message.bytes": "1000"})
     administer(brokers, lambda admin: admin.create_topics([small]))
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
-        assert workers.start("all", "--index", tmp_path / "index").wait(timeout=60) == 2
+        assert workers.start("all", "--index", tmp_path / "index").wait(timeout=120) == 2
         assert f"The topic {topic_of(names)} has max.message.bytes = 1000" in workers.log("all")
-        for own in (names.pages, names.verdicts, names.log(3), names.dead_letters, "not a name"):
-            workers.options = ("--kept-topic", own)
-            assert workers.start("all").wait(timeout=60) == 2
+        workers.options = ("--kept-topic", names.pages)  # which would be a circle
+        assert workers.start("all").wait(timeout=120) == 2
