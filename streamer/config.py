@@ -242,6 +242,13 @@ class Settings(BaseSettings):
         shown="no",
     )
 
+    near_misses: Annotated[float, _JUDGED["near_misses"]] = _setting(
+        VERDICTS,
+        "Add `nearest` to verdicts on unique pages: the most similar kept page that misses the "
+        "threshold by so much at most, such as 0.15; 0: none.",
+        form="MARGIN",
+    )
+
     rules: Path | None = _setting(
         VERDICTS,
         "TOML file with rules for hosts and paths: another threshold, min_shingles or text, or "
@@ -578,6 +585,7 @@ class Settings(BaseSettings):
             keep_pages=self.keep_pages,
             track_changes=self.track_changes,
             retire_replaced=self.retire_replaced,
+            near_misses=self.near_misses,
             shards=self.shards,
             rules=self.site_rules,
         )

@@ -80,6 +80,13 @@ class Representative(msgspec.Struct, frozen=True):
     index: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class NearestKept(Representative, frozen=True, kw_only=True):
+    """The kept page nearest to a unique one; `exact` is as in a verdict of a duplicate."""
+
+    similarity: float
+    exact: bool | msgspec.UnsetType = msgspec.UNSET
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """One verdict, as published: no clock, no host, the same bytes at every repeat.
 
@@ -90,7 +97,9 @@ class Verdict(msgspec.Struct, frozen=True):
     the similarity of a duplicate is that of the sets of shingles, and no estimate. `change` says
     what the page is to the last version of its URL, and `change_similarity` how similar it is to
     that: null where there is none, or one of them is too short to compare; both are there under
-    `--track-changes` only.
+    `--track-changes` only. With `--near-misses`, a unique page has `nearest`: the most similar kept
+    page from the similarity `nearest_min` on, null where there is none. With several shards some
+    pages are undecided when they are met: there is no `nearest_min`, and no `nearest` of null.
     """
 
     page: Location
@@ -107,6 +116,8 @@ class Verdict(msgspec.Struct, frozen=True):
     change: Change | msgspec.UnsetType = msgspec.UNSET
     change_similarity: float | msgspec.UnsetType | None = msgspec.UNSET
     exact: bool | msgspec.UnsetType = msgspec.UNSET
+    nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
+    nearest_min: float | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
     @property

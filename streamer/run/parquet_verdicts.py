@@ -4,6 +4,7 @@ A Parquet file can be read only once its footer is there, behind all rows. So a 
 verdicts as compressed JSON lines next to the file, exactly once as all outputs, and makes the
 Parquet file of all of these lines when it ends. That file replaces the one before in one step: a
 reader finds a whole file or none, whatever kill came between. An index needs the lines to continue.
+Columns about near misses are there if a line has any.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import OutputSink, complete_output, lines_within
-from streamer.run.table import COLUMNS, cells
+from streamer.run.table import COLUMNS, NEAR_COLUMNS, cells
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 _LINES_SUFFIX = ".jsonl.zst"
@@ -28,6 +29,8 @@ _NUMBERS = {
     "page_partition": "int64", "page_offset": "int64", "similarity": "double",
     "representative_partition": "int64", "representative_offset": "int64", "same_url": "bool",
     "text_bytes": "int64", "exact": "bool", "change_similarity": "double",
+    "nearest_partition": "int64", "nearest_offset": "int64", "nearest_similarity": "double",
+    "nearest_exact": "bool", "nearest_min": "double",
 }  # fmt: skip
 _ALWAYS = {
     "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "same_url",
@@ -61,12 +64,12 @@ def verdicts_of(name: str) -> str:
     return table if is_parquet(table) else name
 
 
-def _schema() -> Any:  # noqa: ANN401 - a pyarrow.Schema
+def _schema(*, near: bool = False) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     with needs_extra("parquet", "Verdicts as Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - an extra
     fields = [
         pa.field(name, _NUMBERS.get(name, "string"), nullable=name not in _ALWAYS)
-        for name in COLUMNS
+        for name in COLUMNS + NEAR_COLUMNS * near
     ]
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
@@ -80,25 +83,29 @@ def write_parquet(name: str, lines: Path) -> None:
     """
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
-    schema = _schema()
     try:
+        near = any(b'"nearest' in line for line in _lines_of(lines))
+        schema = _schema(near=near)
         with (
             complete_output(name) as file,
             parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
         ):
-            for group in _groups(lines, schema):
+            for group in _groups(lines, schema, near=near):
                 writer.write_table(group)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"{lines}: {why}; put the file back") from error
 
 
-def _groups(lines: Path, schema: Any) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
+def _lines_of(path: Path) -> Iterator[bytes]:
+    return lines_within(path, path.stat().st_size)
+
+
+def _groups(lines: Path, schema: Any, *, near: bool) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
     """Yield the verdicts of a file of JSON lines as tables, a row group each."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    found = lines_within(lines, lines.stat().st_size)
-    rows = (list(cells(_decode(line))) for line in found)
+    rows = (list(cells(_decode(line), near=near)) for line in _lines_of(lines))
     group = []
     while batch := list(islice(rows, _BATCH_ROWS)):
         columns = zip(*batch, strict=True)
@@ -124,7 +131,8 @@ def lines_of_parquet(path: Path) -> Iterator[bytes]:
             missing = [name for name in COLUMNS if name not in opened.schema_arrow.names]
             if missing:
                 raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
-            for batch in opened.iter_batches(_BATCH_ROWS, columns=[*COLUMNS]):
+            there = [name for name in COLUMNS + NEAR_COLUMNS if name in opened.schema_arrow.names]
+            for batch in opened.iter_batches(_BATCH_ROWS, columns=there):
                 yield from (_encode(_nested(row)) + b"\n" for row in batch.to_pylist())
     except arrow_errors() as error:
         raise InputError(f"{path}: is damaged ({said_by(error)}); copy the file again") from error
@@ -144,7 +152,21 @@ def _nested(row: dict[str, Any]) -> dict[str, Any]:
     for name in ("text", "change", "change_similarity", "exact"):
         if row[name] is not None or (name == "change_similarity" and row["change"] is not None):
             found[name] = row[name]
+    if (least := row.get("nearest_min")) is not None or row.get("nearest_topic") is not None:
+        found["nearest"] = _nearest(row)
+    if least is not None:
+        found["nearest_min"] = least
     return found | {"schema": VERDICT_SCHEMA}
+
+
+def _nearest(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the field of that name; None where no page was near."""
+    if row["nearest_topic"] is None:
+        return None
+    found = {"page": _place(row, "nearest"), "url": row["nearest_url"]}
+    optional = ("index", "similarity", "exact")
+    given = {name: row[f"nearest_{name}"] for name in optional}
+    return found | {name: value for name, value in given.items() if value is not None}
 
 
 def _place(row: dict[str, Any], prefix: str) -> dict[str, Any]:

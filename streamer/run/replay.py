@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from streamer.errors import SettingsError
@@ -55,7 +56,7 @@ from streamer.run.stages import (
     signing_pool,
     verdict_lines,
 )
-from streamer.run.table import table_head, table_lines
+from streamer.run.table import has_near_columns, table_head, table_lines
 from streamer.run.totals import Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
@@ -213,12 +214,16 @@ class Replay:
     def _begin(self) -> None:
         """Let the index know its sources and outputs, before anything is written to them."""
         if not self.begun:
+            own, table = self._judge.shards[0].settings, self._verdicts
+            if is_table(table.name):
+                asked = own is not None and own.near_misses > 0
+                self._near = has_near_columns(Path(table.name), table.length, asked=asked)
             for output in self._outputs:
                 output.start()
             self._flush()
             self.begun = True
-            if is_table(self._verdicts.name) and not self._verdicts.length:
-                self._write(self._verdicts, table_head)
+            if is_table(table.name) and not table.length:
+                self._write(table, partial(table_head, near=self._near))
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
@@ -388,8 +393,9 @@ class Replay:
         """Return a block's lines, and count its clusters in a source; in the writing thread."""
         if source is not None:
             self._noticed.extend(self._clusters.add(source, block))
-        lines = table_lines if is_table(self._verdicts.name) else verdict_lines
-        return lines(block, self._locate, self._engine.fingerprint)
+        if is_table(self._verdicts.name):
+            return table_lines(block, self._locate, self._engine.fingerprint, near=self._near)
+        return verdict_lines(block, self._locate, self._engine.fingerprint)
 
     def _end_counting(self, source: int) -> None:
         """Note the large clusters of a source that has ended; in the writing thread."""

@@ -38,6 +38,7 @@ from streamer.model import (
     DeadLetter,
     Decision,
     Location,
+    NearestKept,
     Representative,
     SignedText,
     Verdict,
@@ -55,6 +56,7 @@ SIGNING_NICENESS = 5
 _encoder = msgspec.json.Encoder()
 _SIMILARITIES = [i / SIMILARITY_ONE for i in range(SIMILARITY_ONE + 1)]
 _NOTHING: dict[str, Any] = {}
+_NOT_ASKED = msgspec.UNSET, msgspec.UNSET
 
 
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
@@ -82,10 +84,27 @@ def _told(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
         yield text, CHANGE_NAMES[change], None if similarity < 0 else _SIMILARITIES[similarity]
 
 
+def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
+    """Yield what is nearest to each page if that is unique, and from which similarity on."""
+    lowest: Iterable[int | None] = itertools.repeat(None, len(block))
+    if block.nearest_min is not None:
+        lowest = block.nearest_min.tolist()
+    for near, least in zip(block.pages.nearest or (), lowest, strict=True):
+        found: Any = msgspec.UNSET if least is None else None
+        if near is not None:
+            found = NearestKept(
+                near.place or locate(near.ref), near.url.decode(), near.index or msgspec.UNSET,
+                similarity=_SIMILARITIES[near.similarity],
+                exact=msgspec.UNSET if block.exact is None else near.exact,
+            )  # fmt: skip
+        yield found, msgspec.UNSET if least is None else _SIMILARITIES[least]
+
+
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
     exact = [msgspec.UNSET] * len(pages) if block.exact is None else block.exact.tolist()
+    near = _nearest(block, locate) if pages.nearest else itertools.repeat(_NOT_ASKED)
     columns = zip(
         pages.refs.tolist(),
         pages.urls,
@@ -98,17 +117,19 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.others or [None] * len(pages),
         exact,
         _told(pages),
+        itertools.islice(near, len(pages)),
         strict=True,
     )
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
-        (text, change, likeness),
+        (text, change, likeness), (nearest, nearest_min),
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
                 locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
-                text_bytes, fingerprint, fields, text, change, likeness,
+                text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET, nearest,
+                nearest_min,
             )  # fmt: skip
         else:
             other = (

@@ -1,7 +1,8 @@
 """Verdicts as CSV: a line a verdict, flat, after a line of column names.
 
-The columns are the same under all settings; a cell is empty where a verdict has no such field, or
-null there. `carried` is JSON. True and false are 1 and 0.
+The columns are the same under all settings, but for those about near misses: a table has them if it
+was begun with `--near-misses`. A cell is empty where a verdict has no such field, or null there.
+`carried` is JSON. True and false are 1 and 0.
 
 Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab or
 a carriage return gets an apostrophe before it, and one that begins with an apostrophe too: to
@@ -13,12 +14,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
+from streamer.errors import InputError, SettingsError
 from streamer.index.messages import Verdicts
 from streamer.model import Location, Verdict
+from streamer.run.outputs import lines_within
 from streamer.run.stages import Locate, verdicts
 
 COLUMNS = (
@@ -27,20 +31,45 @@ COLUMNS = (
     "representative_url", "representative_index", "same_url", "text_bytes", "index", "carried",
     "text", "exact", "change", "change_similarity",
 )  # fmt: skip
+NEAR_COLUMNS = (
+    "nearest_topic", "nearest_partition", "nearest_offset", "nearest_url", "nearest_index",
+    "nearest_similarity", "nearest_exact", "nearest_min",
+)  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 Cell = str | int | float | None
 
 
-def table_head() -> bytes:
-    """Return the line of column names."""
-    return f"{','.join(COLUMNS)}\n".encode()
+def table_head(*, near: bool = False) -> bytes:
+    """Return the line of column names, with those about near misses or without."""
+    return f"{','.join(COLUMNS + NEAR_COLUMNS * near)}\n".encode()
 
 
-def table_lines(block: Verdicts, locate: Locate, fingerprint: str) -> bytes:
+def has_near_columns(path: Path, length: int, *, asked: bool) -> bool:
+    """Return whether a table has columns about near misses; one of no bytes has, if it is `asked`.
+
+    Raises:
+        SettingsError: they are asked for, and a table of `length` bytes was begun without.
+        InputError: its column names cannot be read.
+    """
+    if not length:
+        return asked
+    try:
+        found = next(lines_within(path, length), b"") == table_head(near=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: the column names cannot be read ({error})") from error
+    if asked and not found:
+        raise SettingsError(
+            f"{path} was begun without --near-misses, so it has no columns for these. Name another "
+            "file with --verdicts, or leave --near-misses out."
+        )
+    return found
+
+
+def table_lines(block: Verdicts, locate: Locate, fingerprint: str, *, near: bool = False) -> bytes:
     """Return the verdicts of a block as lines of CSV; equal verdicts give equal bytes."""
     out = io.StringIO(newline="")
-    write_table(out, map(cells, verdicts(block, locate, fingerprint)))
+    write_table(out, (cells(each, near=near) for each in verdicts(block, locate, fingerprint)))
     return out.getvalue().encode()
 
 
@@ -55,8 +84,8 @@ def write_table(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:
         (quoting if returns else plain).writerow(shown)
 
 
-def cells(verdict: Verdict) -> Iterator[Cell]:
-    """Yield the cells of a verdict, one a column."""
+def cells(verdict: Verdict, *, near: bool = False) -> Iterator[Cell]:
+    """Yield the cells of a verdict, one a column; `near`: also those about near misses."""
     other = verdict.representative
     yield from _place(verdict.page)
     yield verdict.url
@@ -72,14 +101,25 @@ def cells(verdict: Verdict) -> Iterator[Cell]:
     carried = msgspec.json.encode(verdict.carried).decode()
     yield None if carried == "{}" else carried
     yield _told(verdict.text)
-    yield None if verdict.exact is msgspec.UNSET else verdict.exact
+    yield _known(verdict.exact)
     yield _told(verdict.change)
-    change_similarity = verdict.change_similarity
-    yield None if change_similarity is msgspec.UNSET else change_similarity
+    yield _known(verdict.change_similarity)
+    if near:
+        nearest = verdict.nearest or None
+        yield from _place(nearest.page) if nearest else (None, None, None)
+        yield nearest.url if nearest else None
+        yield _told(nearest.index) if nearest else None
+        yield nearest.similarity if nearest else None
+        yield _known(nearest.exact) if nearest else None
+        yield _known(verdict.nearest_min)
 
 
 def _place(page: Location) -> tuple[Cell, ...]:
     return page.topic, page.partition, page.offset
+
+
+def _known(value: float | msgspec.UnsetType | None) -> Cell:
+    return None if value is msgspec.UNSET else value
 
 
 def _told(value: str | msgspec.UnsetType) -> Cell:

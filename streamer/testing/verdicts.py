@@ -125,7 +125,9 @@ def _of_page(got: list[Verdict], expected: list[Verdict], all_got: list[Verdict]
 def _said(verdict: Verdict) -> str:
     """Return the decision of a verdict in a few words."""
     if (other := verdict.representative) is None:
-        return f"{verdict.verdict} ({verdict.basis})"
+        near = verdict.nearest or None
+        most = f", nearest to {_name(near.page)} {near.url} by {near.similarity}" if near else ""
+        return f"{verdict.verdict} ({verdict.basis}{most})"
     what = f"{verdict.verdict} of {_name(other.page)} {other.url}"
     return f"{what} ({verdict.basis}, similarity {verdict.similarity})"
 

@@ -17,6 +17,7 @@ from streamer.model import (
     DeadLetter,
     Decision,
     Location,
+    NearestKept,
     Page,
     Representative,
     SignedText,
@@ -42,6 +43,10 @@ locations = st.builds(Location, st.text(), st.integers(0, 2**31 - 1), st.integer
 representatives = st.builds(
     Representative, locations, st.text(), st.just(msgspec.UNSET) | st.text()
 )
+nearest = st.builds(
+    NearestKept, locations, st.text(), st.just(msgspec.UNSET) | st.text(),
+    similarity=st.floats(0, 1), exact=st.just(msgspec.UNSET) | st.booleans(),
+)  # fmt: skip
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -64,6 +69,8 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         change=st.just(msgspec.UNSET) | st.sampled_from(Change),
         change_similarity=st.just(msgspec.UNSET) | st.none() | st.floats(0, 1),
         exact=st.just(msgspec.UNSET) | st.booleans(),
+        nearest=st.just(msgspec.UNSET) | st.none() | nearest,
+        nearest_min=st.just(msgspec.UNSET) | st.floats(0, 1),
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from streamer.run.table import COLUMNS, table_head
+from streamer.run.table import COLUMNS, NEAR_COLUMNS, table_head
 from tests.integration.test_replay import Place, lines, page
 
 
@@ -19,17 +20,30 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     cells = {f"page_{name}": value for name, value in verdict.pop("page").items()}
     cells |= {f"representative_{name}": value for name, value in other.pop("page").items()}
     cells |= {f"representative_{name}": value for name, value in other.items()}
+    near = verdict.pop("nearest", None) or {"page": {}}
+    cells |= {f"nearest_{name}": value for name, value in near.pop("page").items()}
+    cells |= {f"nearest_{name}": value for name, value in near.items()}
     cells |= verdict | {"carried": msgspec.json.encode(verdict["carried"]).decode()}
     shown = {name: int(cell) if isinstance(cell, bool) else cell for name, cell in cells.items()}
     return {name: "" if cell in (None, "{}") else str(cell) for name, cell in shown.items()}
 
 
-@pytest.mark.parametrize("more", [[], ["--track-changes", "--exact"], ["--text", "main"]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        [], ["--track-changes", "--exact"], ["--text", "main"], ["--near-misses", "0.99"],
+        ["--near-misses", "0.99", "--exact"],
+    ],
+)  # fmt: skip
 def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
     place = Place(tmp_path)
     numbers = (1, 2, 1, 3, 2, 2)
+    near = ["2"] if "--near-misses" in more else []
+    columns = COLUMNS + NEAR_COLUMNS * ("--near-misses" in more)
     pages = [page(each, score={"a": [each, "ü"]}) for each in numbers]
     pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
+    changed = json.loads(pages[0])["body"].replace("fox1", "cat1 and", 1)
+    pages[2:2] = [page(1, body=changed, url="http://near.example/")]
     given = place.write("in.jsonl", *pages)
     place.write("key", b"7" * 64).chmod(0o600)
     options = [*more, "--key-file", str(tmp_path / "key"), "--carry", "score"]
@@ -37,11 +51,12 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
         assert place.streamer("replay", given, "--verdicts", tmp_path / name, *options) == 0
     with (tmp_path / "v.csv").open(encoding="utf-8", newline="") as file:
         rows = [*csv.DictReader(file)]
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == columns
     assert [row["url"] for row in rows[-2:]] == ["'=cmd()", '\'-a,"b"']
+    assert [row["page_offset"] for row in rows if row.get("nearest_url")] == near
     for row, line in zip(rows, lines(tmp_path / "v.jsonl"), strict=True):
         assert line.pop("schema") == "streamer.verdict/1"
-        expected = dict.fromkeys(COLUMNS, "") | flat(line)
+        expected = dict.fromkeys(columns, "") | flat(line)
         assert {**row, "url": row["url"].removeprefix("'")} == expected
 
 

@@ -370,16 +370,6 @@ class WaitsForForgotten(Shard):
         self._held = held | self._held
 
 
-class NearRemembered(Shard):
-    """What is nearest to a held page stays so, though it is forgotten."""
-
-    def _forget(self, forget: Forget) -> None:
-        held = [(page, page.nearest) for pages in self._held.values() for page in pages]
-        super()._forget(forget)
-        for page, near in held:
-            page.nearest = near
-
-
 def _pass_on_at_once(self: Forgetting) -> Forget | None:
     doomed, self.doomed = self.doomed, set()
     questions = Forgetting.pass_on(self)
@@ -485,6 +475,5 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "near-is-undecided": lambda: _with_kernel(
         "score > near_max and _is_kept(place, head)", "score > near_max"
     ),
-    "near-remembered": lambda: NearRemembered,
 }
 WORLD_FLAWS = ("settings-in-code", *RESHARDING)

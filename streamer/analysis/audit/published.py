@@ -55,6 +55,7 @@ class _VerdictFields(msgspec.Struct):
     verdict: Decision
     similarity: float | None
     representative: _OtherIndexFields | None
+    nearest: _OtherIndexFields | None = None
 
 
 _decode = msgspec.json.Decoder(_VerdictFields).decode
@@ -114,29 +115,42 @@ class VerdictAudit:
         self._report.counts[f"pages {verdict.verdict.value}"] += 1
         if not unique:
             self._check_representative(place, verdict, number, at)
+        elif verdict.nearest is not None:
+            self._check_named(place, verdict.nearest, number, at)
 
     def _check_representative(
         self, place: int, verdict: _VerdictFields, number: Number | None, at: str
     ) -> None:
-        check, other = self._report.representatives, verdict.representative
+        if verdict.similarity is None:
+            self._report.representatives.violate(f"{at}: a duplicate without a similarity")
+            return
+        self._check_named(place, verdict.representative, number, at)
+        if number is None:
+            return
+        least = self._expected[number[0]].least[number[1]]
+        if round(verdict.similarity * SIMILARITY_ONE) < least:
+            self._report.representatives.violate(
+                f"{at}: a similarity of {verdict.similarity}, less than the threshold"
+            )
+
+    def _check_named(
+        self, place: int, other: _OtherIndexFields | None, number: Number | None, at: str
+    ) -> None:
+        """See that the page that a verdict names was indexed before, and note it."""
+        check = self._report.representatives
         check.looked_at += 1
         elsewhere = other is not None and bool(other.index)
         where = -1 if other is None else self._place_of(other.page)
-        if other is None or (where < 0 and not elsewhere) or verdict.similarity is None:
-            check.violate(f"{at}: a duplicate of no page that exists")
+        if other is None or (where < 0 and not elsewhere):
+            check.violate(f"{at}: it names no page that exists")
             return
-        if not elsewhere:
-            self._table.representatives[place] = where + 1
+        if elsewhere:
+            return
+        self._table.representatives[place] = where + 1
         if number is None:
             return
-        shard, expected = number[0], self._expected[number[0]]
-        similarity = round(verdict.similarity * SIMILARITY_ONE)
-        if similarity < expected.least[number[1]]:
-            check.violate(f"{at}: a similarity of {verdict.similarity}, less than the threshold")
-        elif (
-            not elsewhere
-            and not 0 < self._table.arrivals[shard][where] < expected.limits[number[1]]
-        ):
+        shard, limits = number[0], self._expected[number[0]].limits
+        if not 0 < self._table.arrivals[shard][where] < limits[number[1]]:
             check.violate(f"{at}: {_name(other.page)} was not indexed before")
 
     def finish(self) -> None:
@@ -149,7 +163,7 @@ class VerdictAudit:
                 numbers.violate(f"verdict {shard}:{number} is missing")
 
     def _check_kept(self) -> None:
-        """See that each representative's own verdict says unique, or is still on its way."""
+        """See that the verdict on each page that is named says unique, or is still on its way."""
         table = self._table
         pages = np.flatnonzero(table.representatives)
         flags = table.flags[table.representatives[pages] - 1]

@@ -39,6 +39,7 @@ OTHERS = {
     "convert": "false",
     "track_changes": "true",
     "retire_replaced": "true",
+    "near_misses": "0.15",
     "exact": "true",
     "expire_after": "7d",
     "log_format": "console",

@@ -12,9 +12,19 @@ from pyarrow import parquet
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import Basis, Change, Decision, Location, Representative, SignedText, Verdict
+from streamer.model import (
+    Basis,
+    Change,
+    Decision,
+    Location,
+    NearestKept,
+    Representative,
+    SignedText,
+    Verdict,
+)
 from streamer.run import parquet_verdicts
 from streamer.run.parquet_verdicts import lines_name, write_parquet
+from streamer.run.table import COLUMNS, NEAR_COLUMNS
 from streamer.run.verdict_files import open_verdicts, read_verdicts
 
 PAGE = Location("a b.jsonl", 0, 2**40 - 1)
@@ -47,6 +57,25 @@ def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
     with open_verdicts(path) as file:
         assert file.read() == lines
     assert list(read_verdicts(path)) == verdicts
+
+
+def test_near_misses_have_columns_only_where_there_are_any(tmp_path: Path) -> None:
+    path = tmp_path / "v.parquet"
+    near = NearestKept(PAGE, "http://n.example/", similarity=0.75)
+    elsewhere = msgspec.structs.replace(near, index="clean", exact=False)
+    verdicts = [
+        msgspec.structs.replace(PLAIN, nearest=found, nearest_min=least)
+        for found, least in (
+            (near, 0.65), (None, 0.65), (elsewhere, msgspec.UNSET), (msgspec.UNSET, msgspec.UNSET),
+        )
+    ]  # fmt: skip
+    lines = made(path, [*verdicts, COPY])
+    assert tuple(parquet.read_schema(path).names) == COLUMNS + NEAR_COLUMNS
+    with open_verdicts(path) as file:
+        assert file.read() == lines
+    assert list(read_verdicts(path)) == [*verdicts, COPY]
+    made(path, [PLAIN, COPY])
+    assert tuple(parquet.read_schema(path).names) == COLUMNS
 
 
 def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,20 @@ import csv
 import io
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from streamer.errors import InputError
+from streamer.errors import InputError, SettingsError
+from streamer.model import Basis, Decision, Location, NearestKept, Verdict
 from streamer.run.outputs import is_table
-from streamer.run.table import table_head, write_table
+from streamer.run.table import (
+    COLUMNS,
+    NEAR_COLUMNS,
+    cells,
+    has_near_columns,
+    table_head,
+    write_table,
+)
 from streamer.run.verdict_files import read_verdicts
 
 
@@ -33,6 +42,40 @@ def test_cells_that_begin_as_a_formula_are_text_and_numbers_are_not() -> None:
     write_table(out, [["=1+1", "+1", "-1", "@a", "'a", "a=b", -1, None, "a\rb", 'a"b,c']])
     cells = next(csv.reader(io.StringIO(out.getvalue(), newline="")))
     assert cells == ["'=1+1", "'+1", "'-1", "'@a", "''a", "a=b", "-1", "", "a\rb", 'a"b,c']
+
+
+def test_columns_about_near_misses_are_there_if_the_table_was_begun_with_them(
+    tmp_path: Path,
+) -> None:
+    page = Location("p", 1, 2)
+    near = NearestKept(page, "http://n.example/", "clean", similarity=0.75, exact=True)
+    plain = Verdict(page, "", Decision.UNIQUE, Basis.SIGNATURE, None, None, False, 0, "f" * 16)
+    found = msgspec.structs.replace(plain, nearest=near, nearest_min=0.65)
+    none = msgspec.structs.replace(plain, nearest=None, nearest_min=0.65)
+    width = len(COLUMNS)
+    assert [len(list(cells(each))) for each in (plain, found)] == [width, width]
+    rows = [[*cells(each, near=True)][width:] for each in (found, none, plain)]
+    assert rows[0] == ["p", 1, 2, "http://n.example/", "clean", 0.75, True, 0.65]
+    assert rows[1:] == [[*[None] * 7, 0.65], [None] * 8]
+    assert table_head(near=True).decode().split(",") == [
+        *COLUMNS,
+        *NEAR_COLUMNS[:-1],
+        "nearest_min\n",
+    ]
+    path, length = tmp_path / "v.csv", len(table_head())
+    assert [has_near_columns(path, 0, asked=asked) for asked in (False, True)] == [False, True]
+    path.write_bytes(table_head() + b"more")
+    assert not has_near_columns(path, length, asked=False)
+    with pytest.raises(
+        SettingsError, match=r"v\.csv was begun without --near-misses.*Name another"
+    ):
+        has_near_columns(path, length, asked=True)
+    path.write_bytes(table_head(near=True))
+    assert has_near_columns(path, len(table_head(near=True)), asked=False)
+    packed = tmp_path / "v.csv.gz"
+    packed.write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="the column names cannot be read"):
+        has_near_columns(packed, 5, asked=False)
 
 
 def test_a_table_is_not_read_as_verdicts(tmp_path: Path) -> None:

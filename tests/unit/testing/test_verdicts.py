@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from streamer import Verdict
-from streamer.model import Basis, Decision, Location, Representative
+from streamer.model import Basis, Decision, Location, NearestKept, Representative
 from streamer.testing import Pages, Replayer, assert_same_verdicts
 from streamer.testing.verdicts import check_same_files
 
@@ -54,6 +54,12 @@ def test_another_decision_is_shown_with_both_verdicts_and_the_reason() -> None:
         "  expected: unique (signature)",
         "  got:      duplicate of crawl.jsonl:0 http://a.example/ (signature, similarity 0.9)",
         "  The similarity to the nearest kept page reaches the threshold.",
+    ]
+    near = NearestKept(Location("crawl.jsonl", 0, 0), "http://a.example/", similarity=0.7)
+    said = difference([verdict(1, nearest=near)], [verdict(1, nearest=None)])
+    assert said[3:5] == [
+        "  expected: unique (signature)",
+        "  got:      unique (signature, nearest to crawl.jsonl:0 http://a.example/ by 0.7)",
     ]
     said = difference([verdict(1, of=0, basis=Basis.CONTENT)], [verdict(1)])
     assert said[-1] == "  The page has the words of that kept page, in the same order."

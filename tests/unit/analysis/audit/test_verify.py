@@ -56,6 +56,26 @@ def test_an_index_at_rest_is_clean_and_all_of_it_is_looked_at(shards: int) -> No
     assert report.as_json()["clean"] is True
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_near_misses_are_looked_at_and_must_be_kept_and_indexed_before(shards: int) -> None:
+    index = small_index(7, shards=shards, near_misses=0.3)
+    report = index.audit(settled=True)
+    assert report.broken == []
+    near = [place for place, m in enumerate(index.verdicts) if m.json.get("nearest")]
+    assert len(near) > 5
+    counts = report.counts
+    assert report.representatives.looked_at == counts["pages duplicate"] + len(near)
+    right, last = index.verdicts[near[0]], index.verdicts[-1].json["page"]
+    copy = index.verdicts[index.place("duplicate")].json["page"]
+    for page, example in ((copy, "is not kept itself"), (last, "was not indexed before")):
+        wrong = {**right.json["nearest"], "page": page}
+        index.verdicts[near[0]] = right.with_json(nearest=wrong)
+        report = index.audit()
+        assert "representatives" in report.broken
+        assert "verdict_bytes" in report.broken
+        assert example in " ".join(report.representatives.examples)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_an_index_in_motion_is_clean_and_what_is_open_is_counted(seed: int) -> None:
     random = Random(seed)
