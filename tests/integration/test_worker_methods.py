@@ -32,10 +32,11 @@ def judged(
     folder: Path,
     *options: str,
     verifying: tuple[str, ...] = (),
+    shards: int = 2,
 ) -> list[dict[str, Any]]:
     """Return a worker's verdicts, which are those of a replay byte by byte."""
     load(brokers, names, pages, partitions=2)
-    with fleet(folder, brokers, names, shards=2, options=options) as workers:
+    with fleet(folder, brokers, names, shards=shards, options=options) as workers:
         workers.start("all", "--index", folder / "index")
         workers.wait_until_settled()
         checked = workers.verify("--settled", *verifying)
@@ -89,3 +90,19 @@ def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
     assert not [one["url"] for one in verdicts if "3.example/" in one["url"]]
     assert {one["text"] for one in verdicts} == {"main", "visible"}
     assert min(one["similarity"] or 1 for one in verdicts) < 0.8
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_near_misses_are_those_of_a_replay(
+    brokers: str, names: Names, few: Path, tmp_path: Path, shards: int
+) -> None:
+    options = ("--near-misses", "0.3", "--threshold", "0.9")
+    verdicts = judged(brokers, names, few, tmp_path, *options, shards=shards)
+    unique = [each for each in verdicts if each["verdict"] == "unique"]
+    near = [each["nearest"] for each in unique if each.get("nearest")]
+    assert len(near) > PAGES // 20
+    kept = {json.dumps(each["page"]): each["url"] for each in unique}
+    assert all(kept[json.dumps(each["page"])] == each["url"] for each in near)
+    assert all(0.6 <= each["similarity"] < 0.9 for each in near)
+    assert {each.get("nearest_min") for each in unique} == ({0.6} if shards == 1 else {None})
+    assert not any("nearest" in each for each in verdicts if each["verdict"] == "duplicate")
