@@ -1,33 +1,49 @@
-"""Verdicts at a stricter threshold, from a verdict file alone: what it tells, and what it does not.
+"""Verdicts at another threshold, from a verdict file alone: what it tells, and what it does not.
 
-A page that was a duplicate by less than the stricter threshold had no kept page nearer to it, so it
+A page that was a duplicate by less than a stricter threshold had no kept page nearer to it, so it
 would have been kept. From there on there is a kept page that no verdict has looked at: each later
 page may be like that one, and no file says so. So verdicts are known as follows:
 
     exact     it would be this one
     decision  it is a duplicate for certain, of this page or of one that is more similar
-    open      it is this one unless a page matches one that the stricter threshold has kept anew
+    open      it is this one unless a page matches one that the threshold has kept anew
 
 Certain are: all up to the first page that is kept anew, that one too; later duplicates of pages
 kept before it, since these stay kept; and what only equal content decides. A page kept anew has
 less than the threshold in common with its representative, so it has no page's content.
 
+At a laxer threshold a unique page is a duplicate of what is nearest to it, if the run had
+`--near-misses` and that page is still kept. As long as none is kept anew, the kept pages are some
+of those of the run: a page with nothing near enough among these stays unique. But what had matched
+a page that is not kept any more matches another one, or none. That is open, and from there on a
+page may be kept that no verdict has looked at.
+
 With --exact, shingles decide what an estimate leaves in doubt, and that depends on the threshold.
 What is near the new one is open. So is a match by shingles, whose estimate is not known; and a page
-by estimate more similar than that is a duplicate, maybe of another page.
+by estimate more similar than that is a duplicate, maybe of another page. At a laxer threshold the
+estimate may decide where shingles did, and the file has one of both: then unique pages are open.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 import xxhash
 
 from streamer.errors import InputError
-from streamer.model import SIMILARITY_ONE, Basis, Decision, Location, Verdict
+from streamer.model import (
+    SIMILARITY_ONE,
+    Basis,
+    Decision,
+    Location,
+    NearestKept,
+    Representative,
+    Verdict,
+)
 from streamer.sketch.hash_sets import widest_doubt
 
 
@@ -48,31 +64,115 @@ class RethresholdedVerdict(Verdict, frozen=True):
 _NAMES = Verdict.__struct_fields__
 
 
+@dataclass(slots=True)
+class Survey:
+    """What a verdict file can answer; similarities are in ten-thousandths.
+
+    Attributes:
+        lowest: the least similarity of a duplicate that was not one by its content, None without
+            such a duplicate.
+        by_sets: whether sets of shingles may have decided (`--exact`).
+        least, least_line: from which similarity on all unique pages tell what is nearest to them,
+            and the line that says so; 0 where none tells it.
+        untold_line: the first unique page that tells nothing of that; 0: all do.
+    """
+
+    lowest: int | None = None
+    by_sets: bool = False
+    least: int = 0
+    least_line: int = 0
+    untold_line: int = 0
+
+    @classmethod
+    def of(cls, told: Iterable[Verdict]) -> Survey:
+        """Return what the verdicts of a file can answer."""
+        found = cls()
+        for number, verdict in enumerate(told, 1):
+            near = verdict.nearest or None
+            by_sets = verdict.exact if near is None else near.exact
+            found.by_sets |= by_sets is not msgspec.UNSET
+            if verdict.is_duplicate:
+                if verdict.basis is Basis.SIGNATURE and verdict.similarity is not None:
+                    similarity = round(verdict.similarity * SIMILARITY_ONE)
+                    known = found.lowest
+                    found.lowest = similarity if known is None else min(known, similarity)
+            elif isinstance(verdict.nearest_min, float | int):
+                least = round(verdict.nearest_min * SIMILARITY_ONE)
+                if least >= found.least:
+                    found.least, found.least_line = least, number
+            else:
+                found.untold_line = found.untold_line or number
+        return found
+
+    def check(self, least: int, was: int | None) -> bool:
+        """Return whether the threshold `least` is laxer than that of the run, `was` if it is known.
+
+        A threshold between both is called laxer, where the run's is not known.
+
+        Raises:
+            InputError: the file does not tell what would match.
+        """
+        if least >= (was if was is not None else self.lowest or SIMILARITY_ONE + 1):
+            return False
+        if self.untold_line and was is None:
+            has = "no duplicate by similarity"
+            if self.lowest is not None:
+                has = f"no duplicate with a similarity below {_part(self.lowest)}"
+            raise InputError(
+                f"The file has {has}, so it does not tell whether {_part(least)} is above "
+                f"the threshold of its run. Give that with --was. {self._untold}"
+            )
+        if self.untold_line:
+            assert was is not None, "said before"
+            raise InputError(
+                f"The threshold {_part(least)} is lower than --was {_part(was)}. {self._untold}"
+            )
+        if least < self.least:
+            raise InputError(
+                f"Line {self.least_line} tells what is nearest to its page from the similarity "
+                f"{_part(self.least)} on, and nothing below. Give a threshold from there on, or "
+                "judge the pages again."
+            )
+        return True
+
+    @property
+    def _untold(self) -> str:
+        return (
+            "At a lower threshold pages would match that were called unique, and line "
+            f"{self.untold_line} does not tell what is nearest to its page: that needs a run with "
+            "--near-misses and one shard. Judge the pages again."
+        )
+
+
 class Rethreshold:
-    """Tells verdicts at the threshold `least`, which is not below that of the run.
+    """Tells verdicts at the threshold `least`.
 
     Memory is some 100 bytes a page that was kept by the run, or is kept anew, or a source.
 
     Attributes:
         counts: pages by decision and certainty.
         kept_anew: how many duplicates became unique.
-        lowest: the least similarity of a duplicate that was not one by its content, and None
-            before there is one; in ten-thousandths.
+        dropped: how many unique pages became duplicates.
 
     Args:
         least, was: the new threshold and that of the run, in ten-thousandths; None: not known.
+        survey: what the file can answer.
+
+    Raises:
+        InputError: the file cannot answer for this threshold.
     """
 
-    def __init__(self, least: int, was: int | None = None) -> None:
+    def __init__(self, least: int, was: int | None, survey: Survey) -> None:
         self._least, self._was = least, was
+        self._unsure = survey.check(least, was) and survey.by_sets  # of all unique pages
         self._doubt = widest_doubt(least)
         self._certain: set[int] = set()  # pages that are kept for certain
-        self._assumed: set[int] = set()  # and those that may be
+        self._assumed: set[int] = set()  # those that may be
+        self._dropped: set[int] = set()  # and those of the run that are not
         self._newest: dict[tuple[str, int], int] = {}  # of each source
         self._has_changed = False  # a page came that may be kept, and was not
         self.counts: Counter[tuple[Decision, Certainty]] = Counter()
-        self.kept_anew = 0
-        self.lowest: int | None = None
+        self.kept_anew = self.dropped = 0
 
     def verdicts(self, told: Iterable[Verdict]) -> Iterator[RethresholdedVerdict]:
         """Yield the verdicts of a file at this threshold, in its order.
@@ -87,12 +187,10 @@ class Rethreshold:
                     "one depends on the threshold. Judge the pages again."
                 )
             self._check_order(verdict.page, number)
-            found = (
-                self._duplicate(verdict, number) if verdict.is_duplicate else self._unique(verdict)
-            )
+            judge = self._duplicate if verdict.is_duplicate else self._unique
+            found = judge(verdict, number)
             self.counts[found.verdict, found.known] += 1
             yield found
-        self._check_stricter()
 
     def _check_order(self, page: Location, number: int) -> None:
         """Raise InputError unless a page comes behind those before it in its source."""
@@ -105,26 +203,30 @@ class Rethreshold:
             )
         self._newest[source] = page.offset
 
-    def _check_stricter(self) -> None:
-        """Raise InputError unless the threshold is known not to be below that of the run."""
-        if self._was is not None:
-            return
-        if self.lowest is None or self._least < self.lowest:
-            lowest = "no duplicate by similarity" if self.lowest is None else self._said()
-            raise InputError(
-                f"The file has {lowest}, so it does not tell whether {_part(self._least)} is above "
-                "the threshold of its run. Give that with --was. At a lower threshold pages would "
-                "match that were called unique, and the file has no similarity of these."
-            )
-
-    def _said(self) -> str:
-        return f"no duplicate with a similarity below {_part(self.lowest or 0)}"
-
-    def _unique(self, verdict: Verdict) -> RethresholdedVerdict:
+    def _unique(self, verdict: Verdict, number: int) -> RethresholdedVerdict:
         """Return the verdict on a page that had no match."""
-        if verdict.basis is Basis.TOO_SHORT or not self._has_changed:
+        near = verdict.nearest or None
+        if near is not None and round(near.similarity * SIMILARITY_ONE) >= self._least:
+            return self._near_miss(verdict, near, number)
+        if verdict.basis is Basis.TOO_SHORT or not (self._has_changed or self._unsure):
             return self._kept(verdict, Certainty.EXACT)
         return self._kept(verdict, Certainty.OPEN)
+
+    def _near_miss(self, verdict: Verdict, near: NearestKept, number: int) -> RethresholdedVerdict:
+        """Return the verdict on a unique page that matches what is nearest to it, if that is kept.
+
+        No other page kept by the run is more similar, nor as similar and earlier.
+        """
+        elsewhere = near.index is not msgspec.UNSET
+        is_kept = True if elsewhere else self._is_kept(near.page, number)
+        if is_kept is False:
+            return self._kept(verdict, _OPEN)  # another one may match
+        self.dropped += 1
+        known = Certainty.DECISION if self._has_changed else _EXACT
+        if self._unsure or not is_kept:
+            known = _OPEN
+        (self._assumed if known is _OPEN else self._dropped).add(_key(verdict.page))
+        return _told(_with_match(verdict, near), known)
 
     def _duplicate(self, verdict: Verdict, number: int) -> RethresholdedVerdict:
         """Return the verdict on a page that was a duplicate."""
@@ -132,7 +234,7 @@ class Rethreshold:
         if other is None or verdict.similarity is None:
             raise InputError(f"Line {number} is a duplicate of nothing: no verdict.")
         elsewhere = other.index is not msgspec.UNSET
-        is_kept = elsewhere or self._is_kept(other.page, number)
+        is_kept = True if elsewhere else self._is_kept(other.page, number)
         similarity = round(verdict.similarity * SIMILARITY_ONE)
         by_sets = verdict.exact is not msgspec.UNSET
         is_near = by_sets and abs(similarity - self._least) <= self._doubt
@@ -161,18 +263,19 @@ class Rethreshold:
                 f"Line {number} is a duplicate by {_part(similarity)}, less than --was "
                 f"{_part(self._was)}. Give the lowest threshold of the run; --rules may have some."
             )
-        self.lowest = similarity if self.lowest is None else min(self.lowest, similarity)
 
-    def _is_kept(self, page: Location, number: int) -> bool:
-        """Tell whether a representative is kept for certain."""
+    def _is_kept(self, page: Location, number: int) -> bool | None:
+        """Tell whether a page that a verdict names is kept for certain, or is not; None: maybe."""
         key = _key(page)
-        if key not in self._certain and key not in self._assumed:
+        if key in self._certain or key in self._dropped:
+            return key in self._certain
+        if key not in self._assumed:
             raise InputError(
-                f"Line {number} names a representative that the lines before do not call unique: "
+                f"Line {number} names a page that the lines before do not call unique: "
                 f"{page.topic}, {page.partition}, {page.offset}. Give all verdicts of the index in "
                 "one file, in their order."
             )
-        return key in self._certain
+        return None
 
     def _kept(self, verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
         (self._certain if known is Certainty.EXACT else self._assumed).add(_key(verdict.page))
@@ -187,8 +290,18 @@ _EXACT, _OPEN = Certainty.EXACT, Certainty.OPEN
 
 
 def _told(verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
+    """Return a verdict without what is nearest: that was said of the kept pages of the run."""
     fields = {name: getattr(verdict, name) for name in _NAMES}
+    fields |= {"nearest": msgspec.UNSET, "nearest_min": msgspec.UNSET}
     return RethresholdedVerdict(**fields, known=known)
+
+
+def _with_match(verdict: Verdict, near: NearestKept) -> Verdict:
+    return msgspec.structs.replace(
+        verdict, verdict=Decision.DUPLICATE, similarity=near.similarity,
+        representative=Representative(near.page, near.url, near.index),
+        same_url=bool(verdict.url) and verdict.url == near.url, exact=near.exact,
+    )  # fmt: skip
 
 
 def _without_match(verdict: Verdict) -> Verdict:

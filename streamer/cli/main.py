@@ -213,7 +213,7 @@ EPILOG = """
   streamer forget my-index --host example.org --dry-run\n
   streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
-  streamer rethreshold verdicts.jsonl 0.9 --was 0.8 --out strict.jsonl\n
+  streamer rethreshold near.jsonl 0.72 --out lax.jsonl\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer dead-letters list verdicts.jsonl.dead.jsonl\n

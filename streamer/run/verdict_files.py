@@ -26,17 +26,26 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
     Raises:
         InputError: the file cannot be read, or a line is not a verdict; the message has its number.
     """
-    decode = msgspec.json.Decoder(Verdict).decode
     try:
         with open_verdicts(Path(path)) as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    verdict = decode(line)
-                except msgspec.DecodeError as error:
-                    raise InputError(f"{path}:{number}: not a verdict ({error})") from error
-                yield verdict
+            yield from verdicts_in(file, path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdict]:
+    """Yield the verdicts of a file that `open_verdicts` has opened, from where it stands.
+
+    Raises:
+        InputError: a line is not a verdict.
+    """
+    decode = msgspec.json.Decoder(Verdict).decode
+    for number, line in enumerate(file, 1):
+        try:
+            verdict = decode(line)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{path}:{number}: not a verdict ({error})") from error
+        yield verdict
 
 
 def first_line(path: Path) -> bytes:

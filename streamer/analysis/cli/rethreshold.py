@@ -1,4 +1,4 @@
-"""`streamer rethreshold`: the verdicts of a file at a stricter threshold."""
+"""`streamer rethreshold`: the verdicts of a file at another threshold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 import typer
 from rich.table import Table
 
-from streamer.analysis.rethreshold import Certainty, Rethreshold
+from streamer.analysis.rethreshold import Certainty, Rethreshold, Survey
 from streamer.cli.options import command
 from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE, Decision
 from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output, output_key
-from streamer.run.verdict_files import first_line, read_verdicts
+from streamer.run.verdict_files import first_line, open_verdicts, verdicts_in
 
 
 @command
@@ -48,51 +48,52 @@ def rethreshold(
         ),
     ] = None,
 ) -> None:
-    """Write the verdicts that a stricter threshold would give, as far as the file tells them.
+    """Write the verdicts that another threshold would give, as far as the file tells them.
 
-    A verdict names the most similar kept page, so the first duplicate below THRESHOLD would have
-    been kept. No verdict was compared with that page. So each verdict says in `known` how well it
-    is known: `exact`; `decision`, a duplicate of this page for certain, or of a more similar one;
-    `open`, unless the page matches one that is kept anew. Exact are all verdicts up to the first
-    page that is kept anew, and those by equal content of pages before it.
+    A verdict names the most similar kept page, so the first duplicate below a higher THRESHOLD
+    would have been kept. No verdict was compared with that page. So each verdict says in `known`
+    how well it is known: `exact`; `decision`, a duplicate of this page for certain, or of a more
+    similar one; `open`, unless the page matches one that is kept anew. Exact are all verdicts up to
+    the first page that is kept anew, and those by equal content of pages before it.
 
-    Refused are a lower threshold (the file does not tell what a unique page is similar to),
-    verdicts with `change`, a file without the verdicts of its representatives, and one of an index
-    with several shards, whose lines are in another order. It does not
-    know --keep-pages, by which more kept pages expire sooner, and full buckets: judge the pages
-    again where these matter. Memory: some 100 bytes a unique page.
+    A lower THRESHOLD needs the verdicts of a run with --near-misses, and is at most its margin
+    lower. A unique page then is a duplicate of what is nearest to it. What had matched that page
+    matches another one, or none: it is `open`, and written as it was.
+
+    Refused are a lower threshold without near misses or below their margin, verdicts with `change`,
+    a file without the verdicts of its representatives, and one of an index with several shards.
+    Not known are --keep-pages, full buckets, and rules with a threshold or min_shingles of their
+    own: judge the pages again where these matter. Memory: some 100 bytes a unique page; the file is
+    read twice.
 
     Example: streamer rethreshold verdicts.jsonl 0.9 --was 0.8 --out strict.jsonl
+
+    Example: streamer rethreshold near.jsonl 0.72 --out lax.jsonl
     """
     least = round(threshold * SIMILARITY_ONE)
     before = None if was is None else round(was * SIMILARITY_ONE)
-    if before is not None and least < before:
-        raise SettingsError(
-            f"The threshold {threshold:g} is lower than --was {was:g}, and pages that were called "
-            "unique would match. The file has no similarity of these: judge the pages again."
-        )
-    _check_source(verdicts, out, was)
+    _check_source(verdicts, out)
     check_distinct([out], [str(verdicts)])
-    told, encode = Rethreshold(least, before), msgspec.json.Encoder().encode
-    with complete_output(out) as file:
-        for verdict in told.verdicts(read_verdicts(verdicts)):
-            file.write(encode(verdict) + b"\n")
+    encode = msgspec.json.Encoder().encode
+    with open_verdicts(verdicts) as lines:
+        told = Rethreshold(least, before, Survey.of(verdicts_in(lines, verdicts)))
+        lines.seek(0)
+        with complete_output(out) as file:
+            for verdict in told.verdicts(verdicts_in(lines, verdicts)):
+                file.write(encode(verdict) + b"\n")
     Terminal(stderr=True).print(_summary(told))
 
 
-def _check_source(verdicts: Path, out: str, was: float | None) -> None:
+def _check_source(verdicts: Path, out: str) -> None:
     """Raise SettingsError where the verdicts are not a run's, or could not be taken back."""
     if out != STANDARD_OUTPUT and output_key(out) == output_key(str(verdicts)):
         raise SettingsError(f"--out {out} is the file of the verdicts. Name another one.")
+    if not verdicts.is_file():
+        raise SettingsError(f"{verdicts} is no file. Give one, since it is read twice.")
     if b'"known":"' in first_line(verdicts):
         raise SettingsError(
             f"{verdicts} was made by rethreshold, and not all in it is certain. Give the verdicts "
             "of the run."
-        )
-    if was is None and out == STANDARD_OUTPUT:
-        raise SettingsError(
-            "Give the threshold of the run with --was, or a file with --out: without both, "
-            "verdicts would be written before the file shows whether it can tell them."
         )
 
 
@@ -111,4 +112,5 @@ def _summary(told: Rethreshold) -> Table:
     table.add_row("  for certain, at least", f"{least:,}")
     table.add_row("  at most", f"{most:,}")
     table.add_row("duplicates", f"{pages - unique:,}")
+    table.add_row("  that were unique", f"{told.dropped:,}")
     return table

@@ -1,4 +1,4 @@
-"""Verdicts at a stricter threshold: what is called certain is what judging again gives."""
+"""Verdicts at another threshold: what is called certain is what judging again gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from random import Random
 import msgspec
 import pytest
 
-from streamer.analysis.rethreshold import Certainty, Rethreshold, RethresholdedVerdict
+from streamer.analysis.rethreshold import Certainty, Rethreshold, RethresholdedVerdict, Survey
 from streamer.errors import InputError
-from streamer.model import Basis, Change, Decision, Location, Representative, Verdict
+from streamer.model import (
+    Basis,
+    Change,
+    Decision,
+    Location,
+    NearestKept,
+    Representative,
+    Verdict,
+)
 
 ONE = 10_000
 
@@ -26,14 +34,23 @@ def verdict(number: int, match: tuple[int, int] | None = None, **fields: object)
     return msgspec.structs.replace(made, **fields)
 
 
+def unique(number: int, near: tuple[int, int] | None = None, lowest: int = 6_500) -> Verdict:
+    """Return the verdict on a page that is kept; `near` is what is nearest, and the similarity."""
+    found = near and NearestKept(Location("f", 0, near[0]), f"u{near[0]}", similarity=near[1] / ONE)
+    return verdict(number, nearest=found, nearest_min=lowest / ONE)
+
+
 @dataclass
 class Pages:
     """Pages on a line: their similarity is one less their distance."""
 
     places: list[int]
 
-    def judged(self, least: int) -> list[Verdict]:
-        """Return the verdicts of the plain rule: the most similar kept page, the earliest."""
+    def judged(self, least: int, margin: int = 0) -> list[Verdict]:
+        """Return the verdicts of the plain rule: the most similar kept page, the earliest.
+
+        With a margin also what is nearest to pages that are kept.
+        """
         kept: list[int] = []
         found = []
         for number, place in enumerate(self.places):
@@ -43,7 +60,9 @@ class Pages:
                 found.append(verdict(number, (other, -similarity)))
             else:
                 kept.append(number)
-                found.append(verdict(number))
+                match = (other, -similarity) if other >= 0 else None
+                nearest = match if match and -similarity >= least - margin else None
+                found.append(unique(number, nearest, least - margin) if margin else verdict(number))
         return found
 
 
@@ -52,14 +71,22 @@ def plain(found: RethresholdedVerdict) -> Verdict:
     return Verdict(**{name: getattr(found, name) for name in names})
 
 
+@pytest.mark.parametrize("margin", [0, 2_500])
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_certain_is_what_judging_again_gives(seed: int) -> None:
+def test_what_is_certain_is_what_judging_again_gives(seed: int, margin: int) -> None:
     random = Random(seed)
-    pages = Pages([random.randrange(30_000) for _ in range(random.randrange(1, 120))])
-    was, least = 8_000, random.choice([8_000, 8_500, 9_000, 9_900])
-    told = Rethreshold(least, was)
-    found = list(told.verdicts(pages.judged(was)))
+    dense = random.choice([30_000, 300_000, 900_000])
+    pages = Pages([random.randrange(dense) for _ in range(random.randrange(1, 120))])
+    thresholds = [5_500, 7_000, 7_900] if margin else [8_000, 8_500, 9_000, 9_900]
+    was, least = 8_000, random.choice(thresholds)
+    before = pages.judged(was, margin)
+    told = Rethreshold(least, random.choice([was, None]) if margin else was, Survey.of(before))
+    found = list(told.verdicts(before))
     wanted = pages.judged(least)
+    dropped = [
+        one for one in found if one.is_duplicate and not before[one.page.offset].is_duplicate
+    ]
+    assert len(dropped) == told.dropped
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):
         if one.known is Certainty.EXACT:
@@ -79,7 +106,7 @@ def test_what_is_certain_is_what_judging_again_gives(seed: int) -> None:
 
 def known(*told: Verdict, least: int = 9_000, was: int | None = 8_000) -> str:
     """Return the decisions and certainties in short."""
-    found = Rethreshold(least, was).verdicts(told)
+    found = Rethreshold(least, was, Survey.of(told)).verdicts(told)
     return " ".join(f"{each.verdict[0]}:{each.known[0]}" for each in found)
 
 
@@ -88,6 +115,33 @@ def test_until_the_first_page_that_is_kept_anew_all_is_exact() -> None:
     told += [verdict(4, (0, 9_500)), verdict(5, (0, 10_000)), verdict(6, (0, 8_500))]
     told += [verdict(7, (3, 9_500))]
     assert known(*told) == "u:e d:e u:e u:o d:d d:e u:o d:o"
+
+
+def test_a_near_miss_is_a_duplicate_and_what_had_matched_it_is_open() -> None:
+    told = [unique(0), unique(1, (0, 7_500)), unique(2, (0, 7_000)), verdict(3, (0, 8_500))]
+    told += [unique(4, (1, 7_300)), verdict(5, (1, 9_000)), unique(6), unique(7, (0, 7_400))]
+    told += [verdict(8, (0, 8_100)), verdict(9, (0, 10_000)), verdict(10, (6, 9_000))]
+    assert known(*told, least=7_200) == "u:e d:e u:e d:e u:o d:o u:o d:d d:d d:e d:o"
+    found = list(Rethreshold(7_200, None, Survey.of(told)).verdicts(told))
+    assert plain(found[1]) == verdict(1, (0, 7_500))
+    assert plain(found[2]) == verdict(2), "what is nearest was said of the run's kept pages"
+    other = NearestKept(Location("f", 0, 99), "u0", "corpus", similarity=0.75, exact=True)
+    [there] = Rethreshold(7_200, None, Survey.of([])).verdicts(
+        [msgspec.structs.replace(unique(0), nearest=other)]
+    )
+    assert there.is_duplicate
+    assert (there.representative, there.exact) == (
+        Representative(Location("f", 0, 99), "u0", "corpus"), True,
+    )  # fmt: skip
+    assert (there.known, there.same_url) == (Certainty.EXACT, True)
+
+
+def test_where_shingles_may_have_decided_unique_pages_are_open_at_a_laxer_threshold() -> None:
+    near = NearestKept(Location("f", 0, 0), "u0", similarity=0.75, exact=False)
+    told = [unique(0), verdict(1, basis=Basis.TOO_SHORT, nearest=None, nearest_min=0.65)]
+    told += [verdict(2, nearest=near, nearest_min=0.65), verdict(3, (0, 9_800), exact=False)]
+    assert known(*told, least=7_200) == "u:o u:e d:o d:o"
+    assert known(*told) == "u:e u:e u:e d:d"
 
 
 def test_equal_content_decides_at_any_threshold_and_short_pages_match_nothing_else() -> None:
@@ -123,17 +177,36 @@ def test_what_shingles_would_decide_is_open() -> None:
     [
         ([verdict(0)], None, "no duplicate by similarity"),
         ([verdict(0), verdict(1, (0, 9_500))], None, "no duplicate with a similarity below 0.95"),
+        ([unique(0), verdict(1), verdict(2, (0, 9_500))], None, "and line 2 does not tell"),
+        ([verdict(0), verdict(1, (0, 9_500))], 9_200, r"0.9 is lower than --was 0.92\. At a lower"),
+        (
+            [unique(0), unique(1, None, 9_100)],
+            9_200,
+            "Line 2 tells what .* similarity 0.91 on, and",
+        ),
+        ([unique(0), unique(1, (7, 9_100))], 9_200, "names a page that the lines before do not"),
         ([verdict(0), verdict(1, (0, 7_500))], 8_000, "less than --was 0.8"),
         ([verdict(1, (0, 9_500))], 8_000, "do not call unique"),
         ([verdict(0, change=Change.NEW)], 8_000, "the change of its URL"),
         ([verdict(1), verdict(0)], 8_000, "Line 2 comes behind a later page of f"),
         ([verdict(1), verdict(1)], 8_000, "two files of one name"),
     ],
-    ids=["nothing", "laxer", "rules", "part", "changes", "shards", "names"],
+    ids=[
+        "nothing",
+        "laxer",
+        "settings",
+        "lower",
+        "below",
+        "near",
+        "rules",
+        "part",
+        "changes",
+        "shards",
+        "names",
+    ],
 )
 def test_what_the_file_does_not_tell_is_refused(
     told: list[Verdict], was: int | None, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
         known(*told, was=was)
-    assert Rethreshold(9_500).lowest is None
