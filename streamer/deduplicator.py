@@ -29,7 +29,7 @@ import numpy as np
 
 from streamer.assembly import open_engine, open_index, page_parser
 from streamer.config import Settings, load_settings
-from streamer.errors import InvalidPage, SettingsError
+from streamer.errors import SettingsError
 from streamer.index.forgetting import terms_of
 from streamer.index.messages import Forget, Verdicts
 from streamer.model import SIMILARITY_ONE, DeadLetter, KeptMatch, Page, Verdict, page_ref
@@ -39,6 +39,7 @@ from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.engine import Engine, SignedChunk
 from streamer.run.explanation import Explained, KeptIndex
 from streamer.run.others import OtherIndexes
+from streamer.run.page_check import signed_page
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,
@@ -146,12 +147,12 @@ class Deduplicator:
         Raises:
             InvalidPage: it cannot be judged; `code` says why.
         """
-        prepared = self._prepare([self._message(page)])
-        self._check_whole(prepared)
+        engine = self._engine
+        signed = signed_page(engine.parser, engine.signers.get(), self._message(page))
         with self._lock:
             entry = self._open.entries[self._source]
-            prepared.pages.refs += np.uint64(page_ref(self._source, entry.position))
-            return next(self._told(self._judge.verdict_on(prepared.pages)))
+            signed.refs += np.uint64(page_ref(self._source, entry.position))
+            return next(self._told(self._judge.verdict_on(signed)))
 
     def nearest(self, text: str, limit: int = 5) -> list[KeptMatch]:
         """Return the kept pages that are most similar to a text, of those that share a key with it.
@@ -159,13 +160,12 @@ class Deduplicator:
         Banding finds next to all above the threshold, and fewer the less similar they are.
         """
         message = _encoded({"url": "text:", "body": text, "content_type": "text/plain"})
-        prepared = self._prepare([message], PageParser())
-        self._check_whole(prepared)
+        signed = signed_page(PageParser(), self._engine.signers.get(), message)
         with self._lock:
             assert self._open
             return [
                 KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
-                for row in self._judge.nearest(prepared.pages, limit)
+                for row in self._judge.nearest(signed, limit)
             ]
 
     def explain(self, url: str) -> Explained:
@@ -269,19 +269,11 @@ class Deduplicator:
         assert self._open
         return self._pool.submit(self._prepare, messages)
 
-    def _prepare(self, messages: list[bytes], parser: PageParser | None = None) -> SignedChunk:
+    def _prepare(self, messages: list[bytes]) -> SignedChunk:
         """Parse, sign and look up messages; in any thread."""
         chunk = Chunk(0, len(messages), messages=[(i, None, m) for i, m in enumerate(messages)])
         chunk.source = 0  # `_take` gives them their places
-        return self._engine.prepare(chunk, parser)
-
-    @staticmethod
-    def _check_whole(prepared: SignedChunk) -> None:
-        """Raise InvalidPage unless one page is one."""
-        for letter in prepared.batch.dead:
-            raise InvalidPage(letter.code, letter.detail)
-        for code in prepared.batch.skipped:
-            raise InvalidPage(code, "such pages are passed over")
+        return self._engine.prepare(chunk)
 
     def _take(self, prepared: SignedChunk) -> tuple[list[Verdicts], list[DeadLetter]]:
         """Judge what is prepared; return verdicts, and letters of what could not be judged."""

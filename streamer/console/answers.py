@@ -450,3 +450,18 @@ def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
         least, at, sum(each.pages for each in duplicates), content, content + (reaching or 0),
         histogram, [each.verdict for each in above], [each.verdict for each in below],
     )  # fmt: skip
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def check(data: ConsoleData, message: bytes) -> Verdict:
+    """Return the verdict that a page would get.
+
+    Raises:
+        InvalidPage: it cannot be judged; `code` says why.
+        NotFound: there is no index to ask.
+    """
+    if data.index is None:
+        raise NotFound("There is no index to ask: start the console with the folder of one.")
+    return data.index.check(message)

@@ -18,7 +18,7 @@ from streamer.cli.options import command
 from streamer.config import Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.fold import Fold
-from streamer.console.index import IndexReader, PageTexts
+from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.inputs import Given, sorted_out
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import VerdictView, default_folder
@@ -27,6 +27,7 @@ from streamer.run.page_reader import PageReader
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
+_BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class Serving:
         ),
     ] = None
 
-    def options(self) -> ServerOptions:
-        """Return the options of the server.
+    def options(self, body_max: int) -> ServerOptions:
+        """Return the options of the server, for bodies of so many bytes.
 
         Raises:
             SettingsError: the token is missing, too short or cannot be read.
         """
-        return ServerOptions(self.host, self.port, self.base_path, self._token())
+        return ServerOptions(self.host, self.port, self.base_path, self._token(), body_max)
 
     def _token(self) -> str | None:
         if self.token_file is None:
@@ -117,7 +118,7 @@ def console(
         float, typer.Option(help="Time that a query may take.", min=0.1, max=600)
     ] = 10.0,
     reader: PageReader,
-    settings: Annotated[Settings, "key_file", "input_topic"],
+    settings: Annotated[Settings, "key_file", "input_topic", "also"],
 ) -> None:
     """Look at verdicts, clusters, hosts, dead letters and thresholds in a browser, or over HTTP.
 
@@ -130,11 +131,13 @@ def console(
 
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
-    options, given = serving.options(), sorted_out(inputs)
+    options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs)
     if len(given.indexes) > 1:
         raise SettingsError("Give the folder of one index: verdicts are looked up in that.")
     with ExitStack() as stack:
-        index = _index(given, reader, pages, settings, show_text=not no_text)
+        index = _index(given, reader, pages, settings, shows_text=not no_text)
+        if index is not None:
+            stack.callback(index.close)
         folder = view or default_folder(inputs)
         opened = stack.enter_context(closing(VerdictView(folder)))
         fold = Fold(opened, given.files)
@@ -151,16 +154,18 @@ def _index(
     pages: list[str] | None,
     settings: Settings,
     *,
-    show_text: bool,
+    shows_text: bool,
 ) -> IndexReader | None:
     if not given.indexes:
         if pages:
             raise SettingsError("--pages is for pages of an index: give its folder too.")
         return None
     texts = PageTexts(reader, reader.open(pages) if pages else ())
-    return IndexReader(
-        given.indexes[0], settings.key_file, settings.input_topic, texts, show_text=show_text
-    )
+    options = IndexOptions(
+        given.indexes[0], settings.key_file, settings.input_topic, settings.also,
+        reader.page_bytes_max, texts, shows_text,
+    )  # fmt: skip
+    return IndexReader(options)
 
 
 @contextmanager

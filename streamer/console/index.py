@@ -1,8 +1,8 @@
 """The index that the console may look into: its facts, and why a page has its verdict.
 
-The folder is opened for reading, for each question again, and its writer goes on meanwhile: what is
-shown is as of the newest flush. An explanation reads all rows of the index, so one is made at a
-time, and it ends when its time is over.
+The folder is opened for reading, and its writer goes on meanwhile: what is shown is as of the
+newest flush. An explanation opens the index itself and reads all its rows, so one is made at a
+time, and it ends when its time is over. What checks have opened stays open until the next flush.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from streamer.analysis.documents import FoundText, find_texts
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import Verdict
+from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
 from streamer.run.explanation import Explained, KeptIndex, place_name, why_duplicate
 from streamer.run.index_folder import shard_folders
+from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
 from streamer.stored.witness import witnessed
 from streamer.text.visible import MAIN, text_parts
@@ -89,20 +91,31 @@ class PageTexts:
         return find_texts(self.reader, self.sources, [place], check).get(place)
 
 
+@dataclass(frozen=True)
+class IndexOptions:
+    """How an index is opened: as by `PageChecker`; `texts` has its pages."""
+
+    folder: Path
+    key_file: Path | None = None
+    topic: str = "pages"
+    also: tuple[str, ...] = ()
+    page_bytes_max: int = PAGE_BYTES_MAX
+    texts: PageTexts = field(default_factory=PageTexts)
+    shows_text: bool = True
+
+
 class IndexReader:
-    """The index in `folder`, whose worker reads the pages of `topic`; `texts` has its pages.
+    """An index that is open for reading; for any thread.
 
     Raises:
         StreamerError: as `KeptIndex`.
     """
 
-    def __init__(
-        self, folder: Path, key_file: Path | None, topic: str, texts: PageTexts, *, show_text: bool
-    ) -> None:
-        self._folder, self._key_file, self._topic = folder, key_file, topic
-        self._texts, self._show_text = texts, show_text
-        self._lock = threading.Lock()
+    def __init__(self, options: IndexOptions) -> None:
+        self._options, self._folder = options, options.folder
+        self._explaining, self._opening = threading.Lock(), threading.Lock()
         self._facts: IndexFacts | None = None
+        self._checker: tuple[int, PageChecker] | None = None  # by the flushes that it knows
         self.facts()
 
     @property
@@ -125,7 +138,32 @@ class IndexReader:
         return self._facts
 
     def _open(self) -> KeptIndex:
-        return KeptIndex(self._folder, self._key_file, self._topic)
+        return KeptIndex(self._folder, self._options.key_file, self._options.topic)
+
+    def check(self, message: bytes) -> Verdict:
+        """Return the verdict that the page in a JSON message would get as of the newest flush.
+
+        Raises:
+            InvalidPage: it cannot be judged; `code` says why.
+            StreamerError: as `PageChecker`.
+        """
+        with self._opening:
+            flushes = self.flushes
+            if self._checker is None or self._checker[0] != flushes:
+                self.close()
+                options = self._options
+                self._checker = flushes, PageChecker(
+                    self._folder, options.key_file, options.topic, options.also,
+                    options.page_bytes_max,
+                )  # fmt: skip
+            checker = self._checker[1]
+            return checker.check(message)
+
+    def close(self) -> None:
+        """Close what checks have opened."""
+        if self._checker is not None:
+            self._checker[1].close()
+            self._checker = None
 
     def explain(self, verdict: Verdict, seconds: float) -> Explanation:
         """Return why a page has its verdict.
@@ -140,20 +178,20 @@ class IndexReader:
             if time.monotonic() > deadline:
                 raise QueryTooLong
 
-        if not self._lock.acquire(timeout=seconds):
+        if not self._explaining.acquire(timeout=seconds):
             raise QueryTooLong
         try:
             with closing(self._open()) as kept:
                 return self._explained(kept, verdict, check)
         finally:
-            self._lock.release()
+            self._explaining.release()
 
     def _explained(
         self, kept: KeptIndex, verdict: Verdict, check: Callable[[int], None]
     ) -> Explanation:
         own = place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
-        if text := self._texts.find(own, check):
+        if text := self._options.texts.find(own, check):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
             main = kept.signature_for(verdict.url).takes_main_text
             return _of_index(found, self._shown(text, main=main))
@@ -169,7 +207,7 @@ class IndexReader:
         return _of_index(kept.explain_kept(page, check), [])
 
     def _shown(self, found: FoundText, *, main: bool) -> list[ShownText]:
-        if not self._show_text:
+        if not self._options.shows_text:
             return []
         shown, left = [], TEXT_CHARACTERS_MAX
         for part in text_parts(found.body, found.flags | (MAIN if main else 0)):

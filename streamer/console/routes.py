@@ -15,6 +15,7 @@ import msgspec
 
 from streamer.console import answers
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
+from streamer.model import Page, Verdict
 from streamer.version import __version__
 
 Answer = Callable[[ConsoleData, Any], msgspec.Struct]
@@ -28,7 +29,7 @@ class Route:
         path: below the base path.
         title: what the menu calls the view; '' where it is in no menu.
         summary: what it answers, in a sentence.
-        query: the parameters; of a POST, the body.
+        query: the parameters; of a POST, what its body is.
         answer: what is made of them, in any thread.
         api: the path in the API; '' for none.
         is_view: whether there is a page, of the template with the path's name.
@@ -42,6 +43,7 @@ class Route:
     result: type[msgspec.Struct]
     api: str = ""
     is_view: bool = True
+    method: str = "GET"
 
 
 ROUTES = (
@@ -77,6 +79,10 @@ ROUTES = (
         "/api/pages", "", "Verdicts by URL, place, host or cluster, or all, page by page.",
         answers.PagesQuery, answers.pages, answers.PagesAnswer, "/api/pages", is_view=False,
     ),
+    Route(
+        "/api/check", "", "The verdict that a page would get; nothing changes.",
+        Page, answers.check, Verdict, "/api/check", is_view=False, method="POST",
+    ),
 )  # fmt: skip
 MENU = tuple(route for route in ROUTES if route.title)
 
@@ -93,10 +99,11 @@ def parsed(route: Route, given: Mapping[str, str]) -> msgspec.Struct:
         raise WrongQuery(f"The address cannot be answered: {error}.") from error
 
 
-class ErrorAnswer(msgspec.Struct, frozen=True):
-    """What went wrong, and what to do."""
+class ErrorAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong, and what to do; `code` of a page that cannot be judged."""
 
     error: str
+    code: str | None = None
 
 
 _COMPONENTS = "#/components/schemas/{name}"
@@ -105,8 +112,12 @@ _FAILURES = {
     400: "The query cannot be answered as it is.",
     401: "The token is missing or wrong.",
     404: "There is nothing of this name.",
+    413: "The page is larger than --page-bytes-max.",
+    415: "The body is not application/json.",
+    422: "The page cannot be judged: `code` is that of a dead letter.",
     503: "The query took too long, or the index cannot be read now.",
 }
+_OF_BODIES = {413, 415, 422}
 
 
 def openapi(base: str) -> dict[str, Any]:
@@ -120,7 +131,8 @@ def openapi(base: str) -> dict[str, Any]:
     for route in ROUTES:
         operation = _operation(route, components, by_type)
         for path in {route.api, f"{route.path}.json" if route.is_view else ""} - {""}:
-            paths[path] = {"get": operation | {"operationId": path.strip("/").replace("/", "_")}}
+            name = {"operationId": path.strip("/").replace("/", "_")}
+            paths[path] = {route.method.lower(): operation | name}
     return {
         "openapi": "3.1.0",
         "info": {"title": "streamer console", "version": __version__},
@@ -137,12 +149,18 @@ def openapi(base: str) -> dict[str, Any]:
 def _operation(
     route: Route, components: Mapping[str, Any], schemas: Mapping[type[msgspec.Struct], Any]
 ) -> dict[str, Any]:
-    return {
-        "summary": route.summary,
-        "parameters": _parameters(components[route.query.__name__]),
-        "responses": {"200": _content("The answer.", schemas[route.result])}
-        | {str(status): _content(said, schemas[ErrorAnswer]) for status, said in _FAILURES.items()},
-    }
+    error = schemas[ErrorAnswer]
+    responses = {"200": _content("The answer.", schemas[route.result])}
+    operation: dict[str, Any] = {"summary": route.summary, "responses": responses}
+    if route.method == "POST":
+        body = {"application/json": {"schema": schemas[route.query]}}
+        operation["requestBody"] = {"required": True, "content": body}
+    else:
+        operation["parameters"] = _parameters(components[route.query.__name__])
+    for status, said in _FAILURES.items():
+        if route.method == "POST" or status not in _OF_BODIES:
+            responses[str(status)] = _content(said, error)
+    return operation
 
 
 def _content(description: str, schema: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON Schema

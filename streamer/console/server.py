@@ -27,7 +27,8 @@ from streamer.console.answers import ConsoleData, NotFound, WrongQuery
 from streamer.console.render import STYLE, Renderer
 from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parsed
 from streamer.console.view import QueryTooLong
-from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
+from streamer.pages.chunk import PAGE_BYTES_MAX
 
 _THREADS = 4
 _WAITING_MAX = 32  # queries at a time; more are refused at once
@@ -44,7 +45,10 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _OPEN = ("/login", "/style.css")  # without the token
-_STATUSES = {NotFound: 404, InputError: 404, WrongQuery: 400, StreamerError: 503}  # the first fits
+# The first that fits:
+_STATUSES = {
+    NotFound: 404, InputError: 404, WrongQuery: 400, InvalidPage: 422, StreamerError: 503,
+}  # fmt: skip
 _UNAUTHORIZED = 401
 _log = logging.getLogger("streamer")
 
@@ -58,6 +62,7 @@ class ServerOptions:
     Attributes:
         base: the path that all its addresses begin with; '' or as `/console`.
         token: what a program or person must know; None where everyone on this machine may look.
+        body_max: bytes of a request's body.
 
     Raises:
         SettingsError: other machines could look without a token, or the path is none.
@@ -67,6 +72,7 @@ class ServerOptions:
     port: int = 0
     base: str = ""
     token: str | None = None
+    body_max: int = PAGE_BYTES_MAX
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
@@ -100,7 +106,7 @@ class ConsoleServer:
     def application(self) -> web.Application:
         """Return what aiohttp serves."""
         base = self._options.base
-        app = web.Application(middlewares=[self._guard])
+        app = web.Application(middlewares=[self._guard], client_max_size=self._options.body_max)
         app.router.add_get(base or "/", self._home)
         if base:
             app.router.add_get(f"{base}/", self._home)
@@ -112,7 +118,9 @@ class ConsoleServer:
             if route.is_view:
                 app.router.add_get(f"{base}{route.path}", functools.partial(self._view, route))
                 app.router.add_get(f"{base}{route.path}.json", json)
-            if route.api:
+            if route.method == "POST":
+                app.router.add_post(f"{base}{route.api}", functools.partial(self._post, route))
+            elif route.api:
                 app.router.add_get(f"{base}{route.api}", json)
         return app
 
@@ -170,6 +178,13 @@ class ConsoleServer:
         encode = msgspec.json.encode
         body = await self._in_thread(lambda: encode(route.answer(self._data, query)))
         return web.Response(body=body, content_type="application/json")
+
+    async def _post(self, route: Route, request: web.Request) -> web.Response:
+        if request.content_type != "application/json":  # which no form of a foreign page can send
+            raise web.HTTPUnsupportedMediaType(text="Send a page as application/json.")
+        body, encode = await request.read(), msgspec.json.encode
+        answer = await self._in_thread(lambda: encode(route.answer(self._data, body)))
+        return web.Response(body=answer, content_type="application/json")
 
     async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
         """Run a query in a thread.
@@ -231,7 +246,7 @@ class ConsoleServer:
         try:
             self._check(request)
             response = await handler(request)
-        except (web.HTTPException, StreamerError, QueryTooLong) as error:
+        except (web.HTTPException, StreamerError, InvalidPage, QueryTooLong) as error:
             response = self._failure(request, error)
         except Exception as error:  # noqa: BLE001 - one answer fails, and the log says why
             _log.exception("The console could not answer %s", request.path)
@@ -244,7 +259,8 @@ class ConsoleServer:
         status, sentence = _said(error, self._data.seconds)
         path = request.path.removeprefix(self._options.base)
         if path.startswith("/api/") or path.endswith(".json"):
-            response = _json(ErrorAnswer(sentence), status)
+            code = error.code if isinstance(error, InvalidPage) else None
+            response = _json(ErrorAnswer(sentence, code), status)
         else:
             needs_token = status == _UNAUTHORIZED
             title = "Token" if needs_token else "That did not work"

@@ -46,13 +46,13 @@ class Engine:
     signers: OneAThread[PageSigner]
     fingerprint: str
 
-    def prepare(self, chunk: Chunk, parser: PageParser | None = None) -> SignedChunk:
+    def prepare(self, chunk: Chunk) -> SignedChunk:
         """Parse, sign and look up a chunk; in any thread.
 
         Raises:
             StoreMismatch: other records are pages than the chunk says.
         """
-        batch, pages = signed(parser or self.parser, self.signers.get(), chunk)
+        batch, pages = signed(self.parser, self.signers.get(), chunk)
         return SignedChunk(batch, pages, self.judge.look_up(pages))
 
     def begin_flush(

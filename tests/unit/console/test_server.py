@@ -37,7 +37,9 @@ def with_client(data: ConsoleData, options: ServerOptions, work: Callable[[Clien
     return asyncio.run(run())
 
 
-def ask(data: ConsoleData, path: str, options: ServerOptions | None = None, **more: Any) -> Reply:
+def ask(
+    data: ConsoleData, path: str, options: ServerOptions | None = None, /, **more: Any
+) -> Reply:
     async def work(client: Client) -> Reply:
         method = more.pop("method", "GET")
         async with client.request(method, path, allow_redirects=False, **more) as response:

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from streamer import Deduplicator, Verdict
+from streamer.cli.main import app
+from streamer.console.index import IndexOptions, IndexReader, PageTexts
+from streamer.console.view import QueryTooLong
+from streamer.deduplicator import message_of
+from streamer.errors import StreamerError
+from streamer.run.page_reader import PageReader
+from tests.unit.run.test_page_check import KEPT, page, text_of
+
+PAGES = [*KEPT[:5], page(10, 0), page(11, 1, text_of(99, 20))]
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> tuple[Path, list[Verdict]]:
+    """Return the folder of an index, and its verdicts."""
+    folder = tmp_path / "index"
+    with Deduplicator(folder) as dedup:
+        return folder, list(dedup.add(PAGES))
+
+
+@pytest.fixture
+def index(crawl: tuple[Path, list[Verdict]]) -> Iterator[IndexReader]:
+    index = IndexReader(IndexOptions(crawl[0]))
+    yield index
+    index.close()
+
+
+def test_the_facts_are_those_of_the_newest_flush(
+    crawl: tuple[Path, list[Verdict]], index: IndexReader
+) -> None:
+    facts = index.facts()
+    assert (facts.kept_pages, facts.threshold, facts.shards) == (5, 0.8, 1)
+    assert facts.fingerprint == crawl[1][0].index
+    with Deduplicator(crawl[0]) as dedup:
+        list(dedup.add(KEPT[5:7]))
+    assert index.facts().kept_pages == 7
+
+
+def test_a_page_is_explained(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
+    kept, copy, near = crawl[1][0], crawl[1][5], crawl[1][6]
+    found = index.explain(kept, 60)
+    assert found.why.startswith("No kept page shares a key")
+    assert found.similarity is not None
+    assert found.similarity < 0.8
+    assert index.explain(copy, 60).why.startswith("The page has the words")
+    said = index.explain(near, 60)
+    assert (said.nearest_url, said.similarity) == (KEPT[1]["url"], near.similarity)
+    assert said.margin == round((near.similarity or 0) - 0.8, 4)
+    assert said.text == []
+
+
+def test_an_explanation_has_an_end_to_its_time(
+    crawl: tuple[Path, list[Verdict]], index: IndexReader
+) -> None:
+    with pytest.raises(QueryTooLong):
+        index.explain(crawl[1][0], -1)
+
+
+def test_a_verdict_of_another_index_is_refused(
+    crawl: tuple[Path, list[Verdict]], index: IndexReader
+) -> None:
+    other = msgspec.structs.replace(crawl[1][0], index="0123456789abcdef")
+    with pytest.raises(StreamerError, match="index with other settings"):
+        index.explain(other, 60)
+
+
+@pytest.mark.parametrize("shows_text", [True, False])
+def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text: bool) -> None:  # noqa: FBT001 - of pytest
+    lines: list[dict[str, Any]] = [
+        {"url": "https://a.example/", "body": f"<p>one</p>\n\n <p>{text_of(1)}"},
+        {"url": "https://b.example/", "body": text_of(2)},
+    ]
+    pages = tmp_path / "crawl.jsonl"
+    pages.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    folder, verdicts = tmp_path / "index", tmp_path / "v.jsonl"
+    arguments = ["replay", pages, "--verdicts", verdicts, "--index", folder]
+    assert CliRunner().invoke(app, [*map(str, arguments)]).exit_code == 0
+    judged = msgspec.json.decode(verdicts.read_bytes().splitlines()[0], type=Verdict)
+    reader = PageReader()
+    texts = PageTexts(reader, reader.open([str(pages)]))
+    found = IndexReader(IndexOptions(folder, texts=texts, shows_text=shows_text)).explain(
+        judged, 60
+    )
+    assert "".join(part.text for part in found.text).startswith(" one\nw") == shows_text
+    assert found.why.startswith("No kept page shares a key")
+
+
+def test_a_check_knows_the_newest_flush(
+    crawl: tuple[Path, list[Verdict]], index: IndexReader
+) -> None:
+    message = message_of(KEPT[7])
+    assert not index.check(message).is_duplicate
+    with Deduplicator(crawl[0]) as dedup:
+        list(dedup.add(KEPT[7:8]))
+        assert dedup.check(KEPT[7]).is_duplicate
+        dedup.flush()
+        assert index.check(message).is_duplicate
