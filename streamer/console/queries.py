@@ -69,7 +69,7 @@ SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS 
 FROM cluster
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
-WHERE {condition} ORDER BY cluster.duplicates DESC LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY cluster.duplicates DESC, cluster.ref LIMIT :limit OFFSET :offset
 """
 CLUSTER_OF_ALL = "cluster.duplicates > 0"
 CLUSTER_OF_HOST = "cluster.host = (SELECT number FROM host WHERE name = :host)"
@@ -80,9 +80,9 @@ SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM h
 WHERE pages >= :least ORDER BY {order} LIMIT :limit OFFSET :offset
 """
 HOST_ORDERS = {
-    "duplicates": "duplicates DESC",
-    "share": "share DESC, duplicates DESC",
-    "pages": "pages DESC, name",
+    "duplicates": "duplicates DESC, number",
+    "share": "share DESC, duplicates DESC, number",
+    "pages": "pages DESC, number",
     "host": "name",
 }
 

@@ -1,0 +1,309 @@
+"""The console in a real browser, over a crawl with hostile pages, while its replay goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from streamer.testing.plugin import leave_out
+from tests.helpers.verdict_lines import LETTER, duplicate, letter, unique
+from tests.unit.run.test_page_check import text_of
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+SCRIPT = "<script>document.title='run'</script><img src=x onerror=document.title='run'>"
+HOSTILE = [
+    f"https://evil.example/{SCRIPT}",
+    "javascript:document.title='run'",
+    'https://evil.example/"onmouseover="document.title=1"',
+    "https://evil.example/\u202egnp.exe",
+    "https://evil.example/صفحة/{{7*7}}/${7*7}",
+    "//evil.example/%00%0d%0aSet-Cookie:a=b",
+    "https://[evil.example/",
+]
+PAGES = [
+    *(
+        {"url": url, "body": f"<title>{SCRIPT}</title>{SCRIPT}{text_of(n)}"}
+        for n, url in enumerate(HOSTILE)
+    ),
+    *({"url": f"https://copy.example/{n}", "body": text_of(n % 7)} for n in range(20)),
+    *({"url": f"https://own.example/{n}", "body": text_of(100 + n)} for n in range(20)),
+]  # fmt: skip
+TITLE = "{} \N{EN DASH} streamer"
+VIEWS = ["overview", "page", "clusters", "hosts", "dead-letters", "threshold"]
+
+
+def run(*arguments: object) -> None:
+    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the verdicts of a crawl, its index and its pages."""
+    folder = tmp_path_factory.mktemp("crawl")
+    pages = folder / "pages.jsonl"
+    lines = [*map(msgspec.json.encode, PAGES), SCRIPT.encode(), b'{"body": "x"}']
+    pages.write_bytes(b"\n".join(lines) + b"\n")
+    run("replay", pages, "--verdicts", folder / "v.jsonl", "--index", folder / "index")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def urls(crawl: Path) -> list[str]:
+    """Return the URLs of all pages as their verdicts have them."""
+    lines = (crawl / "v.jsonl").read_bytes().splitlines()
+    return [json.loads(line)["url"] for line in lines]
+
+
+@contextmanager
+def console(view: Path, *arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the console; yield its address and its process."""
+    command = [sys.executable, "-m", "streamer", "console", *map(str, arguments)]
+    command += ["--port", "0", "--view", str(view)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:"), process.communicate()
+        yield address, process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+def answer(address: str, path: str, **parameters: object) -> Any:
+    query = f"?{urlencode(parameters)}" if parameters else ""
+    return sent(f"{address}{path}{query}")
+
+
+def sent(request: str | urllib.request.Request) -> Any:
+    with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 - of the console
+        return json.loads(response.read())
+
+
+def wait_until(found: Any, address: str, path: str = "overview.json") -> Any:
+    """Return an answer once it is as `found` says."""
+    end = time.monotonic() + 60
+    while not found(said := answer(address, path)):
+        assert time.monotonic() < end, said
+        time.sleep(0.1)
+    return said
+
+
+@pytest.fixture(scope="module")
+def address(crawl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    view = tmp_path_factory.mktemp("view")
+    arguments = crawl / "v.jsonl", crawl / "index", "--pages", crawl / "pages.jsonl"
+    with console(view, *arguments) as (found, _):
+        wait_until(lambda said: said["folded"], found)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if BROWSER is None:
+        leave_out("Chromium", ".ci/tools browser, as root")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=[True, False], ids=["scripts", "no_scripts"])
+def tab(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
+    """Return a tab; at the end it has logged no error, and asked no other host."""
+    context = browser.new_context(java_script_enabled=request.param, base_url=address)
+    page = context.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+
+    def note_message(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            errors.append(message.text)
+
+    def note_request(made: Request) -> None:
+        requests.append(made.url)
+
+    page.on("console", note_message)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", note_request)
+    yield page
+    context.close()
+    own = urlsplit(address).netloc
+    assert [url for url in requests if urlsplit(url).netloc != own] == []
+    assert errors == []
+
+
+# ---- views ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_each_view_shows_itself(tab: Page, path: str) -> None:
+    response = tab.goto(path)
+    assert response is not None
+    assert response.status == 200
+    assert tab.locator("nav [aria-current=page]").inner_text() == tab.locator("h1").inner_text()
+    tab.get_by_role("link", name="This page as JSON").click()
+    assert json.loads(tab.locator("body").inner_text())
+
+
+def test_a_person_goes_from_the_overview_to_a_page_and_asks_why(tab: Page) -> None:
+    tab.goto("")
+    assert "47 pages judged" in " ".join(tab.locator("main").inner_text().split())
+    tab.get_by_role("link", name="All clusters").click()
+    tab.locator("tbody tr").first.get_by_role("link").first.click()
+    assert "pages are duplicates of" in tab.locator("main").inner_text()
+    tab.locator("tbody tr").first.get_by_role("link").first.click()
+    article = tab.locator("article").first
+    assert "duplicate. The similarity to the nearest kept page" in article.inner_text()
+    tab.get_by_role("link", name="Ask the index why").click()
+    assert "By the index" in tab.locator("article").first.inner_text()
+    assert text_of(0)[:50] in tab.locator(".text").inner_text()
+
+
+def test_the_keyboard_alone_looks_up_a_page(tab: Page) -> None:
+    tab.goto("hosts")
+    tab.keyboard.press("Tab")
+    assert tab.locator(":focus").inner_text() == "Skip to the content"
+    for _ in range(7):
+        tab.keyboard.press("Tab")
+    tab.keyboard.type("https://own.example/3")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/page?page=*")
+    assert "unique. No kept page was similar enough" in tab.locator("article").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1200])
+def test_nothing_is_wider_than_the_screen(
+    browser: Browser, address: str, scheme: Any, width: int
+) -> None:
+    context = browser.new_context(
+        base_url=address, color_scheme=scheme, viewport={"width": width, "height": 700}
+    )
+    page = context.new_page()
+    colours = set()
+    for path in (
+        *VIEWS,
+        "page?" + urlencode({"page": HOSTILE[0]}),
+        "dead-letters?code=invalid_json",
+    ):
+        page.goto(path)
+        # Playwright's own evaluation is not bound by the page's policy.
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    (colour,) = colours
+    assert (colour == "rgb(255, 255, 255)") == (scheme == "light")
+    context.close()
+
+
+# ---- hostile pages -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_a_hostile_page_does_nothing(tab: Page, urls: list[str], number: int) -> None:
+    url = urls[number]
+    tab.goto("page?" + urlencode({"page": url, "explain": "yes"}))
+    assert tab.title() == TITLE.format("Page")
+    assert tab.locator("script, img, iframe, object").count() == 0
+    shown = tab.locator("h2").inner_text()
+    assert shown == url.replace("\u202e", "\ufffd")
+    for link in tab.locator("a").all():
+        assert (link.get_attribute("href") or "").startswith(("/", "#"))
+    tab.locator("h2").hover()
+    assert tab.title() == TITLE.format("Page")
+
+
+def test_a_hostile_record_is_text(tab: Page) -> None:
+    tab.goto("dead-letters?code=invalid_json")
+    assert tab.locator("pre").inner_text() == SCRIPT
+    assert tab.title() == TITLE.format("Dead letters")
+
+
+# ---- the process ---------------------------------------------------------------------------------
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path): hashlib.blake2b(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_it_ends_cleanly_and_changes_no_input(
+    crawl: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    before = digests(crawl)
+    with console(tmp_path, crawl / "v.jsonl", crawl / "index") as (address, process):
+        wait_until(lambda said: said["folded"], address)
+        page = {"url": "https://new.example/", "body": text_of(3)}
+        body = msgspec.json.encode(page)
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}api/check", body, headers)  # noqa: S310 - of the console
+        said = sent(request)
+        assert (said["verdict"], said["representative"]["url"]) == ("duplicate", HOSTILE[3])
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    assert digests(crawl) == before
+
+
+def test_new_verdicts_appear_and_a_killed_fold_goes_on(tmp_path: Path) -> None:
+    verdicts, view = tmp_path / "v.jsonl", tmp_path / "view"
+    encode = msgspec.json.encode
+    verdicts.write_bytes(encode(unique(0)) + b"\n")
+    with console(view, verdicts) as (address, process):
+        wait_until(lambda said: said["pages"] == 1, address)
+        with verdicts.open("ab") as file:
+            file.writelines(encode(duplicate(n, of=0)) + b"\n" for n in range(1, 30))
+        wait_until(lambda said: said["duplicates"] == 29, address)
+        process.kill()
+    with verdicts.open("ab") as file:
+        file.write(encode(letter(30)) + b"\n")
+    with console(view, verdicts) as (address, _):
+        said = wait_until(lambda said: said["letters"] == 1, address)
+        assert (said["pages"], said["duplicates"]) == (30, 29)
+
+
+def test_no_text_shows_none(tmp_path: Path) -> None:
+    letters = tmp_path / "v.jsonl.dead.jsonl"
+    letters.write_bytes(msgspec.json.encode(LETTER) + b"\n")
+    with console(tmp_path / "view", letters, "--no-text") as (address, _):
+        wait_until(lambda said: said["letters"] == 1, address)
+        (found,) = answer(address, "dead-letters.json", code=LETTER.code)["letters"]
+        assert (found["record"], found["value_bytes"]) == ("", LETTER.value_bytes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.jsonl"], "No such file"),
+        (["v.jsonl", "--host", "0.0.0.0"], "--token-file"),  # noqa: S104 - what is refused
+        (["v.jsonl", "--token-file", "none"], "The token cannot be read"),
+        (["v.jsonl", "--pages", "pages.jsonl"], "give its folder too"),
+        (["pages.jsonl"], "neither a verdict nor a dead letter"),
+        (["index", "index"], "one index"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(
+    crawl: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    command = [sys.executable, "-m", "streamer", "console", *arguments, "--view", str(tmp_path)]
+    done = subprocess.run(command, cwd=crawl, capture_output=True, text=True, check=False)
+    assert done.returncode in {1, 2}
+    assert said in done.stderr
