@@ -59,6 +59,7 @@ class ConsoleData:
         seconds: that a query may take, all that it reads together.
         index: the index that may be looked into, if there is one.
         is_folded: tells whether the view has all that its inputs had at the start.
+        trouble: tells what keeps the fold from going on; '' for nothing.
         shows_text: whether texts of pages and records of dead letters may be shown.
     """
 
@@ -66,6 +67,7 @@ class ConsoleData:
     seconds: float
     index: IndexReader | None = None
     is_folded: Callable[[], bool] = lambda: True
+    trouble: Callable[[], str] = lambda: ""
     shows_text: bool = True
 
     @contextmanager
@@ -111,7 +113,7 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
     pages = sum(each.pages for each in counts)
     unique = sum(each.pages for each in counts if each.verdict == "unique")
-    warnings = [each.note for each in inputs if each.note]
+    warnings = [said for said in (data.trouble(), *(each.note for each in inputs)) if said]
     warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
     index = data.index.facts() if data.index else None
     return Overview(
@@ -128,7 +130,8 @@ def _is_large(cluster: ClusterRow, pages: int) -> bool:
 def _large(cluster: ClusterRow, pages: int) -> str:
     members = cluster.duplicates + 1
     share = min(members / pages, 1.0)
-    return suspicion("all pages", members, share, f"representative is {cluster.url}").capitalize()
+    said = suspicion("all pages", members, share, f"representative is {cluster.url}")
+    return said[:1].upper() + said[1:]
 
 
 # ---- pages ---------------------------------------------------------------------------------------

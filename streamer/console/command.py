@@ -143,7 +143,7 @@ def console(
         fold = Fold(opened, given.files)
         stack.enter_context(_folding(fold))
         data = ConsoleData(
-            opened, query_seconds, index, fold.is_done.is_set, shows_text=not no_text
+            opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text
         )
         asyncio.run(_serve(ConsoleServer(data, options)))
 

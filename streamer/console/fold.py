@@ -30,7 +30,14 @@ from streamer.console.inputs import (
     read_batches,
     witness_of,
 )
-from streamer.console.view import SOURCES_OF_VIEW_MAX, VerdictView, make_indexes, ref_of, refused
+from streamer.console.view import (
+    SOURCES_OF_VIEW_MAX,
+    VerdictView,
+    is_damage,
+    make_indexes,
+    ref_of,
+    refused,
+)
 from streamer.errors import InputError, StreamerError
 from streamer.model import SIMILARITY_ONE, Location
 
@@ -133,6 +140,7 @@ class Fold:
     """Folds files into a view, now and as they grow; for one thread.
 
     Attributes:
+        trouble: what keeps the fold from going on; '' for nothing.
         is_done: set once all that the files had at the start is folded, and can be looked up.
     """
 
@@ -143,18 +151,21 @@ class Fold:
         self._numbers = _Numbers(self._connection)
         self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
         self._stopped = threading.Event()
+        self.trouble = ""
         self.is_done = threading.Event()
 
     def run(self) -> None:
-        """Fold until `stop`; what fails is noted at the input, logged, and tried again."""
-        try:
-            while not self._stopped.is_set():
+        """Fold until `stop`; what fails is logged, is the `trouble`, and is tried again."""
+        while not self._stopped.is_set():
+            try:
                 self.go_on()
-                self._stopped.wait(_POLL_SECONDS)
-        except StreamerError as error:
-            _log.error("The fold has ended, and what is shown grows old. %s", error)
-        finally:
-            self.close()
+                self.trouble = ""
+            except StreamerError as error:
+                if str(error) != self.trouble:
+                    _log.error("The fold cannot go on. %s", error)
+                self.trouble = str(error)
+            self._stopped.wait(_POLL_SECONDS)
+        self.close()
 
     def stop(self) -> None:
         """Have `run` end after the batch in hand."""
@@ -167,23 +178,31 @@ class Fold:
     def go_on(self) -> None:
         """Fold what the files have now; all of it again if one is no longer what it was.
 
+        A damaged view is made again, too.
+
         Raises:
             StoreUnavailable: the view cannot be written.
         """
         try:
             if self._has_changed():
-                self.is_done.clear()
-                self._connection.close()
-                self._connection = self._view.make_again()
-                self._numbers = _Numbers(self._connection)
-                self._tried = {}
+                self._begin_again()
             for path in self._files:
                 self._fold_file(path)
             if not (self.is_done.is_set() or self._stopped.is_set()):
                 make_indexes(self._connection)
                 self.is_done.set()
         except sqlite3.Error as error:
-            raise refused(self._view.folder, error) from error
+            self._tried = {}
+            if not is_damage(error):
+                raise refused(self._view.folder, error) from error
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """Take an empty view in the place of the one that is there."""
+        self.is_done.clear()
+        before, self._connection = self._connection, self._view.make_again()
+        before.close()
+        self._numbers, self._tried = _Numbers(self._connection), {}
 
     def _has_changed(self) -> bool:
         """Return whether the view has lines that the files no longer have."""

@@ -143,7 +143,7 @@ class VerdictView:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = folder = folder.absolute()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -164,7 +164,10 @@ class VerdictView:
     @property
     def path(self) -> Path:
         """Return where the database is."""
-        return self.folder / f"view-{self._number}.sqlite"
+        return self._path(self._number)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"view-{number}.sqlite"
 
     def open_to_fold(self) -> sqlite3.Connection:
         """Open the database for the fold; one that is damaged or of another version is made again.
@@ -173,12 +176,13 @@ class VerdictView:
             StoreUnavailable: the disk refuses.
         """
         try:
-            connection = self._connect()
+            connection = _connect(self.path)
             if connection.execute("PRAGMA user_version").fetchone() == (VIEW_VERSION,):
                 return connection
             connection.close()
-        except sqlite3.DatabaseError:
-            pass  # which is no view
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise refused(self.folder, error) from error
         return self.make_again()
 
     def make_again(self) -> sqlite3.Connection:
@@ -189,26 +193,19 @@ class VerdictView:
         Raises:
             StoreUnavailable: the disk refuses.
         """
-        self._number += 1
+        number = self._number + 1
         try:
-            connection = self._connect()
-            with connection:
-                connection.executescript(f"{_TABLES}PRAGMA user_version = {VIEW_VERSION};")
+            connection = _connect(self._path(number))
+            connection.executescript(
+                f"BEGIN; {_TABLES} PRAGMA user_version = {VIEW_VERSION}; COMMIT;"
+            )
         except sqlite3.Error as error:
             raise refused(self.folder, error) from error
+        self._number = number
         for other in self.folder.glob("view-*"):
-            if not other.name.startswith(f"{self.path.name}"):
+            if not other.name.startswith(self.path.name):
                 with suppress(OSError):
                     other.unlink()
-        return connection
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        # Temporary files, not memory, have what an index of ten million keys is sorted in.
-        connection.executescript(
-            f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
-            f"PRAGMA cache_size = -{_CACHE_KIB};"
-        )
         return connection
 
     @contextmanager
@@ -219,24 +216,40 @@ class VerdictView:
 
         Raises:
             QueryTooLong: they take longer.
+            StoreUnavailable: the database cannot be read.
         """
         deadline = time.monotonic() + seconds
-        address = f"{self.path.as_uri()}?mode=ro"
-        with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
-            connection.row_factory = sqlite3.Row
-            connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
-            connection.execute("PRAGMA query_only = ON")
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_A_LOOK)
-            try:
+        try:
+            with closing(_connect_to_read(self.path)) as connection:
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_A_LOOK)
                 yield connection
-            except sqlite3.OperationalError as error:
-                if time.monotonic() > deadline:
-                    raise QueryTooLong from error
-                raise
+        except sqlite3.Error as error:
+            if time.monotonic() > deadline:
+                raise QueryTooLong from error
+            raise refused(self.folder, error) from error
 
     def close(self) -> None:
         """Release the folder."""
         os.close(self._lock)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    # Temporary files, not memory, have what an index of ten million keys is sorted in.
+    connection.executescript(
+        f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
+        f"PRAGMA cache_size = -{_CACHE_KIB};"
+    )
+    return connection
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    address = f"{path.as_uri()}?mode=ro"
+    connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _number_of(path: Path) -> int:
@@ -249,10 +262,15 @@ def make_indexes(connection: sqlite3.Connection) -> None:
     connection.executescript(_INDEXES)
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether SQLite says that a database is damaged; its other errors are of subclasses."""
+    return type(error) is sqlite3.DatabaseError
+
+
 def refused(folder: Path, error: sqlite3.Error) -> StoreUnavailable:
-    """Return the error for a view that cannot be written."""
+    """Return the error for a view that cannot be read or written now."""
     return StoreUnavailable(
-        f"The view in {folder} cannot be written ({error}). Free space on its disk, or name "
+        f"The view in {folder} cannot be used now ({error}). Free space on its disk, or name "
         "another folder with --view."
     )
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from streamer.compression import zstd
 from streamer.console.fold import Fold, authority_of, host_of
 from streamer.console.view import VerdictView
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import DeadLetter, Representative, Verdict
 from streamer.run.parquet_verdicts import write_parquet
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, written
@@ -167,6 +169,41 @@ def test_a_damaged_view_is_made_again(tmp_path: Path, damage: bytes) -> None:
     fold(view, path)
     assert counts(view) == COUNTS
     view.close()
+
+
+def test_a_view_that_is_damaged_while_it_is_used_is_made_again(
+    tmp_path: Path, view: VerdictView
+) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES[:4])
+    one = Fold(view, [path])
+    one.go_on()
+    with closing(sqlite3.connect(view.path)) as other:
+        other.execute("PRAGMA writable_schema = ON")
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = view.path.read_bytes()
+    view.path.write_bytes(data[:4096] + bytes(len(data) - 4096))
+    written(path, *LINES)
+    one.go_on()
+    one.go_on()
+    one.close()
+    assert counts(view) == COUNTS
+
+
+def test_a_full_disk_is_trouble_that_passes(tmp_path: Path, view: VerdictView) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES[:1])
+    one = Fold(view, [path])
+    one.go_on()
+    one._connection.execute("PRAGMA max_page_count = 1")  # noqa: SLF001 - SQLite's own full disk
+    lines = [
+        unique(number, f"https://a.example/{'x' * 500}/{number}") for number in range(10, 2000)
+    ]
+    written(path, *LINES, *lines)
+    with pytest.raises(StoreUnavailable, match="database or disk is full"):
+        one.go_on()
+    one._connection.execute("PRAGMA max_page_count = 1000000")  # noqa: SLF001 - as above
+    one.go_on()
+    assert rows(view, "SELECT count(*) FROM page") == [(len(lines) + 5,)]
+    one.close()
 
 
 def test_one_console_has_a_view(view: VerdictView) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -113,7 +114,7 @@ def test_a_query_has_an_end_to_its_time(data: ConsoleData) -> None:
 
 
 def test_the_view_cannot_be_written_by_a_query(data: ConsoleData) -> None:
-    with data.view.read(5) as view, pytest.raises(Exception, match="readonly"):
+    with data.view.read(5) as view, pytest.raises(sqlite3.OperationalError, match="readonly"):
         view.execute("DELETE FROM page")
 
 
