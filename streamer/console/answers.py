@@ -38,7 +38,7 @@ _VERSIONS_SHOWN = 20  # of a URL
 _EXAMPLES = 5  # on each side of a threshold
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
-Offset = Annotated[int, msgspec.Meta(ge=0, le=10**6, description="rows to pass over")]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=10**5, description="rows to pass over")]
 After = Annotated[int, msgspec.Meta(ge=0, le=2**62, description="`next` of the answer before")]
 Name = Annotated[str, msgspec.Meta(max_length=65_536)]
 

@@ -32,6 +32,7 @@ from streamer.pages.chunk import PAGE_BYTES_MAX
 
 _THREADS = 4
 _WAITING_MAX = 32  # queries at a time; more are refused at once
+_LINE_MAX = 256 << 10  # of a request: a URL in a URL takes three bytes for one
 _COOKIE = "streamer_console"
 _HEADERS = {
     "Content-Security-Policy": (
@@ -100,6 +101,7 @@ class ConsoleServer:
     def __init__(self, data: ConsoleData, options: ServerOptions) -> None:
         self._data, self._options = data, options
         self._pool = ThreadPoolExecutor(_THREADS, "query")
+        self._index_pool = ThreadPoolExecutor(1, "check")  # opening an index delays no view
         self._waiting = 0
         self._render = Renderer(options.base)
 
@@ -131,7 +133,9 @@ class ConsoleServer:
         Raises:
             SettingsError: the address cannot be used.
         """
-        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=2)
+        runner = web.AppRunner(
+            self.application(), access_log=None, shutdown_timeout=2, max_line_size=_LINE_MAX
+        )
         await runner.setup()
         try:
             host, port = self._options.host, self._options.port
@@ -147,7 +151,8 @@ class ConsoleServer:
             yield f"http://{name}:{runner.addresses[0][1]}{self._options.base}/"
         finally:
             await runner.cleanup()
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (self._pool, self._index_pool):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     # ---- answers ---------------------------------------------------------------------------------
 
@@ -183,11 +188,15 @@ class ConsoleServer:
         if request.content_type != "application/json":  # which no form of a foreign page can send
             raise web.HTTPUnsupportedMediaType(text="Send a page as application/json.")
         body, encode = await request.read(), msgspec.json.encode
-        answer = await self._in_thread(lambda: encode(route.answer(self._data, body)))
+        answer = await self._in_thread(
+            lambda: encode(route.answer(self._data, body)), self._index_pool
+        )
         return web.Response(body=answer, content_type="application/json")
 
-    async def _in_thread(self, work: Callable[[], bytes]) -> bytes:
-        """Run a query in a thread.
+    async def _in_thread(
+        self, work: Callable[[], bytes], pool: ThreadPoolExecutor | None = None
+    ) -> bytes:
+        """Run a query in a thread, of those for views by default.
 
         Raises:
             QueryTooLong: too many others are waiting, or it takes too long itself.
@@ -196,14 +205,17 @@ class ConsoleServer:
             raise QueryTooLong
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, work)
         finally:
             self._waiting -= 1
 
     # ---- who may look ----------------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.Response:
-        form = await request.post()
+        try:
+            form = await request.post()
+        except ValueError as error:
+            raise WrongQuery("This is no form with a token.") from error
         if not self._is_token(str(form.get("token", ""))):
             raise _wants_token()
         response = self._moved(ROUTES[0].path)
@@ -215,7 +227,7 @@ class ConsoleServer:
 
     def _is_token(self, given: str) -> bool:
         own = self._options.token
-        return own is None or hmac.compare_digest(given.encode(), own.encode())
+        return own is None or hmac.compare_digest(_bytes(given), own.encode())
 
     def _cookie(self) -> str:
         """Return what a browser has in the token's place: it does not tell that."""
@@ -228,7 +240,7 @@ class ConsoleServer:
             return self._is_token(given.strip())
         cookie = request.cookies.get(_COOKIE, "")
         own = self._options.token is None
-        return own or hmac.compare_digest(cookie.encode(), self._cookie().encode())
+        return own or hmac.compare_digest(_bytes(cookie), self._cookie().encode())
 
     def _check(self, request: web.Request) -> None:
         """Raise an error for HTTP unless a request may be answered."""
@@ -270,6 +282,11 @@ class ConsoleServer:
         if isinstance(error, web.HTTPMethodNotAllowed):
             response.headers["Allow"] = error.headers["Allow"]
         return response
+
+
+def _bytes(header: str) -> bytes:
+    """Return what was sent, of which aiohttp has made a string."""
+    return header.encode("utf-8", "surrogateescape")
 
 
 def _wants_token() -> web.HTTPUnauthorized:

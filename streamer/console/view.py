@@ -13,6 +13,7 @@ bounded by its cache, and is part of Python.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import sqlite3
 import time
@@ -276,10 +277,15 @@ def refused(folder: Path, error: sqlite3.Error) -> StoreUnavailable:
 
 
 def default_folder(paths: Sequence[Path]) -> Path:
-    """Return where the view of these inputs is kept, in the user's cache."""
-    from hashlib import blake2b  # noqa: PLC0415 - used here alone
+    """Return where the view of these inputs is kept, in the user's cache.
 
+    Raises:
+        SettingsError: the user has none.
+    """
     names = "\0".join(sorted(str(path.resolve()) for path in paths))
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    digest = blake2b(names.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise SettingsError("There is no home directory: name a folder with --view.") from error
+    digest = hashlib.blake2b(names.encode(errors="surrogateescape"), digest_size=8).hexdigest()
     return Path(cache) / "streamer" / "console" / digest

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from streamer.console.answers import ConsoleData
 from streamer.console.routes import ROUTES
@@ -98,6 +100,30 @@ def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:
     assert ask(data, "/clusters.json?host=").text == ask(data, "/clusters.json").text
 
 
+@pytest.mark.parametrize("value", ["%FF", "%ED%A0%80", "%00", "%", "%u0041", "a;b", "%2e%2e/", "+"])
+def test_what_is_no_text_is_no_failure(data: ConsoleData, value: str) -> None:
+    for name in ("page?page", "clusters?host", "dead-letters?code", "api/pages?url", "hosts?sort"):
+        address = URL(f"/{name}={value}", encoded=True)
+
+        async def work(client: Client, address: URL = address) -> int:
+            async with client.get(address) as response:
+                return response.status
+
+        assert with_client(data, ServerOptions(), work) in {200, 400}
+
+
+def test_a_long_url_can_be_looked_up(data: ConsoleData) -> None:
+    async def work() -> int:
+        async with (
+            ConsoleServer(data, ServerOptions()).serving() as address,
+            ClientSession() as session,
+            session.get(f"{address}page.json", params={"page": "/" * 60_000}) as response,
+        ):
+            return response.status
+
+    assert asyncio.run(work()) == 200
+
+
 def test_a_post_to_a_view_is_refused(data: ConsoleData) -> None:
     answer = ask(data, "/hosts.json", method="POST")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
@@ -143,6 +169,13 @@ def test_with_a_token_nobody_else_is_answered(data: ConsoleData, given: str) -> 
 def test_a_program_gives_the_token(data: ConsoleData) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Host": "crawl.example"}
     assert ask(data, "/overview", WITH_TOKEN, headers=headers).status == 200
+
+
+def test_what_is_no_token_is_no_failure(data: ConsoleData) -> None:
+    for headers in ({"Authorization": "Bearer \u00e9"}, {"Cookie": "streamer_console=\u00e9"}):
+        assert ask(data, "/overview", WITH_TOKEN, headers=headers).status == 401
+    form = {"method": "POST", "headers": {"Content-Type": "multipart/form-data"}}
+    assert ask(data, "/login", WITH_TOKEN, **form, data=b"x").status in {400, 401}
 
 
 def test_a_person_gives_the_token_once(data: ConsoleData) -> None:
