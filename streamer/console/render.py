@@ -19,10 +19,6 @@ from streamer.errors import needs_extra
 from streamer.run.explanation import place_name
 from streamer.version import __version__
 
-with needs_extra("console", "The console"):
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
 _FOLDER = Path(__file__).parent / "templates"
 STYLE = (_FOLDER / "style.css").read_bytes()
 # What no text of a page should do to a reader: control characters, and marks that turn the
@@ -34,7 +30,7 @@ Links = Callable[..., str]
 
 def visible(value: object) -> object:
     """Return a text with its control characters replaced; all else as it is, as what is HTML."""
-    if not isinstance(value, str) or isinstance(value, Markup):
+    if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return _UNSEEN.sub("\ufffd", value)
 
@@ -75,9 +71,20 @@ def drawn(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
 
 
 class Renderer:
-    """Makes the pages of a console below the path `base`."""
+    """Makes the pages of a console below the path `base`.
+
+    Raises:
+        SettingsError: the extra `console` is not installed.
+    """
 
     def __init__(self, base: str) -> None:
+        with needs_extra("console", "The console"):
+            from jinja2 import (  # noqa: PLC0415 - an extra
+                Environment,
+                FileSystemLoader,
+                StrictUndefined,
+            )
+
         self.link = link_below(base)
         self._environment = Environment(
             loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined,
