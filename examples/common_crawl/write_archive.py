@@ -45,7 +45,7 @@ def pages_of(path: Path) -> Iterator[dict[str, str]]:
 
 pages, folder = list(pages_of(Path(sys.argv[1]))), Path(sys.argv[2])
 names = [f"{CRAWL}/segments/{number}/warc/{number:05}.warc.gz" for number in range(FILES)]
-index = []
+index: list[str] = []
 for number, name in enumerate(names):
     (folder / name).parent.mkdir(parents=True)
     index += write_archive(folder, name, pages[number::FILES])

@@ -70,10 +70,15 @@ def rethreshold(
 
     Example: streamer rethreshold near.jsonl 0.72 --out lax.jsonl
     """
-    least = round(threshold * SIMILARITY_ONE)
-    before = None if was is None else round(was * SIMILARITY_ONE)
     _check_source(verdicts, out)
     check_distinct([out], [str(verdicts)])
+    least = round(threshold * SIMILARITY_ONE)
+    before = None if was is None else round(was * SIMILARITY_ONE)
+    Terminal(stderr=True).print(_summary(_write(verdicts, out, least, before)))
+
+
+def _write(verdicts: Path, out: str, least: int, before: int | None) -> Rethreshold:
+    """Write the verdicts at the threshold `least`; return what was counted."""
     encode = msgspec.json.Encoder().encode
     with open_verdicts(verdicts) as lines:
         told = Rethreshold(least, before, Survey.of(verdicts_in(lines, verdicts)))
@@ -81,7 +86,7 @@ def rethreshold(
         with complete_output(out) as file:
             for verdict in told.verdicts(verdicts_in(lines, verdicts)):
                 file.write(encode(verdict) + b"\n")
-    Terminal(stderr=True).print(_summary(told))
+    return told
 
 
 def _check_source(verdicts: Path, out: str) -> None:
