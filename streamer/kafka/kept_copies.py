@@ -64,7 +64,7 @@ from streamer.model import Decision, Location
 
 PAGE = "streamer.page"  # header of a copy: TOPIC/PARTITION@OFFSET of the page
 POLL_MILLISECONDS = 500
-ROUND_SECONDS = 0.1  # from one transaction of a partition to the next, at least
+ROUND_SECONDS = 0.5  # from one transaction of a partition to the next: each costs requests
 VERDICTS_MAX = 4000  # of a round
 TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends,
 TRANSACTION_SECONDS = 10.0  # or so much time: the brokers end it after a minute
