@@ -292,6 +292,6 @@ def test_each_code_that_a_record_may_get_is_known() -> None:
     sources = (path.read_text("utf-8") for path in (ROOT / "streamer" / "pages").glob("*.py"))
     source = "\n".join(sources)
     raised = {*re.findall(r'(?:InvalidPage\(|Rejected\([^"]*)"(\w+)"', source)}
-    for name in {*re.findall(r"InvalidPage\(([A-Z]+)\b", source)}:
+    for name in {*re.findall(r"InvalidPage\((\w+)\b", source)}:
         raised |= {*re.findall(rf'^{name} = "(\w+)"', source, re.MULTILINE)}
     assert raised == REMEDIES.keys()

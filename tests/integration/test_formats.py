@@ -251,7 +251,7 @@ def test_kept_pages_are_not_written_under_the_name_of_another_format(
     path = place.folder / "pages.jsonl"
     write_json(path, records())
     assert place.replay(path, "--kept", place.folder / "kept.parquet") == 2
-    assert "is named as Parquet" in " ".join(capsys.readouterr().err.split())
+    assert "is not a Parquet or Arrow file" in " ".join(capsys.readouterr().err.split())
     assert not place.index.exists()
 
 

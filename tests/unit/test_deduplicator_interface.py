@@ -74,7 +74,7 @@ def test_mypy_checks_a_program_that_uses_it(tmp_path: Path) -> None:
 def test_pyright_checks_a_program_that_uses_it(tmp_path: Path) -> None:
     config = tmp_path / "pyrightconfig.json"
     config.write_text(json.dumps({"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}))
-    pyright = "basedpyright", f"--project={config}"
+    pyright = "basedpyright", f"--project={config}", f"--pythonpath={sys.executable}"
     assert checked(tmp_path, PROGRAM, *pyright) == (0, "0 errors, 0 warnings, 0 notes\n")
     failed, said = checked(tmp_path, WRONG, *pyright)
     assert failed == 1
