@@ -30,7 +30,12 @@ FULL = (
     "tests/integration/test_campaign.py",
     "tests/integration/test_chaos.py",
     "tests/integration/test_install.py",
+    "tests/integration/test_replay_kills.py",
+    "tests/integration/test_reshard.py",
     "tests/integration/test_schema_registry.py",
+    "tests/integration/test_warm.py",
+    "tests/integration/test_wheel.py",
+    "tests/unit/benchmarks/test_run.py",
 )
 # What tests read or run. A test that passed with the same sources is not run again.
 SOURCES = (
