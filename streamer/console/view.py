@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -119,6 +120,7 @@ CREATE INDEX IF NOT EXISTS cluster_by_host ON cluster (host, duplicates DESC);
 CREATE INDEX IF NOT EXISTS host_by_duplicates ON host (duplicates DESC);
 CREATE INDEX IF NOT EXISTS letter_by_code ON letter (code);
 """
+_OWN_NAME = re.compile(r"view-([0-9]{1,9})\.sqlite(-wal|-shm)?")
 _CACHE_KIB = 64 << 10  # of the fold
 _READER_CACHE_KIB = 4 << 10
 _STEPS_A_LOOK = 10_000  # of SQLite's machine, a millisecond, until a query looks at the clock
@@ -203,8 +205,9 @@ class VerdictView:
         except sqlite3.Error as error:
             raise refused(self.folder, error) from error
         self._number = number
-        for other in self.folder.glob("view-*"):
-            if not other.name.startswith(self.path.name):
+        for other in self.folder.glob("view-*"):  # a user's folder may have others of that name
+            found = _OWN_NAME.fullmatch(other.name)
+            if found and int(found[1]) != number:
                 with suppress(OSError):
                     other.unlink()
         return connection
@@ -254,8 +257,8 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _number_of(path: Path) -> int:
-    number = path.stem.removeprefix("view-")
-    return int(number) if number.isdecimal() else 0
+    found = _OWN_NAME.fullmatch(path.name)
+    return int(found[1]) if found else 0
 
 
 def make_indexes(connection: sqlite3.Connection) -> None:

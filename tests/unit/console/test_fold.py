@@ -212,6 +212,22 @@ def test_one_console_has_a_view(view: VerdictView) -> None:
     assert [path.name for path in view.folder.iterdir()] == ["lock"]
 
 
+def test_what_else_a_folder_has_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "view"
+    folder.mkdir()
+    others = {"view-notes.txt", "view-3.sqlite.bak", "view-x.sqlite", "view-1", "view--1.sqlite"}
+    for name in others | {"view-1.sqlite", "view-1.sqlite-wal", "view-12.sqlite"}:
+        (folder / name).write_text("x")
+    view = VerdictView(folder)
+    view.make_again().close()
+    found = {path.name for path in folder.iterdir()}
+    assert found - {"view-13.sqlite-wal", "view-13.sqlite-shm"} == others | {
+        "lock",
+        "view-13.sqlite",
+    }
+    view.close()
+
+
 def test_what_a_verdict_has_beyond_the_usual_is_kept(tmp_path: Path, view: VerdictView) -> None:
     other = Representative(place(9, "old.jsonl"), "https://else.example/", "last-year")
     line = msgspec.structs.replace(
