@@ -33,12 +33,13 @@ from streamer.run.explanation import place_name, why_duplicate
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
 ROWS_MAX = 500
+_OFFSET_MAX = 10**5  # SQLite counts all rows that it passes over
 _SHOWN = 5  # of a list on the overview
 _VERSIONS_SHOWN = 20  # of a URL
 _EXAMPLES = 5  # on each side of a threshold
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
-Offset = Annotated[int, msgspec.Meta(ge=0, le=10**5, description="rows to pass over")]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=_OFFSET_MAX, description="rows to pass over")]
 After = Annotated[int, msgspec.Meta(ge=0, le=2**62, description="`next` of the answer before")]
 Name = Annotated[str, msgspec.Meta(max_length=65_536)]
 
@@ -256,8 +257,10 @@ def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
             for each in values
             for row in queries.verdicts(view, condition, query.limit, after=query.after, **each)
         ]
-    more = len(found) >= query.limit
-    return PagesAnswer([each.verdict for each in found], found[-1].number if more else None)
+    # Each place of that name has rows of its own; those that are left out come with the next part.
+    shown = sorted(found, key=lambda each: each.number)[: query.limit]
+    more = shown[-1].number if len(found) >= query.limit else None
+    return PagesAnswer([each.verdict for each in shown], more)
 
 
 # ---- clusters ------------------------------------------------------------------------------------
@@ -294,7 +297,9 @@ def _clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow
 
 
 def _next(offset: int, limit: int, found: int) -> int | None:
-    return offset + limit if found == limit else None
+    """Return the offset of the rest; None where there is none, or it is beyond the bound."""
+    after = offset + limit
+    return after if found == limit and after <= _OFFSET_MAX else None
 
 
 class ClusterQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,6 +25,8 @@ from streamer.model import (
     Verdict,
 )
 
+_OFFSET_DIGITS = 13  # of 2**40; Python refuses to read thousands
+
 INPUTS = "SELECT path, position, lines, seen_bytes, note FROM input ORDER BY path"
 
 VERDICT_COUNTS = "SELECT verdict, basis, pages, text_bytes FROM verdict_count"
@@ -54,8 +56,8 @@ LEFT JOIN source AS other ON other.number = cluster.source
 WHERE {condition} ORDER BY {order} LIMIT :limit
 """
 OF_ALL = "page.number > :after"
-OF_URL = "page.url_key = :url_key AND page.url = :url"
-OF_REF = "page.ref = :ref"
+OF_URL = "page.url_key = :url_key AND page.url = :url AND page.number > :after"
+OF_REF = "page.ref = :ref AND page.number > :after"
 OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.number > :after"
 OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
 SIMILAR_AT_LEAST = "page.basis = 'signature' AND page.similarity >= :similarity"
@@ -252,6 +254,7 @@ def _letter(row: sqlite3.Row) -> LetterRow:
 def refs_of(connection: sqlite3.Connection, place: str) -> Iterator[int]:
     """Yield the refs of the pages at a place, as SOURCE:NUMBER; several where names are alike."""
     name, colon, offset = place.rpartition(":")
-    if colon and offset.isascii() and offset.isdecimal() and int(offset) >> 40 == 0:
+    digits = offset.isascii() and offset.isdecimal() and len(offset) <= _OFFSET_DIGITS
+    if colon and digits and int(offset) >> 40 == 0:
         for row in connection.execute(FIND_SOURCE, {"name": name}):
             yield row["number"] << 40 | int(offset)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,9 +21,11 @@ from streamer.console.answers import (
     ThresholdQuery,
     WrongQuery,
 )
+from streamer.console.fold import Fold
 from streamer.console.queries import ClusterRow
-from streamer.model import Verdict
-from tests.helpers.verdict_lines import duplicate, url_of
+from streamer.console.view import VerdictView
+from streamer.model import Location, Representative, Verdict
+from tests.helpers.verdict_lines import duplicate, unique, url_of, written
 from tests.unit.console.conftest import LINES
 
 encoded = msgspec.json.encode
@@ -82,7 +86,13 @@ def test_a_dead_letter_is_found_by_its_place(data: ConsoleData) -> None:
 def test_what_is_not_there_is_not_found(data: ConsoleData, name: str) -> None:
     found = answers.page(data, PageQuery(name))
     assert (found.found, found.letters) == ([], [])
-    assert answers.page(data, PageQuery(f"pages.jsonl:{2**70}")).found == []
+    for number in (str(2**70), "9" * 5000):
+        assert answers.page(data, PageQuery(f"pages.jsonl:{number}")).found == []
+
+
+def test_offsets_end_where_the_next_one_would_be_refused() -> None:
+    least = answers._next(10**5 - 50, 50, 50)  # noqa: SLF001 - 100,000 hosts take a second
+    assert (least, answers._next(10**5, 50, 50)) == (10**5, None)  # noqa: SLF001 - as above
 
 
 def test_pages_come_as_they_were_published(data: ConsoleData) -> None:
@@ -111,6 +121,32 @@ def test_pages_are_found_by_one_thing(
     data: ConsoleData, query: PagesQuery, offsets: list[int]
 ) -> None:
     assert [each.page.offset for each in answers.pages(data, query).pages] == offsets
+
+
+@pytest.mark.parametrize("by", ["url", "place", "cluster"])
+def test_pages_of_names_alike_come_once_each_and_end(tmp_path: Path, by: str) -> None:
+    one, other = Location("a", 1, 0), Location("a/1", 0, 0)  # both are written as a/1:0
+    lines = [msgspec.structs.replace(unique(0, "same"), page=page) for page in (one, other)]
+    lines += [
+        msgspec.structs.replace(duplicate(n, of=0), representative=Representative(page, "same"))
+        for n, page in ((1, other), (2, one), (3, other), (4, one))
+    ]
+    name = "same" if by == "url" else "a/1:0"
+    with closing(VerdictView(tmp_path / "view")) as view:
+        fold = Fold(view, [written(tmp_path / "v.jsonl", *lines)])
+        fold.go_on()
+        fold.close()
+        wanted = {"url": lines[:2], "place": lines[:2], "cluster": lines[2:]}[by]
+        found, after = [], 0
+        for _ in range(len(wanted) + 1):
+            query = msgspec.convert({by: name, "after": after, "limit": 1}, PagesQuery)
+            part = answers.pages(ConsoleData(view, 5), query)
+            found += part.pages
+            if part.next is None:
+                break
+            after = part.next
+    assert encoded(found) == encoded(wanted)
+    assert part.next is None
 
 
 def test_two_things_are_refused(data: ConsoleData) -> None:
