@@ -164,6 +164,11 @@ class Fold:
                 if str(error) != self.trouble:
                     _log.error("The fold cannot go on. %s", error)
                 self.trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - of a fault, too, the overview tells
+                said = f"The fold failed ({error!r}); report it, with what the log says."
+                if said != self.trouble:
+                    _log.exception("The fold failed")
+                self.trouble, self._tried = said, {}
             self._stopped.wait(_POLL_SECONDS)
         self.close()
 
@@ -236,6 +241,7 @@ class Fold:
             note = str(error)
         except OSError as error:
             note = f"{path}: {error.strerror or error}; check the path"
+            self._tried.pop(name, None)  # once it is back, even as it was, the note goes
         query = "SELECT note FROM input WHERE path = ?"
         if note != (self._connection.execute(query, (name,)).fetchone() or ("",))[0]:
             self._connection.execute(_NOTE, {"path": name, "note": note})
@@ -243,18 +249,24 @@ class Fold:
                 _log.warning("An input is not read further. %s", note)
 
     def _read_on(self, name: str, path: Path, size: int) -> None:
-        query = "SELECT position, lines, seen_bytes FROM input WHERE path = ?"
-        position, lines, seen = self._connection.execute(query, (name,)).fetchone() or (0, 0, 0)
-        if size == seen:
+        query = "SELECT position, lines, seen_bytes, note FROM input WHERE path = ?"
+        found = self._connection.execute(query, (name,)).fetchone() or (0, 0, 0, "")
+        position, lines, seen, note = found
+        if size == seen and not note:
             return
         packed = is_packed(path)
-        for batch in read_batches(path, position, lines):
-            lines, position = lines + len(batch.lines), batch.position
-            # A part of a packed file is seen until its end is: a fold that is killed goes on then.
-            seen = min(size - 1, WITNESS_BYTES) if packed else position
-            self._take(name, path, batch, (lines, seen))
-            if self._stopped.is_set():
-                return
+        try:
+            for batch in read_batches(path, position, lines):
+                lines, position = lines + len(batch.lines), batch.position
+                # A part of a packed file is seen until its end is: a fold that is killed goes on.
+                seen = min(size - 1, WITNESS_BYTES) if packed else position
+                self._take(name, path, batch, (lines, seen))
+                if self._stopped.is_set():
+                    return
+        except InputError:
+            if is_replaced_whole(path) and position:
+                self._advance(name, path, position, lines, size)  # it is not another file
+            raise
         if packed:
             self._advance(name, path, position, lines, size)
 
@@ -271,7 +283,7 @@ class Fold:
                 self._connection.execute(count, before)
             self._advance(name, path, batch.position, *after)
             self._connection.execute("COMMIT")
-        except (OverflowError, UnicodeEncodeError) as error:
+        except (OverflowError, ValueError) as error:
             self._undo()
             raise InputError(
                 f"{path}: before line {after[0] + 1}: {error}; check the file"

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from streamer.compression import zstd
 from streamer.console.fold import Fold, authority_of, host_of
@@ -159,6 +161,59 @@ def test_a_wrong_line_is_noted_and_what_was_before_it_stays(
     fold(view, path)
     assert "No such file" in rows(view, "SELECT note FROM input")[0][0]
     assert counts(view) == COUNTS
+
+
+def test_a_file_that_is_back_is_no_warning(tmp_path: Path, view: VerdictView) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES)
+    one = Fold(view, [path])
+    for here, note in ((True, ""), (False, "No such file"), (True, "")):
+        if here and not path.exists():
+            (tmp_path / "away").rename(path)
+        if not here:
+            path.rename(tmp_path / "away")
+        one.go_on()
+        assert note in rows(view, "SELECT note FROM input")[0][0]
+    assert (note, rows(view, "SELECT note FROM input")) == ("", [("",)])
+    one.close()
+
+
+def test_a_damaged_byte_is_noted(tmp_path: Path, view: VerdictView) -> None:
+    path = written(tmp_path / "v.jsonl", unique(0, carried={"a": "XX"}), unique(1))
+    path.write_bytes(path.read_bytes().replace(b"XX", b"\xff\xff"))
+    fold(view, path, written(tmp_path / "w.jsonl", *LINES))
+    assert counts(view) == COUNTS
+    assert "can't decode byte 0xff" in rows(view, "SELECT note FROM input ORDER BY path")[0][0]
+
+
+def test_a_fault_is_the_trouble_and_does_not_end_the_fold(
+    tmp_path: Path, view: VerdictView, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Faulty(Fold):
+        def go_on(self) -> None:
+            if self.trouble:
+                self.stop()
+            raise RuntimeError("of the test")
+
+    one = Faulty(view, [written(tmp_path / "v.jsonl", *LINES)])
+    one.run()
+    assert "RuntimeError('of the test')" in one.trouble
+    assert len(caplog.records) == 1
+
+
+def test_a_parquet_file_with_a_wrong_row_is_folded_once(tmp_path: Path, view: VerdictView) -> None:
+    lines = written(tmp_path / "v.jsonl", *(unique(n) for n in range(12_000)))
+    path = tmp_path / "v.parquet"
+    write_parquet(str(path), lines)
+    table = parquet.read_table(path)
+    at = table.schema.get_field_index("basis")
+    values = table["basis"].to_pylist()
+    values[11_000] = "nonsense"
+    parquet.write_table(table.set_column(at, "basis", pa.array(values)), path)
+    for _ in range(3):  # each as after a start: the note stays, too
+        fold(view, path)
+        assert rows(view, "SELECT count(*) FROM page") == [(10_000,)]
+        assert "neither a verdict" in rows(view, "SELECT note FROM input")[0][0]
+        assert view.path.name == "view-1.sqlite"
 
 
 @pytest.mark.parametrize("damage", [b"", b"SQLite format 3\0 and no more", b"text"])
