@@ -2,8 +2,8 @@
 
 Queries run in a few threads, each with an end to its time, so one that is slow delays few others,
 and none for long. Pages may be private, and their texts are hostile: every answer forbids scripts,
-frames and all that is not the console's own; without a token only this machine is answered, and
-only under its own names, which a foreign page in a browser cannot have.
+frames and all that is not the console's own; without a token only this machine is answered, only
+under its own names, which a foreign page in a browser cannot have, and no proxy that says so.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import re
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 from aiohttp import web
@@ -31,8 +34,9 @@ from streamer.errors import InputError, InvalidPage, SettingsError, StreamerErro
 from streamer.pages.chunk import PAGE_BYTES_MAX
 
 _THREADS = 4
-_WAITING_MAX = 32  # queries at a time; more are refused at once
+_WAITING_MAX = 32  # queries at a time, for each kind of thread; more are refused at once
 _LINE_MAX = 256 << 10  # of a request: a URL in a URL takes three bytes for one
+_LOGIN_BYTES_MAX = 4096  # of a form with a token: anyone may send one
 _COOKIE = "streamer_console"
 _HEADERS = {
     "Content-Security-Policy": (
@@ -51,6 +55,7 @@ _STATUSES = {
     NotFound: 404, InputError: 404, WrongQuery: 400, InvalidPage: 422, StreamerError: 503,
 }  # fmt: skip
 _UNAUTHORIZED = 401
+_OF_PROXIES = re.compile(r"forwarded|via|x-real-ip|x-forwarded-.*", re.IGNORECASE)
 _log = logging.getLogger("streamer")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -81,6 +86,11 @@ class ServerOptions:
                 f"--host {self.host} lets other machines look at the crawl. Give a token with "
                 "--token-file, or in STREAMER_CONSOLE_TOKEN."
             )
+        if self.base and self.token is None:
+            raise SettingsError(
+                "--base-path is for a proxy, which lets other machines look at the crawl. Give a "
+                "token with --token-file, or in STREAMER_CONSOLE_TOKEN."
+            )
         if self.base and (not self.base.startswith("/") or self.base.endswith("/")):
             raise SettingsError(f"--base-path {self.base!r} cannot be used: give one as /console.")
 
@@ -102,7 +112,7 @@ class ConsoleServer:
         self._data, self._options = data, options
         self._pool = ThreadPoolExecutor(_THREADS, "query")
         self._index_pool = ThreadPoolExecutor(1, "check")  # opening an index delays no view
-        self._waiting = 0
+        self._waiting: Counter[ThreadPoolExecutor] = Counter()
         self._render = Renderer(options.base)
 
     def application(self) -> web.Application:
@@ -114,7 +124,8 @@ class ConsoleServer:
             app.router.add_get(f"{base}/", self._home)
         app.router.add_get(f"{base}/style.css", self._style)
         app.router.add_get(f"{base}/openapi.json", self._openapi)
-        app.router.add_post(f"{base}/login", self._login)
+        if self._options.token is not None:
+            app.router.add_post(f"{base}/login", self._login)
         for route in ROUTES:
             json = functools.partial(self._json, route)
             if route.is_view:
@@ -201,22 +212,21 @@ class ConsoleServer:
         Raises:
             QueryTooLong: too many others are waiting, or it takes too long itself.
         """
-        if self._waiting >= _WAITING_MAX:
+        pool = pool or self._pool
+        if self._waiting[pool] >= _WAITING_MAX:
             raise QueryTooLong
-        self._waiting += 1
+        self._waiting[pool] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool or self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
         finally:
-            self._waiting -= 1
+            self._waiting[pool] -= 1
 
     # ---- who may look ----------------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.Response:
-        try:
-            form = await request.post()
-        except ValueError as error:
-            raise WrongQuery("This is no form with a token.") from error
-        if not self._is_token(str(form.get("token", ""))):
+        body = await request.clone(client_max_size=_LOGIN_BYTES_MAX).read()
+        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])
+        if not self._is_token(given[0]):
             raise _wants_token()
         response = self._moved(ROUTES[0].path)
         response.set_cookie(
@@ -247,6 +257,10 @@ class ConsoleServer:
         if self._options.token is None and not is_loopback(_host_of(request)):
             raise web.HTTPForbidden(
                 text="Without a token the console answers under the address that it printed."
+            )
+        if self._options.token is None and any(map(_OF_PROXIES.fullmatch, request.headers)):
+            raise web.HTTPForbidden(
+                text="Behind a proxy the console needs a token: start it with --token-file."
             )
         path = request.path.removeprefix(self._options.base)
         if path not in _OPEN and not self._may_look(request):

@@ -157,6 +157,16 @@ def test_without_a_token_this_machine_is_answered(data: ConsoleData, name: str) 
     assert ask(data, "/overview", headers={"Host": name}).status == 200
 
 
+@pytest.mark.parametrize(
+    "name", ["Forwarded", "Via", "X-Real-IP", "X-Forwarded-For", "x-forwarded-proto"]
+)
+def test_without_a_token_a_proxy_is_refused(data: ConsoleData, name: str) -> None:
+    answer = ask(data, "/overview.json", headers={name: "203.0.113.9"})
+    assert (answer.status, "--token-file" in answer.text) == (403, True)
+    headers = {name: "203.0.113.9", "Authorization": f"Bearer {TOKEN}"}
+    assert ask(data, "/overview", WITH_TOKEN, headers=headers).status == 200
+
+
 @pytest.mark.parametrize("given", ["", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}"])
 def test_with_a_token_nobody_else_is_answered(data: ConsoleData, given: str) -> None:
     headers = {"Authorization": given} if given else {}
@@ -195,6 +205,29 @@ def test_a_person_gives_the_token_once(data: ConsoleData) -> None:
     assert TOKEN not in cookie
 
 
+def test_a_form_of_anyone_is_small_and_no_failure(data: ConsoleData) -> None:
+    large = ask(data, "/login", WITH_TOKEN, method="POST", data={"token": "x" * 5000})
+    assert large.status == 413
+    kind = {"Content-Type": "application/x-www-form-urlencoded; charset=none"}
+    form = {"method": "POST", "headers": kind}
+    assert ask(data, "/login", WITH_TOKEN, **form, data=b"token=\xff%ff").status == 401
+    assert ask(data, "/login", WITH_TOKEN, **form, data=f"token={TOKEN}".encode()).status == 303
+    assert ask(data, "/login", method="POST", data={"token": ""}).status == 404
+
+
+def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
+    server = ConsoleServer(data, ServerOptions())
+    server._waiting[server._index_pool] = 32  # noqa: SLF001 - as many as may wait
+    said = b"answered"
+
+    async def work() -> bytes:
+        with pytest.raises(QueryTooLong):
+            await server._in_thread(lambda: said, server._index_pool)  # noqa: SLF001 - as above
+        return await server._in_thread(lambda: said)  # noqa: SLF001 - as above
+
+    assert asyncio.run(work()) == said
+
+
 def test_other_machines_need_a_token() -> None:
     with pytest.raises(SettingsError, match="--token-file"):
         ServerOptions("0.0.0.0")  # noqa: S104 - what is refused
@@ -204,17 +237,21 @@ def test_other_machines_need_a_token() -> None:
 @pytest.mark.parametrize("base", ["console", "/console/", "/"])
 def test_a_base_path_has_one_form(base: str) -> None:
     with pytest.raises(SettingsError, match="--base-path"):
-        ServerOptions(base=base)
+        ServerOptions(base=base, token=TOKEN)
+    with pytest.raises(SettingsError, match="--token-file"):
+        ServerOptions(base="/console")
 
 
 def test_below_a_base_path_all_links_are(data: ConsoleData) -> None:
-    options = ServerOptions(base="/console")
-    page = ask(data, "/console/overview", options)
+    options = ServerOptions(base="/console", token=TOKEN)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    page = ask(data, "/console/overview", options, headers=headers)
     assert page.status == 200
     links = [part.partition('"')[0] for part in page.text.split('href="')[1:]]
     assert [link for link in links if not link.startswith(("/console/", "#", "data:"))] == []
-    assert ask(data, "/console/", options).headers["Location"] == "/console/overview"
-    assert ask(data, "/overview", options).status == 404
+    moved = ask(data, "/console/", options, headers=headers)
+    assert moved.headers["Location"] == "/console/overview"
+    assert ask(data, "/overview", options, headers=headers).status == 404
 
 
 def test_loopback_is_this_machine() -> None:
