@@ -310,7 +310,7 @@ class KeptIndex:
         sketch: Sketch | None = None
         shingles = b""
         for part in self._parts:
-            if row := _row_of(page.ref, part):
+            if row := _row_of(page.ref, part, progress):
                 own[key_columns(part.number, part.shards, bands)], sketch, slot = row
                 if part.store.has_shingles:
                     shingles = part.store.shingles([slot])[0]
@@ -342,7 +342,7 @@ class KeptIndex:
         own = self.settings.of_url(url)
         signed = make_signer(self.signature_for(url), self.secret).sign([body], [flags])
         too_short = int(signed.distinct[0]) < own.shingles_min
-        kept = self._kept_at(place) if place else None
+        kept = self._kept_at(place, progress) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
         target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
         return self._explained(target, kept, own, progress, too_short=too_short)
@@ -394,7 +394,7 @@ class KeptIndex:
                 progress(read)
         return best and best[1]
 
-    def _pages(self, progress: Progress = lambda _rows: None) -> Iterator[KeptPage]:
+    def _pages(self, progress: Progress) -> Iterator[KeptPage]:
         """Yield all kept pages, which the first shard has."""
         read = 0
         for rows, _, _ in answering_rows(self._parts[0]):
@@ -405,22 +405,25 @@ class KeptIndex:
     def _page(self, ref: int, url: bytes) -> KeptPage:
         return KeptPage(url.decode("utf-8", "replace"), self._locate(ref), ref)
 
-    def _kept_at(self, place: Location) -> KeptPage | None:
+    def _kept_at(self, place: Location, progress: Progress) -> KeptPage | None:
         """Return the kept page at a place, of a file by its name without folders."""
         wanted = Path(place.topic).name, place.partition, place.offset
-        for page in self._pages():
+        for page in self._pages(progress):
             at = page.place
             if (Path(at.topic).name, at.partition, at.offset) == wanted:
                 return page
         return None
 
 
-def _row_of(ref: int, part: IndexPart) -> tuple[Marks, Sketch, int] | None:
+def _row_of(ref: int, part: IndexPart, progress: Progress) -> tuple[Marks, Sketch, int] | None:
     """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
+    read = 0
     for rows, marks, slots in answering_rows(part):
         if ref in rows.refs:
             at = rows.refs.index(ref)
             return marks[at], rows.sketches[at], int(slots[at])
+        read += len(rows.refs)
+        progress(read)
     return None
 
 
