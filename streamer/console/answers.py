@@ -182,7 +182,7 @@ def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
             letters += queries.letters(view, queries.LETTER_OF_REF, 1, ref=ref)
         judged = [_judged(view, each.verdict, each.cluster) for each in found]
     if judged and data.index and query.explain == "yes":
-        explanation = data.index.explain(judged[0].verdict, data.seconds)
+        explanation = data.index.explain(judged[0].verdict, data.seconds, data.view.stopped)
         judged[0] = msgspec.structs.replace(judged[0], explanation=explanation)
     return PageAnswer(query.page, data.index is not None, judged, _shown(data, letters))
 

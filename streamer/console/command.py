@@ -145,7 +145,7 @@ def console(
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text
         )
-        asyncio.run(_serve(ConsoleServer(data, options)))
+        asyncio.run(_serve(ConsoleServer(data, options), opened))
 
 
 def _index(
@@ -180,11 +180,12 @@ def _folding(fold: Fold) -> Iterator[None]:
         thread.join()
 
 
-async def _serve(server: ConsoleServer) -> None:
-    """Print the address, and serve until SIGINT or SIGTERM."""
+async def _serve(server: ConsoleServer, view: VerdictView) -> None:
+    """Print the address, and serve until SIGINT or SIGTERM; queries that run then end."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with server.serving() as address:
         typer.echo(address)
         await stopped.wait()
+        view.stop()

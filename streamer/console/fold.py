@@ -150,7 +150,7 @@ class Fold:
         self._connection = view.open_to_fold()
         self._numbers = _Numbers(self._connection)
         self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
-        self._stopped = threading.Event()
+        self._stopped = view.stopped
         self.trouble = ""
         self.is_done = threading.Event()
 
@@ -173,8 +173,8 @@ class Fold:
         self.close()
 
     def stop(self) -> None:
-        """Have `run` end after the batch in hand."""
-        self._stopped.set()
+        """Have `run` end; the batch in hand is undone."""
+        self._view.stop()
 
     def close(self) -> None:
         """Close the database."""
@@ -198,6 +198,8 @@ class Fold:
                 self.is_done.set()
         except sqlite3.Error as error:
             self._tried = {}
+            if self._stopped.is_set():
+                return
             if not is_damage(error):
                 raise refused(self._view.folder, error) from error
             self._begin_again()

@@ -165,17 +165,19 @@ class IndexReader:
             self._checker[1].close()
             self._checker = None
 
-    def explain(self, verdict: Verdict, seconds: float) -> Explanation:
+    def explain(
+        self, verdict: Verdict, seconds: float, stopped: threading.Event | None = None
+    ) -> Explanation:
         """Return why a page has its verdict.
 
         Raises:
-            QueryTooLong: that takes longer than it may.
+            QueryTooLong: that takes longer than it may, or the event `stopped` is set.
             StreamerError: the index cannot be read, or is another one than that of the verdict.
         """
         deadline = time.monotonic() + seconds
 
         def check(_amount: int) -> None:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or (stopped and stopped.is_set()):
                 raise QueryTooLong
 
         if not self._explaining.acquire(timeout=seconds):

@@ -111,7 +111,7 @@ class ConsoleServer:
     def __init__(self, data: ConsoleData, options: ServerOptions) -> None:
         self._data, self._options = data, options
         self._pool = ThreadPoolExecutor(_THREADS, "query")
-        self._index_pool = ThreadPoolExecutor(1, "check")  # opening an index delays no view
+        self._index_pool = ThreadPoolExecutor(1, "check")  # reading an index delays no view
         self._waiting: Counter[ThreadPoolExecutor] = Counter()
         self._render = Renderer(options.base)
 
@@ -187,12 +187,14 @@ class ConsoleServer:
             answer = route.answer(self._data, query)
             return self._render.view(route, answer, query, address)
 
-        return _html(await self._in_thread(work))
+        return _html(await self._in_thread(work, self._pool_for(query)))
 
     async def _json(self, route: Route, request: web.Request) -> web.Response:
         query = parsed(route, _given(request))
         encode = msgspec.json.encode
-        body = await self._in_thread(lambda: encode(route.answer(self._data, query)))
+        body = await self._in_thread(
+            lambda: encode(route.answer(self._data, query)), self._pool_for(query)
+        )
         return web.Response(body=body, content_type="application/json")
 
     async def _post(self, route: Route, request: web.Request) -> web.Response:
@@ -203,6 +205,10 @@ class ConsoleServer:
             lambda: encode(route.answer(self._data, body)), self._index_pool
         )
         return web.Response(body=answer, content_type="application/json")
+
+    def _pool_for(self, query: msgspec.Struct) -> ThreadPoolExecutor:
+        """Return the threads of a query: one that asks the index takes no time of views."""
+        return self._index_pool if getattr(query, "explain", "no") == "yes" else self._pool
 
     async def _in_thread(
         self, work: Callable[[], bytes], pool: ThreadPoolExecutor | None = None

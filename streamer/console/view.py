@@ -17,6 +17,7 @@ import hashlib
 import os
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -140,6 +141,7 @@ class VerdictView:
 
     Attributes:
         path: the database; another one once the view is made again.
+        stopped: set by `stop`.
 
     Raises:
         SettingsError: another console has the folder, or it cannot be written.
@@ -147,6 +149,7 @@ class VerdictView:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder = folder.absolute()
+        self.stopped = threading.Event()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -179,7 +182,7 @@ class VerdictView:
             StoreUnavailable: the disk refuses.
         """
         try:
-            connection = _connect(self.path)
+            connection = self._connect(self.path)
             if connection.execute("PRAGMA user_version").fetchone() == (VIEW_VERSION,):
                 return connection
             connection.close()
@@ -198,7 +201,7 @@ class VerdictView:
         """
         number = self._number + 1
         try:
-            connection = _connect(self._path(number))
+            connection = self._connect(self._path(number))
             connection.executescript(
                 f"BEGIN; {_TABLES} PRAGMA user_version = {VIEW_VERSION}; COMMIT;"
             )
@@ -212,6 +215,16 @@ class VerdictView:
                     other.unlink()
         return connection
 
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection.set_progress_handler(self.stopped.is_set, _STEPS_A_LOOK)
+        # Temporary files, not memory, have what an index of ten million keys is sorted in.
+        connection.executescript(
+            f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
+            f"PRAGMA cache_size = -{_CACHE_KIB};"
+        )
+        return connection
+
     @contextmanager
     def read(self, seconds: float) -> Iterator[sqlite3.Connection]:
         """Open the database for queries that take so long at most, all of them together.
@@ -219,32 +232,30 @@ class VerdictView:
         Rows have names. Nothing can be written.
 
         Raises:
-            QueryTooLong: they take longer.
+            QueryTooLong: they take longer, or the view is stopped.
             StoreUnavailable: the database cannot be read.
         """
         deadline = time.monotonic() + seconds
+
+        def is_over() -> bool:
+            return self.stopped.is_set() or time.monotonic() > deadline
+
         try:
             with closing(_connect_to_read(self.path)) as connection:
-                connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_A_LOOK)
+                connection.set_progress_handler(is_over, _STEPS_A_LOOK)
                 yield connection
         except sqlite3.Error as error:
-            if time.monotonic() > deadline:
+            if is_over():
                 raise QueryTooLong from error
             raise refused(self.folder, error) from error
+
+    def stop(self) -> None:
+        """Have all that runs on the view end soon: queries, and the fold, which goes on later."""
+        self.stopped.set()
 
     def close(self) -> None:
         """Release the folder."""
         os.close(self._lock)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    # Temporary files, not memory, have what an index of ten million keys is sorted in.
-    connection.executescript(
-        f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
-        f"PRAGMA cache_size = -{_CACHE_KIB};"
-    )
-    return connection
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,10 @@ def test_an_explanation_has_an_end_to_its_time(
 ) -> None:
     with pytest.raises(QueryTooLong):
         index.explain(crawl[1][0], -1)
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(QueryTooLong):
+        index.explain(crawl[1][0], 60, stopped)
 
 
 def test_a_verdict_of_another_index_is_refused(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -137,6 +138,14 @@ def test_a_query_has_an_end_to_its_time(data: ConsoleData) -> None:
     with pytest.raises(QueryTooLong), data.view.read(0.05) as view:
         view.execute(ENDLESS).fetchone()
     assert time.monotonic() - began < 5
+
+
+def test_a_query_ends_with_the_console(data: ConsoleData) -> None:
+    began = time.monotonic()
+    threading.Timer(0.1, data.view.stop).start()
+    with pytest.raises(QueryTooLong), data.view.read(60) as view:
+        view.execute(ENDLESS).fetchone()
+    assert time.monotonic() - began < 30
 
 
 def test_the_view_cannot_be_written_by_a_query(data: ConsoleData) -> None:
