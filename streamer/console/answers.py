@@ -330,7 +330,7 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
                 view, queries.CLUSTERS.format(condition=queries.CLUSTER_OF_REF), ClusterRow,
                 ref=ref, limit=1, offset=0,
             )  # fmt: skip
-            if found:
+            if found and found[0].duplicates:
                 members = queries.verdicts(
                     view, queries.OF_CLUSTER, query.limit, after=query.after, ref=ref
                 )

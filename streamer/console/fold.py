@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import xxhash
 
 from streamer.console.inputs import (
@@ -46,13 +47,14 @@ _NAMES_REMEMBERED = 1 << 16
 _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 _POLL_SECONDS = 1.0
 
+_encode = msgspec.json.Encoder().encode
 _log = logging.getLogger("streamer")
 
 _ADD_PAGE = """
 INSERT OR IGNORE INTO page (
     ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint,
-    carried, text, change, change_similarity, exact
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    carried, text, change, change_similarity, exact, nearest, nearest_min
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_HOST, _FIND_HOST = (
     "INSERT OR IGNORE INTO host (name) VALUES (?)",
@@ -332,6 +334,8 @@ class Fold:
             line.same_url, line.text_bytes, numbers.fingerprint(line.index),
             None if line.carried == b"{}" else bytes(line.carried).decode(),
             line.text, line.change, _whole(line.change_similarity), line.exact,
+            None if line.nearest is msgspec.UNSET else _encode(line.nearest).decode(),
+            line.nearest_min,
         )  # fmt: skip
 
     def _letter(self, line: FoldedLine) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ import xxhash
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import Location, Representative
+from streamer.model import Location, NearestKept, Representative
 from streamer.run.index_folder import shard_folders
 from streamer.run.outputs import is_table, unpacked
 from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
@@ -60,6 +60,8 @@ class FoldedLine(msgspec.Struct, frozen=True):
     change: Literal["new", "unchanged", "edited", "replaced"] | None = None
     change_similarity: Share | None = None
     exact: bool | None = None
+    nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
+    nearest_min: Share | None = None
     # of a dead letter
     code: str | None = None
     detail: str = ""

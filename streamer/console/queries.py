@@ -20,6 +20,7 @@ from streamer.model import (
     Change,
     Decision,
     Location,
+    NearestKept,
     Representative,
     SignedText,
     Verdict,
@@ -47,7 +48,7 @@ SELECT page.number, source.topic, source.partition, page.offset, page.url, page.
     page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
     other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
     page.same_url, page.text_bytes, fingerprint.name AS "index", page.carried, page.text,
-    page.change, page.change_similarity, page.exact
+    page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
@@ -74,7 +75,9 @@ CROSS JOIN host ON host.number = cluster.host
 WHERE {condition} ORDER BY cluster.duplicates DESC, cluster.ref LIMIT :limit OFFSET :offset
 """
 CLUSTER_OF_ALL = "cluster.duplicates > 0"
-CLUSTER_OF_HOST = "cluster.host = (SELECT number FROM host WHERE name = :host)"
+CLUSTER_OF_HOST = (
+    "cluster.host = (SELECT number FROM host WHERE name = :host) AND cluster.duplicates > 0"
+)
 CLUSTER_OF_REF = "cluster.ref = :ref"
 
 HOSTS = """
@@ -175,6 +178,7 @@ class NumberedVerdict(msgspec.Struct, frozen=True):
     cluster: int | None
 
 
+_nearest = msgspec.json.Decoder(NearestKept | None)
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 Value = str | int | float | None
 
@@ -225,6 +229,8 @@ def _verdict(row: sqlite3.Row) -> Verdict:
         Change(change) if change else unset,
         _part(row["change_similarity"]) if change else unset,
         unset if row["exact"] is None else bool(row["exact"]),
+        unset if row["nearest"] is None else _nearest.decode(row["nearest"]),
+        unset if row["nearest_min"] is None else row["nearest_min"],
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 1  # of the tables: a view of another one is made again
+VIEW_VERSION = 2  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _TABLES = """
@@ -73,7 +73,9 @@ CREATE TABLE page (
     text TEXT,
     change TEXT,
     change_similarity INTEGER,
-    exact INTEGER
+    exact INTEGER,
+    nearest TEXT,                 -- as JSON; NULL: the verdict has none
+    nearest_min REAL
 );
 CREATE TABLE cluster (
     ref INTEGER PRIMARY KEY,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,12 +20,10 @@ from streamer.console.answers import (
     ThresholdQuery,
     WrongQuery,
 )
-from streamer.console.fold import Fold
 from streamer.console.queries import ClusterRow
-from streamer.console.view import VerdictView
 from streamer.model import Location, Representative, Verdict
-from tests.helpers.verdict_lines import duplicate, unique, url_of, written
-from tests.unit.console.conftest import LINES
+from tests.helpers.verdict_lines import duplicate, unique, url_of
+from tests.unit.console.conftest import LINES, folded
 
 encoded = msgspec.json.encode
 JUDGED = [line for line in LINES if isinstance(line, Verdict)]
@@ -132,15 +129,12 @@ def test_pages_of_names_alike_come_once_each_and_end(tmp_path: Path, by: str) ->
         for n, page in ((1, other), (2, one), (3, other), (4, one))
     ]
     name = "same" if by == "url" else "a/1:0"
-    with closing(VerdictView(tmp_path / "view")) as view:
-        fold = Fold(view, [written(tmp_path / "v.jsonl", *lines)])
-        fold.go_on()
-        fold.close()
+    with folded(tmp_path, *lines) as data:
         wanted = {"url": lines[:2], "place": lines[:2], "cluster": lines[2:]}[by]
         found, after = [], 0
         for _ in range(len(wanted) + 1):
             query = msgspec.convert({by: name, "after": after, "limit": 1}, PagesQuery)
-            part = answers.pages(ConsoleData(view, 5), query)
+            part = answers.pages(data, query)
             found += part.pages
             if part.next is None:
                 break
@@ -160,6 +154,15 @@ def test_clusters_come_largest_first_and_by_host(data: ConsoleData) -> None:
     rest = answers.clusters(data, ClustersQuery(limit=1, offset=first.next or 0))
     assert rest.clusters == answers.clusters(data, ClustersQuery("www.site1.example")).clusters
     assert [row.duplicates for row in rest.clusters] == [1]
+
+
+def test_a_cluster_of_a_repeated_verdict_alone_is_none(tmp_path: Path) -> None:
+    with folded(tmp_path, duplicate(2, of=0), duplicate(2, of=1)) as data:
+        for host in (None, "www.site1.example"):
+            found = answers.clusters(data, ClustersQuery(host)).clusters
+            assert [row.url for row in found] == ([] if host else [url_of(0)])
+        with pytest.raises(NotFound):
+            answers.cluster(data, ClusterQuery("pages.jsonl:1"))
 
 
 def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:

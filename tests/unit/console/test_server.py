@@ -6,8 +6,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
@@ -18,6 +20,9 @@ from streamer.console.routes import ROUTES
 from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
+from streamer.model import Representative
+from tests.helpers.verdict_lines import duplicate, place
+from tests.unit.console.conftest import folded
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
 WITH_TOKEN = ServerOptions(token=TOKEN)
@@ -65,6 +70,24 @@ def test_each_view_is_a_page_and_the_same_as_json(data: ConsoleData, path: str) 
     answer = ask(data, f"{path}.json{query}")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
     assert json.loads(answer.text)
+
+
+def test_a_unique_page_has_its_near_miss(data: ConsoleData) -> None:
+    page = ask(data, "/page?page=pages.jsonl:1").text
+    assert ">https://www.site0.example/page-0</bdi></a>, similarity 0.7412" in " ".join(
+        page.split()
+    )
+    assert "none with a similarity of 0.65" in ask(data, "/page?page=pages.jsonl:18").text
+
+
+def test_what_has_no_page_here_is_no_link(tmp_path: Path) -> None:
+    other = Representative(place(0), "https://else.example/", "last-year")
+    line = msgspec.structs.replace(duplicate(1, of=0, url="no host"), representative=other)
+    with folded(tmp_path, line) as data:
+        for path in ("page?page=no+host", "threshold"):
+            text = ask(data, f"/{path}").text
+            assert "<bdi>https://else.example/</bdi> in the index last-year" in text
+        assert "<td>(no host)</td>" in ask(data, "/hosts").text
 
 
 @pytest.mark.parametrize("path", ["/", "/overview", "/style.css", "/none", "/page?x=1", "/login"])
