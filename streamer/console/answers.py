@@ -62,6 +62,7 @@ class ConsoleData:
         is_folded: tells whether the view has all that its inputs had at the start.
         trouble: tells what keeps the fold from going on; '' for nothing.
         shows_text: whether texts of pages and records of dead letters may be shown.
+        notices: what the overview warns of from the start on.
     """
 
     view: VerdictView
@@ -70,6 +71,7 @@ class ConsoleData:
     is_folded: Callable[[], bool] = lambda: True
     trouble: Callable[[], str] = lambda: ""
     shows_text: bool = True
+    notices: tuple[str, ...] = ()
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -114,14 +116,30 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
     pages = sum(each.pages for each in counts)
     unique = sum(each.pages for each in counts if each.verdict == "unique")
-    warnings = [said for said in (data.trouble(), *(each.note for each in inputs)) if said]
+    index, gone = _facts(data)
+    said = data.trouble(), gone, *data.notices, *(each.note for each in inputs)
+    warnings = [*filter(None, said), *(_passed_over(each) for each in inputs if each.passed_over)]
     warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
-    index = data.index.facts() if data.index else None
     return Overview(
         pages, unique, pages - unique, sum(each.letters for each in codes), counts, histogram,
         clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN], inputs, warnings,
         data.is_folded(), index,
     )  # fmt: skip
+
+
+def _facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
+    """Return the facts of the index, if there is one, or why they cannot be read now."""
+    try:
+        return (data.index.facts() if data.index else None), ""
+    except (StreamerError, OSError) as error:
+        return None, f"The index cannot be read now. {error}"
+
+
+def _passed_over(one: InputState) -> str:
+    return (
+        f"{one.path}: {one.passed_over:,} verdicts are not shown: another page has their place. "
+        "Two crawls whose pages came under one name, such as `-`, need a console each."
+    )
 
 
 def _is_large(cluster: ClusterRow, pages: int) -> bool:
@@ -422,6 +440,7 @@ class ThresholdAnswer(msgspec.Struct, frozen=True):
         content: duplicates by equal content, which are duplicates at any threshold.
         reaching: all duplicates that stay duplicates of the same page, or of one more similar.
         above, below: examples on both sides of `at`, the nearest to it first.
+        warning: why the index's threshold is not known; '' for nothing.
     """
 
     least: float | None
@@ -432,6 +451,7 @@ class ThresholdAnswer(msgspec.Struct, frozen=True):
     histogram: list[SimilarityBar]
     above: list[Verdict]
     below: list[Verdict]
+    warning: str
 
 
 def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
@@ -440,7 +460,8 @@ def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
         counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
         lowest = queries.number(view, queries.LEAST_SIMILARITY)
         least = None if lowest is None else lowest / SIMILARITY_ONE
-        at = data.index.facts().threshold if data.index else least
+        index, gone = _facts(data)
+        at = index.threshold if index else least
         at = at or 0.0 if query.at is None else query.at
         similarity = round(at * SIMILARITY_ONE)
         reaching = queries.number(view, queries.DUPLICATES_AT_LEAST, similarity=similarity)
@@ -456,7 +477,7 @@ def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
     content = sum(each.pages for each in duplicates if each.basis != "signature")
     return ThresholdAnswer(
         least, at, sum(each.pages for each in duplicates), content, content + (reaching or 0),
-        histogram, [each.verdict for each in above], [each.verdict for each in below],
+        histogram, [each.verdict for each in above], [each.verdict for each in below], gone,
     )  # fmt: skip
 
 

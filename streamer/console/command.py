@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -27,6 +28,7 @@ from streamer.run.page_reader import PageReader
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
+_log = logging.getLogger("streamer")
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
@@ -132,6 +134,8 @@ def console(
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
     options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs)
+    for notice in given.notices:
+        _log.warning("%s", notice)
     if len(given.indexes) > 1:
         raise SettingsError("Give the folder of one index: verdicts are looked up in that.")
     with ExitStack() as stack:
@@ -143,8 +147,9 @@ def console(
         fold = Fold(opened, given.files)
         stack.enter_context(_folding(fold))
         data = ConsoleData(
-            opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text
-        )
+            opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text,
+            given.notices,
+        )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), opened))
 
 

@@ -110,12 +110,18 @@ _COUNTS = (
 )
 _NEWEST = "SELECT ifnull(max(number), 0) FROM {}"
 _ADVANCE = """
-INSERT INTO input VALUES (:path, :position, :lines, :seen_bytes, :witness, '')
+INSERT INTO input (path, position, lines, seen_bytes, witness, note)
+VALUES (:path, :position, :lines, :seen_bytes, :witness, '')
 ON CONFLICT DO UPDATE SET position = excluded.position, lines = excluded.lines,
     seen_bytes = excluded.seen_bytes, witness = excluded.witness
 """
 _NOTE = """
-INSERT INTO input VALUES (:path, 0, 0, 0, '', :note) ON CONFLICT DO UPDATE SET note = :note
+INSERT INTO input (path, position, lines, seen_bytes, witness, note)
+VALUES (:path, 0, 0, 0, '', :note) ON CONFLICT DO UPDATE SET note = :note
+"""
+_IS_OTHER = "SELECT count(*) FROM page WHERE ref = ? AND url <> ?"
+_COUNT_OTHERS = """
+UPDATE input SET passed_over = passed_over + :lines WHERE path = :path
 """
 
 
@@ -282,10 +288,12 @@ class Fold:
                 table: self._connection.execute(_NEWEST.format(table)).fetchone()[0]
                 for table in ("page", "letter")
             }
-            self._add(batch.lines)
+            passed_over = self._add(batch.lines)
             for count in _COUNTS:
                 self._connection.execute(count, before)
             self._advance(name, path, batch.position, *after)
+            if passed_over:
+                self._connection.execute(_COUNT_OTHERS, {"path": name, "lines": passed_over})
             self._connection.execute("COMMIT")
         except (OverflowError, ValueError) as error:
             self._undo()
@@ -306,7 +314,8 @@ class Fold:
         witness = witness_of(path, seen) if seen else ""
         self._connection.execute(_ADVANCE, at | {"seen_bytes": seen, "witness": witness})
 
-    def _add(self, lines: Iterable[FoldedLine]) -> None:
+    def _add(self, lines: Iterable[FoldedLine]) -> int:
+        """Insert lines; return how many verdicts are on a place that has another URL already."""
         pages: list[tuple[Any, ...]] = []
         letters: list[tuple[Any, ...]] = []
         clusters: dict[int, tuple[int, str, int]] = {}
@@ -323,8 +332,12 @@ class Fold:
                     clusters[cluster] = cluster, other.url, host
             pages.append(self._page(line, cluster))
         self._connection.executemany(_ADD_CLUSTER, clusters.values())
-        self._connection.executemany(_ADD_PAGE, pages)
+        added = self._connection.executemany(_ADD_PAGE, pages).rowcount
         self._connection.executemany(_ADD_LETTER, letters)
+        if added == len(pages) or not pages:
+            return 0
+        found = (self._connection.execute(_IS_OTHER, (ref, url)) for ref, url, *_ in pages)
+        return sum(row.fetchone()[0] for row in found)
 
     def _page(self, line: FoldedLine, cluster: int | None) -> tuple[Any, ...]:
         numbers = self._numbers

@@ -92,41 +92,64 @@ class InputBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line names: files to fold, and folders of indexes to open."""
+    """What the command line names: files to fold, and folders of indexes to open.
+
+    `notices` names the files of folders that are passed over.
+    """
 
     files: tuple[Path, ...]
     indexes: tuple[Path, ...]
+    notices: tuple[str, ...] = ()
 
 
 def sorted_out(paths: Sequence[Path]) -> Given:
     """Return the files and indexes among `paths`; a folder without an index stands for its files.
 
-    The dead letters that a run has written next to its verdicts belong to these.
+    The dead letters that a run has written next to its verdicts belong to these. What else is in a
+    folder, such as the pages of the crawl, is passed over.
 
     Raises:
         InputError: a path is missing or cannot be read, or its file is no verdicts.
     """
     files: dict[Path, None] = {}
-    indexes = []
+    indexes, notices = [], []
     for path in paths:
         if path.is_dir() and has_index(path / shard_folders(path)[0]):
             indexes.append(path)
         elif path.is_dir():
-            found = sorted(each for each in path.iterdir() if each.name.endswith(_SUFFIXES))
-            if not found:
-                raise InputError(
-                    f"{path}: has no index, and no file of verdicts (*{', *'.join(_SUFFIXES)}); "
-                    "check the path"
-                )
+            found, other = _of_folder(path)
             files |= dict.fromkeys(found)
+            notices += other
         else:
+            check_first_line(path)
             files[path] = None
             letters = path.with_name(path.name + _LETTERS_SUFFIX)
             if letters.is_file():
+                check_first_line(letters)
                 files[letters] = None
-    for path in files:
-        check_first_line(path)
-    return Given(tuple(files), tuple(indexes))
+    return Given(tuple(files), tuple(indexes), tuple(notices))
+
+
+def _of_folder(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the inputs in a folder, and a notice of each other file that looks like one.
+
+    Raises:
+        InputError: there is no input.
+    """
+    files: list[Path] = []
+    others: list[InputError] = []
+    for path in sorted(each for each in folder.iterdir() if each.name.endswith(_SUFFIXES)):
+        try:
+            check_first_line(path)
+            files.append(path)
+        except InputError as error:
+            others.append(error)
+    if not files and others:
+        raise others[0]
+    if not files:
+        said = f"has no index, and no file of verdicts (*{', *'.join(_SUFFIXES)})"
+        raise InputError(f"{folder}: {said}; check the path")
+    return files, [f"A file of the folder is passed over. {error}." for error in others]
 
 
 def check_first_line(path: Path) -> None:

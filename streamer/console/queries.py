@@ -28,7 +28,7 @@ from streamer.model import (
 
 _OFFSET_DIGITS = 13  # of 2**40; Python refuses to read thousands
 
-INPUTS = "SELECT path, position, lines, seen_bytes, note FROM input ORDER BY path"
+INPUTS = "SELECT path, position, lines, seen_bytes, passed_over, note FROM input ORDER BY path"
 
 VERDICT_COUNTS = "SELECT verdict, basis, pages, text_bytes FROM verdict_count"
 
@@ -107,12 +107,17 @@ LETTER_OF_REF = "letter.ref = :ref"
 
 
 class InputState(msgspec.Struct, frozen=True):
-    """How far an input is folded; `note` says what keeps the fold from the rest."""
+    """How far an input is folded; `note` says what keeps the fold from the rest.
+
+    `passed_over` verdicts are on places that had another URL before: of another crawl, whose input
+    has the same name, such as `-`.
+    """
 
     path: str
     position: int
     lines: int
     seen_bytes: int
+    passed_over: int
     note: str
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 2  # of the tables: a view of another one is made again
+VIEW_VERSION = 3  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _TABLES = """
@@ -36,6 +36,7 @@ CREATE TABLE input (
     lines INTEGER NOT NULL,       -- that these are
     seen_bytes INTEGER NOT NULL,  -- of the file as stored, of which `witness` is a digest
     witness TEXT NOT NULL,
+    passed_over INTEGER NOT NULL DEFAULT 0,  -- verdicts on places that have another URL already
     note TEXT NOT NULL            -- why it is not read further; '': nothing is wrong
 ) WITHOUT ROWID;
 CREATE TABLE source (

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from streamer import Deduplicator
 from streamer.console import answers
 from streamer.console.answers import (
     ClusterQuery,
@@ -20,10 +22,12 @@ from streamer.console.answers import (
     ThresholdQuery,
     WrongQuery,
 )
+from streamer.console.index import IndexOptions, IndexReader
 from streamer.console.queries import ClusterRow
 from streamer.model import Location, Representative, Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import LINES, folded
+from tests.unit.run.test_page_check import KEPT
 
 encoded = msgspec.json.encode
 JUDGED = [line for line in LINES if isinstance(line, Verdict)]
@@ -51,6 +55,28 @@ def test_an_empty_crawl_has_an_overview(data: ConsoleData) -> None:
     found = answers.overview(data, NoQuery())
     assert (found.pages, found.clusters, found.warnings) == (0, [], [])
     assert answers.threshold(data, ThresholdQuery()).at == 0
+
+
+def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
+    with folded(tmp_path, unique(0), unique(0, "https://else.example/")) as data:
+        notices = ("A file of the folder is passed over.",)
+        notice, warning = answers.overview(replace(data, notices=notices), NoQuery()).warnings
+        assert (notice,) == notices
+        assert "v.jsonl: 1 verdicts are not shown: another page has their place" in warning
+
+
+def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -> None:
+    folder = tmp_path / "index"
+    with Deduplicator(folder) as dedup:
+        list(dedup.add(KEPT[:2]))
+    data = replace(data, index=IndexReader(IndexOptions(folder)))
+    assert answers.threshold(data, ThresholdQuery()).at == 0.8
+    shutil.rmtree(folder)
+    overview = answers.overview(data, NoQuery())
+    assert (overview.index, overview.pages) == (None, 19)
+    assert overview.warnings[0].startswith("The index cannot be read now. ")
+    threshold = answers.threshold(data, ThresholdQuery())
+    assert (threshold.at, threshold.warning) == (0.82, overview.warnings[0])
 
 
 def test_a_page_is_found_by_its_url_with_all_versions(data: ConsoleData) -> None:

@@ -107,6 +107,15 @@ def test_a_repeated_verdict_counts_once(tmp_path: Path, view: VerdictView) -> No
     assert counts(view) == COUNTS
 
 
+def test_another_page_at_the_same_place_is_counted(tmp_path: Path, view: VerdictView) -> None:
+    one = written(tmp_path / "a.jsonl", *LINES)
+    other = written(tmp_path / "b.jsonl", unique(0), unique(1, "https://else.example/"), unique(9))
+    fold(view, one, other)
+    query = "SELECT passed_over FROM input ORDER BY path"
+    assert rows(view, query) == [(0,), (1,)]
+    assert rows(view, "SELECT count(*) FROM page") == [(6,)]
+
+
 @pytest.mark.parametrize("change", ["replaced", "shortened", "left_out"])
 def test_other_inputs_make_the_view_again(tmp_path: Path, view: VerdictView, change: str) -> None:
     other: list[Verdict | DeadLetter] = [

@@ -83,6 +83,21 @@ def test_a_folder_stands_for_its_files_and_verdicts_bring_their_dead_letters(
     assert sorted_out([tmp_path]).files == (verdicts, letters)
 
 
+def test_other_files_of_a_folder_are_passed_over_with_a_notice(tmp_path: Path) -> None:
+    verdicts = written(tmp_path / "v.jsonl", UNIQUE)
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"url": "https://a.example/", "body": "x"}\n')
+    given = sorted_out([tmp_path])
+    assert given.files == (verdicts,)
+    (notice,) = given.notices
+    assert f"{pages}:1: neither a verdict nor a dead letter" in notice
+    with pytest.raises(InputError, match="neither a verdict"):
+        sorted_out([tmp_path, pages])
+    verdicts.unlink()
+    with pytest.raises(InputError, match="neither a verdict"):
+        sorted_out([tmp_path])
+
+
 def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         sorted_out([tmp_path / "v.jsonl"])
