@@ -10,13 +10,23 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import obstore
 import obstore.store
 
 from streamer.errors import SettingsError
 
-_PATIENCE = timedelta(minutes=1)  # with a store that fails
+if TYPE_CHECKING:
+    from obstore.store import BackoffConfig
+
+_PATIENCE = timedelta(minutes=1)  # with a store that fails; no number of retries ends it before
+_RETRIES_MAX = 1_000
+_WAITS: BackoffConfig = {  # grow at random, by 2 on average
+    "init_backoff": timedelta(seconds=0.2),
+    "base": 4,
+    "max_backoff": timedelta(seconds=15),
+}
 _S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
     {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
     {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"},
@@ -28,10 +38,10 @@ _S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
 _QUERY = re.compile(r"\?[^\s\"]*")  # of a URL, which may sign it
 
 
-def open_store(url: str, *, timeout: str, retries: int) -> obstore.store.ObjectStore:
+def open_store(url: str, *, timeout: str) -> obstore.store.ObjectStore:
     """Return the store with a URL, or the place in it.
 
-    A request takes `timeout` at most, and is sent again so many times where the store fails.
+    A request takes `timeout` at most, and is sent again for a minute where the store fails.
 
     Raises:
         obstore.exceptions.BaseError: the URL cannot be used.
@@ -42,7 +52,11 @@ def open_store(url: str, *, timeout: str, retries: int) -> obstore.store.ObjectS
         "connect_timeout": "10s",
         "allow_http": allowed or url.startswith("http:"),
     }
-    retry: obstore.store.RetryConfig = {"max_retries": retries, "retry_timeout": _PATIENCE}
+    retry: obstore.store.RetryConfig = {
+        "max_retries": _RETRIES_MAX,
+        "retry_timeout": _PATIENCE,
+        "backoff": _WAITS,
+    }
     return obstore.store.from_url(url, client_options=options, retry_config=retry)
 
 

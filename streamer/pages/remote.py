@@ -39,7 +39,6 @@ _PART_BYTES = 16 << 10  # of a block; what arrived of the last part is lost with
 _SCHEMES = ("s3", "gs", "az", "https", "http")
 _WEB = ("https", "http")
 _TIMEOUT = "30s"  # of a request, for a block at most: what it brought until then is kept
-_RETRIES = 10  # of a request, within a minute; the waits are doubled up to 15 seconds
 _LOOK_UPS = 16  # at the same time; of small files so many are read then
 _STORES_KEPT = 64
 _END_OF_PLACE = re.compile("[/?#]")
@@ -114,7 +113,7 @@ def _opened(root: str) -> ObjectStore:
     check_credentials = object_store.check_credentials
     check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
     try:
-        return object_store.open_store(root, timeout=_TIMEOUT, retries=_RETRIES)
+        return object_store.open_store(root, timeout=_TIMEOUT)
     except (obstore.exceptions.BaseError, ValueError) as error:
         raise SettingsError(
             f"{name} cannot be read: {object_store.said_by(error)}. Check the URL, and what the "

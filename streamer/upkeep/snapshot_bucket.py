@@ -48,7 +48,7 @@ class Bucket:
         check_credentials(url, f"Snapshots in {url}")
         try:
             # A large file takes as long as it takes; a store that says nothing does not.
-            self._store = open_store(self.name, timeout="1h", retries=5)
+            self._store = open_store(self.name, timeout="1h")
         except obstore.exceptions.BaseError as error:
             raise SettingsError(
                 f"Snapshots cannot be put to {url}: {said_by(error)}. Name a folder, or "

@@ -21,6 +21,7 @@ class WebServer:
         cuts: how many connections are still to be cut, each after `cut_bytes` of an answer.
         broken: from which byte on nothing of a file is sent any more.
         ranges: whether parts of files are given; `status`: an answer to all requests but 200.
+        failures: how many requests are still to be answered with 503.
         statuses: the answers to GET for files; `delay`: seconds before an answer.
         most: how many requests were answered at the same time.
         asked: the requests, as "GET /path bytes=0-99".
@@ -36,6 +37,7 @@ class WebServer:
     ranges: bool = True
     heads: bool = True
     status: int = 200
+    failures: int = 0
     statuses: dict[str, int] = field(default_factory=dict)
     delay: float = 0.0
     lengths: bool = True
@@ -103,6 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
             status = 403
         if self.command == "GET":
             status = web.statuses.get(path, status)
+        with self.lock:
+            if web.failures:
+                web.failures, status = web.failures - 1, 503
         start, end = 0, len(data or b"")
         if status == 200 and asked and web.ranges:
             first, last = asked.removeprefix("bytes=").split("-")

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    monkeypatch.setattr(remote, "_RETRIES", 1)
+    monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
     with web_server() as server:
         yield server

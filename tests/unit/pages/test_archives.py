@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ K = 1 << 10
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
     pytest.importorskip("obstore")
-    monkeypatch.setattr(remote, "_RETRIES", 1)
+    monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
     with web_server() as server:
         yield server

@@ -7,6 +7,7 @@ import io
 import random
 import zipfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ BLOCK = 100_000
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
     pytest.importorskip("obstore")
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
-    monkeypatch.setattr(remote, "_RETRIES", 1)
+    monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     with web_server() as server:
         yield server
 
@@ -106,6 +107,25 @@ def test_a_connection_that_never_brings_anything_is_given_up(
     web.cuts, web.cut_bytes = 100, 0
     with opened(url) as file, pytest.raises(InputError, match=r"ends at byte 0 again and again"):
         file.read()
+
+
+def test_a_server_that_fails_is_asked_again_for_as_long_as_told(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
+    soon = timedelta(milliseconds=1)
+    waits = {"init_backoff": soon, "base": 4, "max_backoff": 4 * soon}
+    monkeypatch.setattr("streamer.object_store._WAITS", waits)
+    url = web.put("/a.jsonl", DATA)
+    web.failures = 50
+    with opened(url) as file:
+        web.failures = 50
+        assert file.read() == DATA
+    assert web.failures == 0
+    monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.2))
+    web.status = 503
+    with pytest.raises(InputError, match="cannot be read"):
+        found(url)
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(web: WebServer) -> None:
