@@ -38,10 +38,11 @@ _S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
 _QUERY = re.compile(r"\?[^\s\"]*")  # of a URL, which may sign it
 
 
-def open_store(url: str, *, timeout: str) -> obstore.store.ObjectStore:
+def open_store(url: str, *, timeout: str, patient: bool = True) -> obstore.store.ObjectStore:
     """Return the store with a URL, or the place in it.
 
-    A request takes `timeout` at most, and is sent again for a minute where the store fails.
+    A request takes `timeout` at most, and is sent again for a minute where the store fails, if
+    `patient`.
 
     Raises:
         obstore.exceptions.BaseError: the URL cannot be used.
@@ -53,7 +54,7 @@ def open_store(url: str, *, timeout: str) -> obstore.store.ObjectStore:
         "allow_http": allowed or url.startswith("http:"),
     }
     retry: obstore.store.RetryConfig = {
-        "max_retries": _RETRIES_MAX,
+        "max_retries": _RETRIES_MAX if patient else 0,
         "retry_timeout": _PATIENCE,
         "backoff": _WAITS,
     }

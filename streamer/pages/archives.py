@@ -1,8 +1,9 @@
 """Places in archives, read many at a time: byte ranges of files here, in stores, on web servers.
 
 Ranges that are near each other in one archive become one request. What fails for one archive only
-is a fault of the records in it. Whether that is so, the store is asked about an archive that it has
-given before: if that cannot be had either, the store is away, and the error ends the run.
+is a fault of the records in it. Whether that is so, the store is asked for another archive that it
+has given before: if that cannot be had either, the store is away, and the error ends the run; else
+the place is read once more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -22,6 +23,7 @@ from streamer.errors import InputError, InvalidPage
 from streamer.pages.remote import (
     MissingFileError,
     RemoteObject,
+    ShortFileError,
     Stores,
     UnusableFileError,
     is_remote,
@@ -102,10 +104,10 @@ class ArchiveReader:
     def __init__(self, root: str) -> None:
         self._root = root
         self._pool = ThreadPoolExecutor(CONNECTIONS, "archives")
-        self._stores = Stores()
+        self._stores, self._stores_once = Stores(), Stores(patient=False)
         self._lock = threading.Lock()
         self._known: dict[str, RemoteObject] = {}
-        self._reached: dict[str, str] = {}  # by store the URL of an archive that it has given
+        self._reached: dict[str, list[str]] = {}  # by store the URLs it has given last, two of them
 
     def __enter__(self) -> Self:
         return self
@@ -128,16 +130,19 @@ class ArchiveReader:
         return [found[number] for number in range(len(places))]
 
     def _read(self, request: _Request, places: Sequence[ArchiveRange]) -> list[_Outcome]:
-        """Return what there is of each place of a request; alone, where they fail together."""
+        """Return what there is of each place of a request; alone, where they fail together.
+
+        They have had their minute then, so each is tried without waiting.
+        """
         own = [places[number] for number in request.numbers]
         whole = self._range(ArchiveRange(request.archive, request.start, request.end))
         if isinstance(whole, StoredRange):
             return [_part(whole, place, request.start) for place in own]
         if len(own) == 1:
             return [whole]
-        return [_part(self._range(place), place, place.start) for place in own]
+        return [_part(self._range(place, self._stores_once), place, place.start) for place in own]
 
-    def _range(self, place: ArchiveRange) -> _Outcome:
+    def _range(self, place: ArchiveRange, stores: Stores | None = None) -> _Outcome:
         """Return the bytes of a place.
 
         Raises:
@@ -145,17 +150,22 @@ class ArchiveReader:
         """
         if not is_remote(place.archive):
             return self._local_range(place)
-        try:
-            found, data = self._remote_range(place)
-        except MissingFileError:
-            return _unreadable("is not there")
-        except UnusableFileError:
-            raise
-        except InputError as error:
-            if self._is_reachable(place.archive):
-                return _unreadable(str(error).removeprefix(f"{name_of(place.archive)}: "))
-            raise
-        return StoredRange(data, Version(found.name, found.size, found.version))
+        has_failed = False
+        while True:
+            try:
+                found, data = self._remote_range(place, stores or self._stores)
+            except MissingFileError:
+                return _unreadable("is not there")
+            except UnusableFileError:
+                raise
+            except InputError as error:
+                if not self._is_reachable(place.archive):
+                    raise
+                if has_failed:
+                    return _unreadable(str(error).removeprefix(f"{name_of(place.archive)}: "))
+                has_failed = True  # maybe the store was away for a while
+            else:
+                return StoredRange(data, Version(found.name, found.size, found.version))
 
     def _local_range(self, place: ArchiveRange) -> _Outcome:
         path, start, end = place
@@ -180,30 +190,32 @@ class ArchiveReader:
         tag = hashlib.blake2b(head, digest_size=8).hexdigest()
         return StoredRange(data, Version(os.path.realpath(path), found.st_size, tag))
 
-    def _remote_range(self, place: ArchiveRange) -> tuple[RemoteObject, bytes]:
+    def _remote_range(self, place: ArchiveRange, stores: Stores) -> tuple[RemoteObject, bytes]:
         url, start, end = place
-        known = self._known.get(url)
+        known, data = self._known.get(url), b""
         if known is None:
             try:
-                known, data = RemoteObject.met(url, self._stores, start, end)
-            except (MissingFileError, UnusableFileError):
-                raise
-            except InputError:  # maybe it ends before
-                known, data = _looked_up(url), b""
-        else:
-            data = b""
+                known, data = RemoteObject.met(url, stores, start, end)
+            except ShortFileError:
+                known = _looked_up(url)
         with self._lock:
             if self._known.setdefault(url, known).status != known.status:
                 raise UnusableFileError(f"{known.name}: has changed while it was read; run again")
-            self._reached[_store_of(url)] = url
             if len(self._known) > _KNOWN_MAX:
                 self._known.pop(next(iter(self._known)))
-        return known, data or known.read(start, min(end, known.size))
+        data = data or replace(known, stores=stores).read(start, min(end, known.size))
+        if data:
+            with self._lock:
+                reached = self._reached.setdefault(_store_of(url), [])
+                reached[:] = [*[each for each in reached if each != url][-1:], url]
+        return known, data
 
     def _is_reachable(self, url: str) -> bool:
-        """Return whether the store of an archive gives one: the last that it gave, or else this."""
+        """Return whether the store of an archive gives a byte, of another one if it has before."""
+        with self._lock:
+            reached = [each for each in self._reached.get(_store_of(url), []) if each != url]
         try:
-            _looked_up(self._reached.get(_store_of(url), url))
+            RemoteObject.met([url, *reached][-1], self._stores, 0, 1)
         except InputError:
             return False
         return True

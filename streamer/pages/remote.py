@@ -78,15 +78,22 @@ class MissingFileError(InputError):
     """Report a file that is not there."""
 
 
+class ShortFileError(InputError):
+    """Report a file that ends before the bytes that were asked for."""
+
+
 class UnusableFileError(InputError):
     """Report a file that has changed, or whose server cannot be used: no file of it is better."""
 
 
 class Stores:
-    """The stores that URLs lead to, opened once, so that connections are used again."""
+    """The stores that URLs lead to, opened once, so that connections are used again.
 
-    def __init__(self) -> None:
-        self._open = lru_cache(_STORES_KEPT)(_opened)
+    One that fails is asked again for a minute, if `patient`.
+    """
+
+    def __init__(self, *, patient: bool = True) -> None:
+        self._open = lru_cache(_STORES_KEPT)(partial(_opened, patient=patient))
 
     def of(self, url: str) -> tuple[ObjectStore, str]:
         """Return the store of a URL and the path in it.
@@ -104,7 +111,7 @@ class Stores:
         return self._open(f"{scheme}://{place}"), path
 
 
-def _opened(root: str) -> ObjectStore:
+def _opened(root: str, *, patient: bool) -> ObjectStore:
     name = name_of(root)
     with needs_extra("object-store", f"Reading {name}"):
         import obstore  # noqa: PLC0415 - an extra
@@ -113,7 +120,7 @@ def _opened(root: str) -> ObjectStore:
     check_credentials = object_store.check_credentials
     check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
     try:
-        return object_store.open_store(root, timeout=_TIMEOUT)
+        return object_store.open_store(root, timeout=_TIMEOUT, patient=patient)
     except (obstore.exceptions.BaseError, ValueError) as error:
         raise SettingsError(
             f"{name} cannot be read: {object_store.said_by(error)}. Check the URL, and what the "
@@ -452,6 +459,7 @@ def explained(name: str) -> Iterator[None]:
         said = said_by(error)
         is_lasting = "Content-Length" in said
         remedy = _PIPE_IT if is_lasting else "check the URL and the network, and run it again"
+        kind = InputError
         if "416 Range Not Satisfiable" in said:
-            said = "it is shorter than when it was looked up"
-        raise InputError(f"{name}: cannot be read ({said}); {remedy}") from error
+            kind, said = ShortFileError, "it is shorter than when it was looked up"
+        raise kind(f"{name}: cannot be read ({said}); {remedy}") from error

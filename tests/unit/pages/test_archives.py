@@ -140,6 +140,50 @@ def test_a_store_that_is_away_ends_the_run(web: WebServer, tmp_path: Path) -> No
         read([ArchiveRange(str(tmp_path / "none" / "a"), 0, 5)], str(tmp_path / "none"))
 
 
+def test_a_place_is_read_once_more_after_the_store_was_away(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.object_store._RETRIES_MAX", 0)
+    first, second = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in "ab")
+    with ArchiveReader("") as opened:
+        opened.ask([first])[0]()
+        for place in (first, second):
+            web.failures = 1
+            assert opened.ask([place])[0]().data == DATA[:5]
+
+
+def test_whether_a_store_is_away_another_archive_tells(web: WebServer) -> None:
+    first, second = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in "ab")
+    web.heads = False
+    with ArchiveReader("") as opened:
+        for place in (first, second, second):
+            opened.ask([place])[0]()
+        web.statuses = {"/b": 500}
+        with pytest.raises(InvalidPage, match="archive_unreadable"):
+            opened.ask([second])[0]()
+
+
+def test_the_places_of_a_request_that_failed_do_not_wait_again(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = timedelta(milliseconds=1)
+    waits = {"init_backoff": soon, "base": 2, "max_backoff": 2 * soon}
+    monkeypatch.setattr("streamer.object_store._WAITS", waits)
+    monkeypatch.setattr("streamer.object_store._RETRIES_MAX", 5)
+    monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
+    good = ArchiveRange(web.put("/a", DATA), 0, 5)
+    url = web.put("/b", DATA)
+    web.statuses = {"/b": 500}
+    with ArchiveReader("") as opened:
+        opened.ask([good])[0]()
+        for result in opened.ask([ArchiveRange(url, n, n + 5) for n in (0, 10, 20)]):
+            with pytest.raises(InvalidPage, match="archive_unreadable"):
+                result()
+    assert web.asked.count("GET /b bytes=0-24") == 2 * 6
+    for asked in ("bytes=0-4", "bytes=10-14", "bytes=20-24"):
+        assert web.asked.count(f"GET /b {asked}") == 2
+
+
 def test_a_server_that_gives_no_ranges_is_refused(web: WebServer) -> None:
     web.ranges = False
     with pytest.raises(InputError, match=r"gives whole files only"):
