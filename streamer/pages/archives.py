@@ -37,6 +37,7 @@ RANGE_BYTES_MAX = 4 << 20  # of what is read as one
 _KNOWN_MAX = 4_096  # archives that are known to be as they were, while others are read
 _HEAD_BYTES = 512  # of an archive here, by which it is known: its first record has an id
 _OF_ALL_FILES = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
+_AS_OF_NO_DISK = {errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV}
 
 
 class ArchiveRange(NamedTuple):
@@ -107,6 +108,7 @@ class ArchiveReader:
         self._stores, self._stores_once = Stores(), Stores(patient=False)
         self._lock = threading.Lock()
         self._known: dict[str, RemoteObject] = {}
+        self._reached_here = ""  # the path of the last archive here that was read
         self._reached: dict[str, list[str]] = {}  # by store the URLs it has given last, two of them
 
     def __enter__(self) -> Self:
@@ -180,13 +182,19 @@ class ArchiveReader:
                 os.close(file)
         except (OSError, ValueError) as error:
             what = str(getattr(error, "strerror", None) or error)
-            if getattr(error, "errno", None) in _OF_ALL_FILES:
+            code, last = getattr(error, "errno", None), self._reached_here
+            if code in _OF_ALL_FILES:
                 raise InputError(f"{path}: {what}; check the disk") from error
+            if code in _AS_OF_NO_DISK and last and not os.path.isfile(last):  # noqa: PTH113 - as below
+                raise InputError(
+                    f"{path}: {what}, and {last} was read before and is gone; check the disk"
+                ) from error
             if not (is_remote(self._root) or os.path.isdir(self._root or ".")):  # noqa: PTH112 - of many thousand
                 raise InputError(
                     f"{self._root}: the folder of the archives is not there"
                 ) from error
             return _unreadable(what)
+        self._reached_here = path
         tag = hashlib.blake2b(head, digest_size=8).hexdigest()
         return StoredRange(data, Version(os.path.realpath(path), found.st_size, tag))
 

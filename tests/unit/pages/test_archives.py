@@ -184,6 +184,21 @@ def test_the_places_of_a_request_that_failed_do_not_wait_again(
         assert web.asked.count(f"GET /b {asked}") == 2
 
 
+def test_a_disk_that_goes_away_ends_the_run(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "a").write_bytes(DATA)
+    (disk / "b").write_bytes(DATA)
+    first, second, absent = (ArchiveRange(str(disk / name), 0, 5) for name in ("a", "b", "none"))
+    with ArchiveReader(str(tmp_path)) as opened:
+        opened.ask([first])[0]()
+        with pytest.raises(InvalidPage, match="archive_unreadable"):
+            opened.ask([absent])[0]()
+        disk.rename(tmp_path / "away")
+        with pytest.raises(InputError, match=r"b: No such file.*a was read before and is gone"):
+            opened.ask([second])[0]()
+
+
 def test_a_server_that_gives_no_ranges_is_refused(web: WebServer) -> None:
     web.ranges = False
     with pytest.raises(InputError, match=r"gives whole files only"):
