@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -103,7 +104,7 @@ def _check_values(data: bytes, kind: Any) -> None:  # noqa: ANN401 - a Descripto
             outer = []  # the types around a group
             while at < end:
                 tag, at = _wire_number(data, at)
-                field = kind.fields_by_number.get(tag >> 3) if kind else None
+                field = _fields(kind).get(tag >> 3) if kind else None
                 inner, wire, count = field and field.message_type, tag & 7, count + 1
                 size, at = (
                     _wire_number(data, at) if wire in _NUMBERED else (_FIXED.get(wire, 0), at)
@@ -120,6 +121,13 @@ def _check_values(data: bytes, kind: Any) -> None:  # noqa: ANN401 - a Descripto
                 at += 0 if wire == _NUMBER else size
                 if count > VALUES_MAX:
                     raise InvalidPage(TOO_MANY, f"more than {VALUES_MAX:,} values")
+
+
+@lru_cache(256)
+def _fields(kind: Any) -> dict[int, Any]:  # noqa: ANN401 - a Descriptor
+    """Return the fields of a type by their numbers, with those by which it is extended."""
+    extended = kind.file.pool.FindAllExtensions(kind)
+    return {**kind.fields_by_number, **{field.number: field for field in extended}}
 
 
 def _wire_number(data: bytes, at: int) -> tuple[int, int]:

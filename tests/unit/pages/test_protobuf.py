@@ -214,6 +214,25 @@ def test_what_is_no_schema_is_refused(text: str, references: dict[str, Any], why
     assert gettempdir() not in refused.value.detail
 
 
+EXTENDED = """syntax = "proto2";
+message M { optional string url = 1; extensions 100 to 200; }
+message E {}
+message H { repeated E e = 1; repeated int32 n = 2 [packed = true]; }
+extend M { optional H h = 100; repeated int32 n = 101 [packed = true]; }
+"""
+
+
+def test_the_values_of_extensions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = protobuf_decoder(EXTENDED, {})
+    for extension in (part(100, 6 * part(1, b"")), part(101, bytes(6))):
+        monkeypatch.setattr("streamer.pages.protobuf.VALUES_MAX", 8)
+        payload = FIRST + part(1, b"u") + extension
+        assert json.loads(decode(payload))["url"] == "u"
+        monkeypatch.setattr("streamer.pages.protobuf.VALUES_MAX", 7)
+        with pytest.raises(InvalidPage, match="more than 7 values"):
+            decode(payload)
+
+
 ANY = """syntax = "proto3";
 import "google/protobuf/any.proto";
 message M { google.protobuf.Any a = 1; }
