@@ -309,8 +309,7 @@ class ReadAhead:
     """
 
     def __init__(self, files: Iterable[RemoteObject]) -> None:
-        small = [each for each in files if 0 < each.size <= BLOCK_BYTES]
-        self._waiting = deque(small if len(small) > 1 else ())
+        self._waiting = deque(each for each in files if 0 < each.size <= BLOCK_BYTES)
         self._begun: deque[RemoteObject] = deque()  # the first of which may have its turn
         self._now: RemoteObject | None = None
         self._pool = ThreadPoolExecutor(_LOOK_UPS, "read-ahead")
@@ -320,9 +319,14 @@ class ReadAhead:
 
     def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        while self._begun:
+            self._begun.popleft().ahead.clear()
 
     def come_to(self, file: RemoteObject) -> None:
-        """Have small files behind this one read, which has its turn; the one before has had it."""
+        """Have small files behind this one read, which has its turn; the one before has had it.
+
+        What has failed before its turn is read again: its store may be back.
+        """
         if self._begun and self._begun[0] is self._now:
             self._begun.popleft().ahead.clear()
         self._now = file
@@ -332,7 +336,18 @@ class ReadAhead:
             if size > BYTES_AHEAD:
                 break
             self._begun.append(following := self._waiting.popleft())
-            following.ahead.append(self._pool.submit(following.read, 0, following.size))
+            following.ahead.append(self._reading(following))
+        if file.ahead and _may_be_read_again(file.ahead[0]):
+            file.ahead[0] = self._reading(file)
+
+    def _reading(self, file: RemoteObject) -> Future[bytes]:
+        return self._pool.submit(file.read, 0, file.size)
+
+
+def _may_be_read_again(reading: Future[bytes]) -> bool:
+    """Return whether a file could not be read, for a reason that may have gone away."""
+    failure = reading.exception() if reading.done() else None
+    return isinstance(failure, InputError) and not isinstance(failure, UnusableFileError)
 
 
 class LookedUp(NamedTuple):

@@ -189,12 +189,24 @@ def test_small_files_are_read_before_their_turn_within_bounds(
     )
 
 
-def test_one_file_is_not_read_before_its_turn(web: WebServer) -> None:
+def test_a_file_that_could_not_be_read_before_its_turn_is_read_again(web: WebServer) -> None:
+    first, second = (found(web.put(f"/{name}.jsonl", DATA[:5])) for name in "ab")
+    web.statuses = {"/b.jsonl": 500}
+    with remote.ReadAhead([first, second]) as ahead:
+        ahead.come_to(first)
+        assert second.ahead[0].exception()
+        web.statuses = {}
+        ahead.come_to(second)
+        assert second.whole() == DATA[:5]
+
+
+def test_what_was_to_be_read_ahead_is_read_after_that_has_ended(web: WebServer) -> None:
     one = found(web.put("/a.jsonl", DATA[:5]))
     with remote.ReadAhead([one]) as ahead:
         ahead.come_to(one)
-        assert not one.ahead
-        assert one.whole() == DATA[:5]
+        assert one.ahead  # by another thread, so that a signal is seen
+    assert not one.ahead
+    assert one.whole() == DATA[:5]
 
 
 def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
