@@ -131,7 +131,7 @@ def _fields(line: bytes, columns: str) -> dict[str, str]:
             return _texts(_decode(line))
         if key := _JSON_LINE.match(line):
             return _texts(_decode(line[key.end() :]))
-        words = line.decode().split()
+        words = [word.decode() for word in line.split()]  # at blanks of ASCII only
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidPage("bad_cdx_line", "no JSON object, or no UTF-8") from error
     columns = columns or _USUAL_COLUMNS.get(len(words), "")

@@ -74,6 +74,7 @@ def test_a_cdx_file_is_known_by_its_beginning() -> None:
         json.dumps(FIELDS).encode(),
         b"example,a)/ 20260101 http://a.example/ text/html 200 AA - - 7 5 a.warc.gz",
         b"example,a)/ 20260101 http://a.example/ text/html - AA - 7 5 a.warc.gz",
+        "example,a)/b\u00a0\u3000c 20260101 http://a.example/ - - - - 7 5 a.warc.gz".encode(),
     ],
 )
 def test_a_line_names_a_place(line: bytes) -> None:
