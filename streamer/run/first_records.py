@@ -5,7 +5,8 @@ rule, or they are no pages at all, and a run over the rest would make dead lette
 the first records that fail are held back, and do not count as read, until one is a page, or fails
 in another way. A thousand that do not end the run, and so does a source of ten or more that has no
 others; fewer than ten do only where neither the run nor the index has anything else. A source that
-the index has read under the same mapping before is not held up.
+the index has read under the same mapping before is not held up, unless it is by the archives that
+its lines name: these may be looked for in the wrong place now.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _NAMES_MAX = 20
 _NAME_CHARACTERS_MAX = 40
 
 _FIELD_CODES = {"missing_url": "url", "missing_body": "body", "bad_base64": "body"}
+_OF_ARCHIVES = {"archive_unreadable", "wrong_record"}
 _REASONS = {
     "invalid_json": "it is probably not what it is taken for, JSON with one object a record",
     "not_an_object": "it is probably not what it is taken for, JSON with one object a record",
@@ -70,12 +72,14 @@ class FirstRecords:
             SettingsError: all records so far fail in the same way.
         """
         entry = self._catalogue.entries[source]
-        if not self._way and (
-            self._keep_going or entry.name in self._passed or entry.mapping == self._id
-        ):
-            return
         # What is cut off says nothing of its mapping, and ends the reading of its source anyway.
         dead = [each for each in dead if each.code != "truncated_input"]
+        if not self._way and (
+            self._keep_going
+            or entry.name in self._passed
+            or (entry.mapping == self._id and self._goes_on(entry.name, pages, dead))
+        ):
+            return
         ways = {_way(each) for each in dead}
         if self._first and self._first[0] == entry.name:
             ways.add(self._way)
@@ -96,6 +100,13 @@ class FirstRecords:
         if self._count >= RECORDS_MAX or self._bytes >= _HELD_BYTES_MAX:
             self._stop_unless_few()
             self._pass(self._first[0])
+
+    def _goes_on(self, name: str, pages: int, dead: Sequence[Rejected]) -> bool:
+        """Return whether a source of a known mapping need not be held up by its archives."""
+        codes = {each.code for each in dead}
+        if pages or codes - _OF_ARCHIVES:
+            self._passed.add(name)
+        return bool(pages or codes - _OF_ARCHIVES or not codes)
 
     def see_end(self, source: int) -> None:
         """Look at the end of a source.

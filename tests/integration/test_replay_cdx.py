@@ -176,6 +176,25 @@ def test_a_wrong_base_ends_the_run_before_anything_counts_as_read(
     assert offsets(place) == [*range(PAGES)]
 
 
+def test_a_list_does_not_go_on_with_a_wrong_base(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = place.folder
+    (place.folder / "lists").mkdir()
+    path = place.write("lists/index.cdxj", *LINES[:100])
+    assert place.replay(path, "--cdx-base", base) == 0
+    place.write("lists/index.cdxj", *LINES)
+    assert place.replay(path) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "--cdx-base is probably not where its archives are" in told
+    assert place.replay(path, "--cdx-base", base) == 0
+    assert offsets(place) == [*range(PAGES)]
+    broken = [CRAWL.line(n, url_of(n), filename="none.warc.gz") for n in range(20)]
+    place.write("lists/index.cdxj", *LINES, LINES[0], *broken)
+    assert place.replay(path, "--cdx-base", base) == 0
+    assert offsets(place) == [*range(PAGES + 1)]
+
+
 def test_kept_records_are_those_of_the_archive_and_the_index_can_be_verified(place: Place) -> None:
     path = place.write("index.cdx", *(CRAWL.columns(n, url_of(n)) for n in range(PAGES)))
     kept = place.folder / "kept.warc"
