@@ -201,7 +201,7 @@ class CdxRecords(StreamRecords):
                 size += put(chunk, outcome)
                 _go_on(chunk, work.line)
                 if version is not None:
-                    chunk.archives[version.name] = version
+                    _note(chunk.archives, version)
                 if size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
                     yield chunk
                     chunk, size = Chunk(chunk.end, chunk.end), 0
@@ -305,6 +305,18 @@ def _plain(url: str) -> str:
 def shown(archive: str) -> str:
     """Return the name of an archive without what signs its URL."""
     return name_of(archive) if is_remote(archive) else archive
+
+
+def _note(archives: dict[str, Version], now: Version) -> None:
+    """Note an archive of a chunk; one here may have grown.
+
+    Raises:
+        InputError: it was another one before.
+    """
+    before = archives.setdefault(now.name, now)
+    if before.tag != now.tag or (before.size != now.size and is_remote(now.name)):
+        raise InputError(f"{now.name}: has changed while it was read; run again")
+    archives[now.name] = max(before, now)
 
 
 def _rejected(line: _CdxLine, fault: InvalidPage) -> Rejected:

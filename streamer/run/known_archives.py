@@ -32,9 +32,12 @@ class KnownArchives:
         self._store = store
         self._new: dict[bytes, _Known] = {}  # since the last flush began
         self._flushing: dict[bytes, _Known] = {}  # by that one, which may not be on the disk yet
+        self._sizes: dict[bytes, int] = {}  # before this run, of those here that it has noted
 
     def take(self, archives: Iterable[Version]) -> None:
-        """Note archives whose records are judged now.
+        """Note archives whose records are judged now, and of one that grows its largest size.
+
+        Many are read at a time, so a run may see the sizes of one that grows in any order.
 
         Raises:
             StoreMismatch: one is not what it was.
@@ -44,10 +47,14 @@ class KnownArchives:
             known = self._find(key)
             if known == (size, tag):
                 continue
-            if known is not None and (known[1] != tag or is_remote(name) or size < known[0]):
-                what = f"another version of {size:,} bytes, not {known[0]:,}"
+            before = self._sizes.get(key, known[0] if known else 0)
+            if known and (known[1] != tag or is_remote(name) or size < before):
+                what = f"another version of {size:,} bytes, not {before or known[0]:,}"
                 raise StoreMismatch(changed(name, what))
-            self._new[key] = size, tag
+            if known is None or size > known[0]:
+                self._new[key] = size, tag
+                if not is_remote(name):
+                    self._sizes[key] = before
 
     def to_flush(self) -> list[Entry]:
         """Return what the next flush is to note."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from streamer.pages.archives import ArchiveRange
 from streamer.pages.cdx import Capture, archives_root, captured
 from streamer.pages.chunk import Chunk, Ending, WarcPage
 from streamer.pages.files import CDX, Source, format_by_name, format_of, open_sources
+from streamer.pages.warc import first_record
 from tests.helpers.cdx import HEADER, archive
 from tests.helpers.chunks import all_chunks
 from tests.helpers.pipes import arc_record, text_of, url_of, warc_record
@@ -274,3 +276,22 @@ def test_a_folder_of_archives_that_is_away_ends_the_run(folder: Path) -> None:
     read = source(folder, A.line(0, url_of(0)), base=str(folder / "away"))
     with pytest.raises(InputError, match="the folder of the archives is not there"):
         list(all_chunks(read))
+
+
+def test_an_archive_that_is_replaced_within_a_chunk_ends_the_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cdx, "WINDOW_LINES", 1)
+    monkeypatch.setattr(cdx, "WINDOWS_AHEAD", 1)
+
+    def then_replaced(*arguments: Any) -> WarcPage | str:
+        (folder / A.name).write_bytes(other)
+        return first_record(*arguments)
+
+    monkeypatch.setattr(cdx, "first_record", then_replaced)
+    lines = [A.line(number, url_of(number)) for number in range(3)]
+    other = A.data + A.data  # grown
+    assert len(whole([*all_chunks(source(folder, *lines))])) == 3
+    other = b"\x1f\x8b other" + A.data[8:]
+    with pytest.raises(InputError, match=r"a.warc.gz: has changed while it was read"):
+        list(all_chunks(source(folder, *lines)))
