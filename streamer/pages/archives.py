@@ -49,11 +49,20 @@ class ArchiveRange(NamedTuple):
 
 
 class Version(NamedTuple):
-    """Which archive it is: its name, its size, and its ETag; of one here how it begins."""
+    """Which archive it is: its name, its size, and its ETag; of one here how it begins.
+
+    `query` is a digest of its URL, if that has more than the name: some servers tell files by that.
+    """
 
     name: str
     size: int
     tag: str
+    query: str = ""
+
+    @property
+    def key(self) -> str:
+        """What no other archive has."""
+        return f"{self.name}?{self.query}" if self.query else self.name
 
 
 class StoredRange(NamedTuple):
@@ -167,7 +176,8 @@ class ArchiveReader:
                     return _unreadable(str(error).removeprefix(f"{name_of(place.archive)}: "))
                 has_failed = True  # maybe the store was away for a while
             else:
-                return StoredRange(data, Version(found.name, found.size, found.version))
+                query = "" if found.name == found.url else _digest(os.fsencode(found.url))
+                return StoredRange(data, Version(found.name, found.size, found.version, query))
 
     def _local_range(self, place: ArchiveRange) -> _Outcome:
         path, start, end = place
@@ -195,8 +205,7 @@ class ArchiveReader:
                 ) from error
             return _unreadable(what)
         self._reached_here = path
-        tag = hashlib.blake2b(head, digest_size=8).hexdigest()
-        return StoredRange(data, Version(os.path.realpath(path), found.st_size, tag))
+        return StoredRange(data, Version(os.path.realpath(path), found.st_size, _digest(head)))
 
     def _remote_range(self, place: ArchiveRange, stores: Stores) -> tuple[RemoteObject, bytes]:
         url, start, end = place
@@ -239,6 +248,10 @@ def _looked_up(url: str) -> RemoteObject:
     if found.is_folder:
         raise MissingFileError(f"{name_of(url)}: is not there")
     return found.objects[0]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def _store_of(url: str) -> str:

@@ -313,10 +313,10 @@ def _note(archives: dict[str, Version], now: Version) -> None:
     Raises:
         InputError: it was another one before.
     """
-    before = archives.setdefault(now.name, now)
+    before = archives.setdefault(now.key, now)
     if before.tag != now.tag or (before.size != now.size and is_remote(now.name)):
         raise InputError(f"{now.name}: has changed while it was read; run again")
-    archives[now.name] = max(before, now)
+    archives[now.key] = max(before, now)
 
 
 def _rejected(line: _CdxLine, fault: InvalidPage) -> Rejected:

@@ -93,7 +93,7 @@ class Chunk:
         times: those of the messages in milliseconds, where a topic has them.
         expected_pages: the ordinals of what must be a page, where that is known.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
-        archives: those that its records were read from by a list of their places, by name.
+        archives: those that its records were read from by a list of their places, by key.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
     """

@@ -42,8 +42,9 @@ class KnownArchives:
         Raises:
             StoreMismatch: one is not what it was.
         """
-        for name, size, tag in archives:
-            key = _key(name)
+        for each in archives:
+            name, size, tag, _ = each
+            key = _key(each.key)
             known = self._find(key)
             if known == (size, tag):
                 continue

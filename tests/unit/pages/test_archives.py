@@ -184,6 +184,17 @@ def test_the_places_of_a_request_that_failed_do_not_wait_again(
         assert web.asked.count(f"GET /b {asked}") == 2
 
 
+def test_archives_with_other_queries_are_others(web: WebServer) -> None:
+    url = web.put("/a", DATA)
+    with ArchiveReader("") as opened:
+        places = [ArchiveRange(each, 0, 5) for each in (f"{url}?id=1", f"{url}?id=SECRET", url)]
+        found = [result().version for result in opened.ask(places)]
+    assert {each.name for each in found} == {url}
+    assert len({each.key for each in found}) == 3
+    assert found[2].key == url
+    assert "SECRET" not in repr(found)
+
+
 def test_a_disk_that_goes_away_ends_the_run(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -30,6 +30,7 @@ def test_an_archive_that_has_changed_is_refused(store: Store, flushes: int) -> N
         for key, value in known.to_flush():
             store.put_note(key, value)
     assert bool(known.to_flush()) is not bool(flushes)
+    known.take([REMOTE._replace(query="other", tag="other")])
     known.take([REMOTE, LOCAL, LOCAL._replace(size=120), LOCAL._replace(size=121)])
     for other in (
         REMOTE._replace(size=101),
