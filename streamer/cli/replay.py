@@ -30,7 +30,7 @@ from streamer.config import (
     VERDICTS,
     Settings,
 )
-from streamer.errors import InputError, SettingsError, StoreUnavailable
+from streamer.errors import InputError, SettingsError, StoreUnavailable, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.settings import IndexSettings
@@ -576,12 +576,25 @@ def _run(
 def _make_files(
     targets: Targets, tables: Sequence[KeptTable], catalogue: Catalogue, lines: Path
 ) -> None:
-    """Make the files that the outputs name; `lines` are all verdicts."""
+    """Make the files that the outputs name; `lines` are all verdicts.
+
+    Where one cannot be made, the others are: without an index nothing could make them later. Raises
+    its StreamerError at the end.
+    """
+    failures: list[StreamerError] = []
+    try:
+        if is_parquet(targets.verdicts):
+            write_parquet(targets.verdicts, lines)
+    except StreamerError as error:
+        failures.append(error)
     for table in tables:
-        with amount_bar(f"writing {table.name}", table.rows) as report:
-            table.write(catalogue, report)
-    if is_parquet(targets.verdicts):
-        write_parquet(targets.verdicts, lines)
+        try:
+            with amount_bar(f"writing {table.name}", table.rows) as report:
+                table.write(catalogue, report)
+        except StreamerError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+from streamer.errors import StoreUnavailable
+from streamer.run.kept_tables import KeptTable
 from tests.helpers.kills import code_of
 from tests.integration.test_page_outputs import KILLED
 from tests.integration.test_replay import Place, lines, page
@@ -201,6 +203,26 @@ def test_a_full_disk_at_the_end_is_told_and_the_same_command_makes_the_table(pla
     assert not [*place.folder.glob("*.part")]
     assert place.streamer(*command) == 0
     assert read_rows(kept) == split(place.verdicts, {path: rows})[0]
+
+
+def test_where_one_file_cannot_be_made_the_others_are(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(place.folder / "in.parquet", crawl(0, 40))
+    names = [place.folder / f"{each}.parquet" for each in ("verdicts", "kept", "others")]
+    run = ("replay", path, "--verdicts", names[0], "--kept", names[1], "--duplicates", names[2])
+    write, made = KeptTable.write, "streamer.cli.replay.KeptTable.write"
+
+    def full(table: KeptTable, *arguments: Any) -> None:
+        if table.name == str(names[1]):
+            raise StoreUnavailable(f"No space is left for {table.name}.")
+        write(table, *arguments)
+
+    with mock.patch(made, full):
+        assert place.streamer(*run) == 1
+    assert f"No space is left for {names[1]}" in said(capsys)
+    assert parquet.read_table(names[0]).num_rows > len(read_rows(names[2])) > 0
+    assert not names[1].exists()
 
 
 def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
