@@ -66,7 +66,7 @@ def common_schema(name: str, files: Sequence[TableFile], remedy: str) -> Schema:
     """Return the schema of a table `name` of rows of these files: that of the first one.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or is another one than its digest says.
         SettingsError: one has other columns than the first, or the format has no such type;
             `remedy` says what to do about other columns.
     """
@@ -89,6 +89,9 @@ def _check_same(
 
 
 def _schema_of(file: TableFile) -> Schema:
+    if file.digest:
+        with _opened(file) as table:
+            return table.schema
     with _place(file) as place, _explained(file):
         return schema_of(place, is_arrow=file.is_arrow)
 
@@ -180,9 +183,7 @@ def _opened(file: TableFile) -> Iterator[OpenTable]:
             table = open_table(place, is_arrow=file.is_arrow)
         stack.callback(table.close)
         if file.digest and table.digest != file.digest:
-            raise InputError(
-                f"{file.name}: has changed since its rows were judged; put that file back"
-            )
+            raise InputError(has_changed(file.name))
         yield table
 
 
@@ -197,6 +198,11 @@ def _explained(file: TableFile) -> Iterator[None]:
         raise InputError(
             f"{file.name}: cannot be read as {kind} ({why}); copy the file again"
         ) from error
+
+
+def has_changed(name: str) -> str:
+    """Return the message about a file that is not the one whose rows were judged."""
+    return f"{name}: has changed since its rows were judged; put that file back"
 
 
 def _groups(file: TableFile, table: OpenTable, ordinals: Ordinals) -> Iterator[list[Any]]:

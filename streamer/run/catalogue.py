@@ -205,6 +205,15 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 return number
         return self._add(self._named_apart(SourceEntry(source.name, identity.path, known)))
 
+    def is_same(self, number: int, source: Source) -> bool:
+        """Return whether a file is the source of a number still, by its status or its beginning.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        entry = self.entries[number]
+        return entry.status == source.status() or _is_continued(entry, source)
+
     def enter_stream(self, name: str, look: Callable[[int], bytes]) -> int:
         """Return the number of a pipe, of which `look` gives the first bytes, entering a new one.
 

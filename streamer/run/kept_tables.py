@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from streamer.errors import SettingsError
+from streamer.errors import InputError, SettingsError
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
 from streamer.pages.files import Source
 from streamer.pages.remote import RemoteObject, is_remote, look_up
@@ -31,6 +31,7 @@ from streamer.pages.table_copy import (
     TableFile,
     common_schema,
     copy_rows,
+    has_changed,
     is_table_name,
 )
 from streamer.pages.tables import arrow_errors, schema_of
@@ -137,7 +138,7 @@ class KeptTable:
 
         Raises:
             SettingsError: a file is gone.
-            InputError: one cannot be read.
+            InputError: one cannot be read, or has changed.
         """
         refs = _refs(self.refs, size)
         remote = {source.name: source.remote for source in self._sources if source.remote}
@@ -162,7 +163,11 @@ class KeptTable:
                 f"--{self._option} {self.name} has rows of {entry.name}, which is not there any "
                 f"more. {_GONE}"
             )
-        [file] = tables_of(self.name, [Source(entry.path, is_regular=True, remote=there)])
+        source = Source(entry.path, is_regular=True, remote=there)
+        # The digest of an Arrow file is of its layout only.
+        if there is None and not catalogue.is_same(number, source):
+            raise InputError(has_changed(entry.name))
+        [file] = tables_of(self.name, [source])
         return file._replace(name=entry.name, digest=entry.mark.digest)
 
 

@@ -244,9 +244,11 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
     assert f"has rows of {one}, which is not there any more. Put the file back" in said(capsys)
     assert tree(place.folder) == before
     write_rows(one, crawl(1, 30))
+    before = tree(place.folder)
     assert place.replay(three, "--kept", kept) == 1
     assert f"{one}: has changed since its rows were judged" in said(capsys)
     assert read_rows(kept) == whole
+    assert tree(place.folder) == before
     one.unlink()
     assert place.replay(three, moved, "--kept", kept) == 0  # which is known again
     assert read_rows(kept) == split(place.verdicts, files)[0]
