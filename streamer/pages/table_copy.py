@@ -17,6 +17,7 @@ from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.tables import OpenTable, arrow_errors, open_table, said_by, schema_of
 
 GROUP_BYTES = 64 << 20  # of a row group that is written, before compression
+BATCHES_MAX = 1024  # that wait for it, before they become one
 _SCHEMAS_AT_ONCE = 16  # files that are looked at, mostly to wait for a store
 _HEAD_BYTES = 8  # tell Parquet from Arrow
 
@@ -65,16 +66,23 @@ def is_table_name(name: str) -> bool:
 def common_schema(name: str, files: Sequence[TableFile], remedy: str) -> Schema:
     """Return the schema of a table `name` of rows of these files: that of the first one.
 
+    `remedy` says what to do about other columns.
+
     Raises:
         InputError: a file cannot be read, or is another one than its digest says.
-        SettingsError: one has other columns than the first, or the format has no such type;
-            `remedy` says what to do about other columns.
+        SettingsError: one has other columns than the first, or the format has no such type, or
+            rows of it cannot be chosen, or there is no file.
     """
+    if not files:
+        raise SettingsError(
+            f"{name} gets the columns of the files that are read, and there are none. Give one."
+        )
     with ThreadPoolExecutor(_SCHEMAS_AT_ONCE, "schema") as pool:
         schemas = pool.map(_schema_of, files)
         first = next(schemas)
         for file, schema in zip(files[1:], schemas, strict=True):
             _check_same(file, schema, files[0], first, remedy)
+    _taken_schema(first)
     _writer(name, io.BytesIO(), first).close()
     return first
 
@@ -113,22 +121,105 @@ def copy_rows(
         InputError: a file cannot be read, or is another one than its digest says.
         SettingsError: as `common_schema`.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
-    written = 0
     with ExitStack() as stack:
-        writer, first, schema = None, None, None
+        rows, first = None, None
         for file, ordinals in chosen:
             with _opened(file) as table:
-                if writer is None or first is None:
+                if rows is None or first is None:
                     more = {**(table.schema.metadata or {}), **metadata}
                     first, schema = file, table.schema.with_metadata(more or None)
                     writer = stack.enter_context(_writer(name, out, schema))
-                _check_same(file, table.schema, first, schema, remedy)
-                for group in _groups(file, table, ordinals):
-                    writer.write_table(pa.Table.from_batches(group, schema))
-                    written += sum(batch.num_rows for batch in group)
-                    progress(written)
+                    rows = _Rows(writer, schema, progress)
+                _check_same(file, table.schema, first, rows.schema, remedy)
+                for batch, own in _chosen(file, table, ordinals):
+                    rows.add(batch, own)
+        if rows is not None:
+            rows.write()
+
+
+class _Rows:
+    """Rows on their way to a file, as many together as make a row group, of one file or of many."""
+
+    def __init__(self, writer: Any, schema: Schema, progress: Progress) -> None:  # noqa: ANN401 - of pyarrow
+        self.schema = schema
+        self._writer = writer
+        self._progress = progress
+        self._taken = _taken_schema(schema)
+        self._batches: list[Any] = []
+        self._bytes = self._written = 0
+
+    def add(self, batch: Any, rows: Ordinals) -> None:  # noqa: ANN401 - a pyarrow.RecordBatch
+        """Take rows of a batch, by their numbers in it."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        columns = _cast(batch.columns, self._taken)
+        taken = pa.RecordBatch.from_arrays(columns, schema=self._taken).take(_indices(rows))
+        self._batches.append(taken)
+        self._bytes += taken.nbytes
+        if self._bytes >= GROUP_BYTES:
+            self.write()
+        elif len(self._batches) >= BATCHES_MAX:
+            self._batches = self._together().to_batches()
+
+    def write(self) -> None:
+        """Write what was taken since the last time."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        if self._batches:
+            table, self._batches, self._bytes = self._together(), [], 0
+            columns = _cast(table.columns, self.schema)
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
+            self._written += table.num_rows
+            self._progress(self._written)
+
+    def _together(self) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        return pa.Table.from_batches(self._batches, self._taken).combine_chunks()
+
+
+def _cast(columns: Iterable[Any], schema: Schema) -> list[Any]:
+    """Return columns with the types of a schema."""
+    pairs = zip(columns, schema.types, strict=True)
+    return [each if each.type == kind else each.cast(kind) for each, kind in pairs]
+
+
+def _taken_schema(schema: Schema) -> Schema:
+    """Return the types with which rows are taken: Arrow takes none of views of strings.
+
+    Raises:
+        SettingsError: it takes none of a type.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    fields = [each.with_type(_without_views(each.type)) for each in schema]
+    for own, field in zip(schema, fields, strict=True):
+        try:
+            taken = pa.nulls(0, field.type).take(_indices(np.empty(0, np.uint64)))
+            taken.cast(own.type)
+        except pa.ArrowException as error:
+            raise SettingsError(
+                f"The column {own.name!r} has the type {own.type}, of which no rows can be chosen "
+                f"({said_by(error)}). Write it with another type, or name the output .jsonl."
+            ) from error
+    return pa.schema(fields, schema.metadata)
+
+
+def _without_views(kind: Any) -> Any:  # noqa: ANN401 - a pyarrow.DataType
+    """Return a type with strings in the place of views of such."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    if kind in {pa.string_view(), pa.binary_view()}:
+        return pa.large_string() if kind == pa.string_view() else pa.large_binary()
+    if not pa.types.is_nested(kind):
+        return kind
+    parts = [kind.field(number) for number in range(kind.num_fields)]
+    parts = [each.with_type(_without_views(each.type)) for each in parts]
+    if pa.types.is_struct(kind):
+        return pa.struct(parts)
+    if pa.types.is_list(kind):
+        return pa.list_(*parts)
+    return pa.large_list(*parts) if pa.types.is_large_list(kind) else kind
 
 
 def _writer(name: str, out: IO[bytes] | io.RawIOBase, schema: Schema) -> Any:  # noqa: ANN401 - of pyarrow
@@ -205,13 +296,14 @@ def has_changed(name: str) -> str:
     return f"{name}: has changed since its rows were judged; put that file back"
 
 
-def _groups(file: TableFile, table: OpenTable, ordinals: Ordinals) -> Iterator[list[Any]]:
-    """Yield the chosen rows of a file as batches, as many together as make a row group.
+def _chosen(
+    file: TableFile, table: OpenTable, ordinals: Ordinals
+) -> Iterator[tuple[Any, Ordinals]]:
+    """Yield the batches of a file that have chosen rows, and the numbers of these in each.
 
     Parts without a chosen row are not read.
     """
-    group: list[Any] = []
-    end = size = 0
+    end = 0
     for number, part in enumerate(table.parts):
         start, end = end, end + part.rows
         first, last = np.searchsorted(ordinals, np.array([start, end], np.uint64)).tolist()
@@ -226,14 +318,8 @@ def _groups(file: TableFile, table: OpenTable, ordinals: Ordinals) -> Iterator[l
                     raise OSError(f"part {number + 1} has fewer than {part.rows:,} rows")
             taken = int(np.searchsorted(own, np.uint64(start + batch.num_rows)))
             if taken:
-                group.append(batch.take(_indices(own[:taken] - np.uint64(start))))
-                size += group[-1].nbytes
+                yield batch, own[:taken] - np.uint64(start)
             own, start = own[taken:], start + batch.num_rows
-            if size >= GROUP_BYTES:
-                yield group
-                group, size = [], 0
-    if group:
-        yield group
 
 
 def _indices(rows: Ordinals) -> Any:  # noqa: ANN401 - a pyarrow.UInt64Array

@@ -113,10 +113,11 @@ class KeptTable:
         given = {os.path.realpath(each.path) for each in new if each.remote is None}
         earlier = [each.file for each in self.chosen(catalogue, known)]
         earlier = [file for file in earlier if file.path not in given]
-        common_schema(self.name, [*earlier, *new], _REMEDY)
+        if files := [*earlier, *new]:
+            common_schema(self.name, files, _REMEDY)
 
     def write(self, catalogue: Catalogue, progress: Progress) -> None:
-        """Make the table, unless it is made of the same rows already.
+        """Make the table, unless it is made of the same rows already, or no file has its columns.
 
         Raises:
             SettingsError, InputError: as `check`.
@@ -128,7 +129,7 @@ class KeptTable:
             chosen = iter([ChosenRows(each, np.empty(0, np.uint64)) for each in files])
         else:
             chosen = self.chosen(catalogue, size)
-        if digest and digest == _made_of(self.name):
+        if digest == _made_of(self.name) if digest else not self._sources:
             return
         with complete_output(self.name) as file:
             copy_rows(chosen, self.name, OutputSink(file), _REMEDY, {_MADE_OF: digest}, progress)

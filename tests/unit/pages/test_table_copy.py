@@ -143,6 +143,61 @@ def test_types_that_a_format_cannot_hold_are_refused(tmp_path: Path) -> None:
         common_schema("o.parquet", [rows_of(path, []).file], REMEDY)
 
 
+NESTED = pa.struct([pa.field("body", pa.binary_view(), nullable=False)])
+
+
+@pytest.mark.parametrize("name", ["o.parquet", "o.arrow"])
+def test_views_of_strings_stay_what_they_are(tmp_path: Path, name: str) -> None:
+    columns = {
+        "url": pa.array(["a", None, "a string of more than twelve bytes"], pa.string_view()),
+        "tags": pa.array([["x"], None, ["y", None]], pa.list_(pa.string_view())),
+        "more": pa.array([{"body": b"1"}, {"body": b"2"}, {"body": b"3"}], NESTED),
+    }
+    path = write(tmp_path / "views.arrow", rows := pa.table(columns))
+    chosen = rows_of(path, [0, 2])
+    common_schema(name, [chosen.file], REMEDY)
+    found = copied(name, chosen)
+    assert found.schema.equals(rows.schema)
+    assert found.to_pylist() == rows.to_pylist()[::2]
+
+
+def test_a_type_of_which_no_rows_can_be_chosen_is_refused_before_any_is_read(
+    tmp_path: Path,
+) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays([1, 3], ["a", "b"])
+    path = write(tmp_path / "runs.arrow", pa.table({"url": runs}))
+    why = r"'url' has the type run_end_encoded.*no rows can be chosen .*name the output \.jsonl"
+    with pytest.raises(SettingsError, match=why):
+        common_schema("o.arrow", [rows_of(path, []).file], REMEDY)
+    with pytest.raises(SettingsError, match=r"there are none\. Give one"):
+        common_schema("o.arrow", [], REMEDY)
+
+
+@pytest.mark.parametrize("name", ["o.parquet", "o.arrow"])
+@pytest.mark.parametrize(("batches", "group_bytes"), [(1_024, 64 << 20), (4, 64 << 20), (4, 300)])
+def test_rows_of_many_small_files_are_few_row_groups(
+    tmp_path: Path, name: str, batches: int, group_bytes: int
+) -> None:
+    files = [rows_of(write(tmp_path / f"{n}.parquet", table(3 * n, 3)), [0, 2]) for n in range(20)]
+    out, told = io.BytesIO(), list[int]()
+    with (
+        mock.patch.object(table_copy, "BATCHES_MAX", batches),
+        mock.patch.object(table_copy, "GROUP_BYTES", group_bytes),
+    ):
+        copy_rows(files, name, out, REMEDY, progress=told.append)
+    data = pa.py_buffer(out.getvalue())
+    if name == "o.parquet":
+        found = parquet.ParquetFile(data)
+        parts, rows = found.metadata.num_row_groups, found.read()
+    else:
+        opened = pa.ipc.open_file(data)
+        parts, rows = opened.num_record_batches, opened.read_all()
+    assert rows["url"].to_pylist() == [f"u{3 * n + row}" for n in range(20) for row in (0, 2)]
+    assert parts == len(told)
+    assert told[-1] == 40
+    assert parts == 1 if group_bytes > 300 else 1 < parts < 20, parts
+
+
 def test_memory_is_bounded_by_row_groups_not_by_the_file(tmp_path: Path) -> None:
     body = "x" * 10_000  # which compresses to nothing
     rows = pa.table({"url": [str(number) for number in range(6_000)], "body": [body] * 6_000})

@@ -83,6 +83,14 @@ def test_a_file_of_earlier_rows_that_has_changed_is_refused_before_anything_is_j
         table.check(catalogue, sources[1:], 8)
 
 
+def test_without_a_file_there_is_no_table_to_make(tmp_path: Path) -> None:
+    table = KeptTable("kept", str(tmp_path / "clean.parquet"), str(tmp_path / "refs"))
+    (tmp_path / "refs").touch()
+    table.check(Catalogue(), [], 0)
+    table.write(Catalogue(), lambda _rows: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["refs"]
+
+
 def test_sources_that_are_no_tables_are_refused_by_what_they_hold(tmp_path: Path) -> None:
     path = tmp_path / "named.parquet"
     path.write_bytes(b'{"url": "u"}\n')
