@@ -37,7 +37,7 @@ from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.reader import COORDINATOR_SECONDS, Reader
 
 RETRY_SECONDS = 0.1
-COPIES_BEFORE = 100  # offsets at a partition's end among which a copy is looked for
+COPIES_BEFORE = 100  # offsets at a partition's end among which a copy is looked for first
 _UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
 
 
@@ -180,7 +180,7 @@ async def _ask(
 
 
 async def has_copies(reader: Reader, topic: str, index: str) -> bool:
-    """Return whether a topic has copies of the pages of an index near the end of a partition.
+    """Return whether a topic has a copy of a page of an index; it is looked for from the ends on.
 
     Raises:
         InputError: there is no such topic, or it cannot be decoded.
@@ -188,7 +188,11 @@ async def has_copies(reader: Reader, topic: str, index: str) -> bool:
     """
     for partition in await reader.partitions(topic):
         start, end = await reader.bounds(topic, partition)
-        async for chunk in reader.read(topic, partition, max(start, end - COPIES_BEFORE), end):
-            if any(dict(each.headers).get(INDEX) == index.encode() for each in chunk.records):
-                return True
+        count = COPIES_BEFORE
+        while start < end:  # in growing steps: aborted or other copies may be last, however many
+            first = max(start, end - count)
+            async for chunk in reader.read(topic, partition, first, end):
+                if any(dict(each.headers).get(INDEX) == index.encode() for each in chunk.records):
+                    return True
+            end, count = first, 2 * count
     return False

@@ -1,11 +1,18 @@
-"""What is committed with an offset in verdicts: which verdicts are copied, and of which topics."""
+"""What is committed with an offset in verdicts; and whether a topic has copies of an index."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
 import pytest
 
-from streamer.kafka.kept_offsets import CopyProgress, decode_progress
+from streamer.kafka.dead_letters import INDEX
+from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies
 from streamer.kafka.owner import SEQUENCE
+from streamer.kafka.reader import Fetched
+from tests.helpers.kafka_doubles import ToldMessage
 
 
 def take(progress: CopyProgress, number: bytes | None) -> bool | None:
@@ -39,3 +46,56 @@ def test_progress_is_committed_as_a_short_text() -> None:
 @pytest.mark.parametrize("text", [None, "", "copied by hand", "{}", "[1]"])
 def test_what_another_program_committed_says_nothing(text: str | None) -> None:
     assert decode_progress(text) is None
+
+
+class CopiesReader:
+    """A topic with the copies of indexes by partition and offset; notes which ranges are read."""
+
+    def __init__(
+        self, bounds: Sequence[tuple[int, int]], copies: Mapping[tuple[int, int], str]
+    ) -> None:
+        self._bounds = bounds
+        self._copies = copies
+        self.ranges: list[tuple[int, int, int]] = []
+
+    async def partitions(self, _topic: str) -> list[int]:
+        return list(range(len(self._bounds)))
+
+    async def bounds(self, _topic: str, partition: int) -> tuple[int, int]:
+        return self._bounds[partition]
+
+    async def read(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> AsyncIterator[Fetched]:
+        self.ranges.append((partition, start, end))
+        records = [
+            ToldMessage(offset, b"page", headers=((INDEX, b"of the page"), (INDEX, index.encode())))
+            for (where, offset), index in self._copies.items()
+            if where == partition and start <= offset < end
+        ]
+        yield Fetched(topic, partition, start, end, records)
+
+
+def looked(reader: Any) -> bool:
+    return asyncio.run(has_copies(reader, "unique", "ours"))
+
+
+@pytest.mark.parametrize("offset", [20, 700, 899, 900, 999])
+def test_a_copy_is_found_behind_what_hides_it(offset: int) -> None:
+    """Aborted transactions leave offsets without messages, and other indexes their copies."""
+    others = {(1, each): "other" for each in range(20, 1000, 3)}
+    assert looked(CopiesReader([(0, 0), (20, 1000)], {**others, (1, offset): "ours"}))
+
+
+def test_a_search_for_copies_goes_back_in_growing_steps_and_ends_at_the_start() -> None:
+    reader = CopiesReader([(0, 0), (20, 1000), (5, 6)], {(1, 990): "other"})
+    assert not looked(reader)
+    assert reader.ranges == [
+        (1, 900, 1000), (1, 700, 900), (1, 300, 700), (1, 20, 300), (2, 5, 6),
+    ]  # fmt: skip
+
+
+def test_a_copy_near_the_end_costs_one_short_read() -> None:
+    reader = CopiesReader([(0, 10**9)], {(0, 10**9 - 2): "ours"})
+    assert looked(reader)
+    assert reader.ranges == [(0, 10**9 - 100, 10**9)]
