@@ -132,7 +132,12 @@ class KeptThread:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
         async with AsyncExitStack() as stack:
             member = _Member(self._client, self._topic, self._metrics)
-            await member.connect(stack)
+            try:
+                await member.connect(stack)
+            except StreamerError as error:
+                if not isinstance(error.__cause__, KafkaError):
+                    raise
+                return error.__cause__  # maybe of an outage: this worker has reached the brokers
             try:
                 await member.join(stack)
                 while not self._stopping.is_set():
