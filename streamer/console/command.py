@@ -45,7 +45,8 @@ class Serving:
     base_path: Annotated[
         str,
         typer.Option(
-            metavar="PATH", help="Path that all addresses begin with, for a proxy, as /console."
+            metavar="PATH",
+            help="Path that all addresses begin with, for a proxy, as /console; needs a token.",
         ),
     ] = ""
     token_file: Annotated[
@@ -53,7 +54,7 @@ class Serving:
         typer.Option(
             metavar="FILE",
             help=f"File with the token that the console asks for; or set {TOKEN_VARIABLE}. Needed "
-            "unless --host is this machine alone.",
+            "for another --host than this machine, and behind a proxy.",
         ),
     ] = None
 
