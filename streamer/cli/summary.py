@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from streamer.run.totals import Totals
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = 10
+_OF_CDX = {"archive_unreadable", "bad_cdx_line", "wrong_record"}
 
 
 class Summary(msgspec.Struct):
@@ -122,10 +124,21 @@ def _nothing_new(summary: Summary) -> str:
         return "Nothing new: the input holds no record."
     parts = [f"{before:,} records in this index"]
     if dead:
-        parts.append(
-            f"{dead:,} of them dead letters; give their file as PAGES to judge these again"
-        )
+        parts.append(f"{dead:,} of them dead letters; {_again(summary.total['dead'])}")
     return f"Nothing new: all of these records have been judged before ({', '.join(parts)})."
+
+
+def _again(codes: Iterable[str]) -> str:
+    """Return how dead letters with these codes are judged again."""
+    found, again = set(codes), []
+    if found - _OF_CDX:
+        again.append("give their file as PAGES to judge these again")
+    if found & _OF_CDX:
+        again.append(
+            "to judge lines of a CDX file again, write them with "
+            "`streamer dead-letters show FILE --out again.cdxj`, and replay that with --cdx-base"
+        )
+    return "; ".join(again)
 
 
 def dead_share(summary: Summary) -> float:

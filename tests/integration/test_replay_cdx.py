@@ -155,6 +155,11 @@ def test_a_store_that_is_away_ends_the_run_and_the_same_command_goes_on(
     [letter] = lines(Path(f"{place.verdicts}.dead.jsonl"))
     assert (letter["code"], letter["page"]["offset"]) == ("archive_unreadable", 50)
     assert not letter["truncated"]
+    capsys.readouterr()
+    assert place.replay(path, *base) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 of them dead letters; to judge lines of a CDX file again, write them with" in told
+    assert "give their file as PAGES" not in told
     again = place.folder / "again.cdxj"
     letters = f"{place.verdicts}.dead.jsonl"
     assert place.streamer("dead-letters", "show", letters, "--out", again) == 0
