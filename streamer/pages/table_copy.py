@@ -141,10 +141,14 @@ class _Rows:
     """Rows on their way to a file, as many together as make a row group, of one file or of many."""
 
     def __init__(self, writer: Any, schema: Schema, progress: Progress) -> None:  # noqa: ANN401 - of pyarrow
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
         self.schema = schema
         self._writer = writer
         self._progress = progress
         self._taken = _taken_schema(schema)
+        # A part of an Arrow file is one batch; a row group is written from many, in less memory.
+        self._is_joined = isinstance(writer, pa.ipc.RecordBatchFileWriter)
         self._batches: list[Any] = []
         self._bytes = self._written = 0
 
@@ -159,23 +163,22 @@ class _Rows:
         if self._bytes >= GROUP_BYTES:
             self.write()
         elif len(self._batches) >= BATCHES_MAX:
-            self._batches = self._together().to_batches()
+            table = pa.Table.from_batches(self._batches, self._taken)
+            self._batches = table.combine_chunks().to_batches()
 
     def write(self) -> None:
         """Write what was taken since the last time."""
         import pyarrow as pa  # noqa: PLC0415 - an extra
 
         if self._batches:
-            table, self._batches, self._bytes = self._together(), [], 0
+            table = pa.Table.from_batches(self._batches, self._taken)
+            if self._is_joined:
+                table = table.combine_chunks()
+            self._batches, self._bytes = [], 0
             columns = _cast(table.columns, self.schema)
             self._writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
             self._written += table.num_rows
             self._progress(self._written)
-
-    def _together(self) -> Any:  # noqa: ANN401 - a pyarrow.Table
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
-        return pa.Table.from_batches(self._batches, self._taken).combine_chunks()
 
 
 def _cast(columns: Iterable[Any], schema: Schema) -> list[Any]:
