@@ -36,24 +36,26 @@ from streamer.pages.table_copy import (
 )
 from streamer.pages.tables import arrow_errors, schema_of
 from streamer.run.catalogue import Catalogue
-from streamer.run.outputs import OutputSink, complete_output
+from streamer.run.outputs import ROWS_SUFFIX, OutputSink, complete_output
 
 REF_BYTES = 8
-_SUFFIX = ".rows"
 _MADE_OF = b"streamer.rows"  # in a table's metadata
 _STEP_REFS = 1 << 20
 _REMEDY = "Judge it in a run of its own, with other outputs and the same --index."
-_GONE = "Put the file back, or name another file for what is still to come."
+_GONE = (
+    "Put it back, or give it too if it was moved: then it is known again. Or name another file "
+    "for what is still to come."
+)
 
 
 def rows_name(table: str) -> str:
     """Return the name of the file with the refs of a table's rows."""
-    return f"{table}{_SUFFIX}"
+    return f"{table}{ROWS_SUFFIX}"
 
 
 def table_of(name: str) -> str:
     """Return the name of the table whose rows a file has; of another output its own name."""
-    table = name.removesuffix(_SUFFIX)
+    table = name.removesuffix(ROWS_SUFFIX)
     return table if is_table_name(table) else name
 
 

@@ -30,9 +30,12 @@ from streamer.compression import zstd
 from streamer.errors import InputError, OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.model import DEAD_LETTER_SCHEMA
 from streamer.pages.bytestream import first_bytes
+from streamer.pages.table_copy import is_table_name
 from streamer.text.visible import Buffer
 
 STANDARD_OUTPUT = "-"
+ROWS_SUFFIX = ".rows"  # of what a table of kept rows is made of
+LINES_SUFFIX = ".jsonl.zst"  # of what Parquet verdicts are made of
 _GZIP_LEVEL = 6  # with a header that has no name and no time
 _FIRST_LINE_BYTES = 1 << 20
 _TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
@@ -327,8 +330,9 @@ def check_made(name: str, known: int | None, *, index: Path | None, overwrite: b
 
 
 def _check_overwrite(name: str, *, overwrite: bool) -> None:
-    if mark_of(name).exists():
-        owner = mark_of(name).read_text(errors="replace").strip()
+    parts = [f"{name}{each}" for each in (ROWS_SUFFIX, LINES_SUFFIX) if is_table_name(name)]
+    for mark in filter(Path.exists, map(mark_of, [name, *parts])):
+        owner = mark.read_text(errors="replace").strip()
         raise SettingsError(
             f"{name} holds verdicts, dead letters or pages of the index {owner}, which needs them "
             "to continue. Name another file."

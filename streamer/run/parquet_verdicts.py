@@ -20,11 +20,10 @@ import msgspec
 from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
-from streamer.run.outputs import OutputSink, complete_output, lines_within
+from streamer.run.outputs import LINES_SUFFIX, OutputSink, complete_output, lines_within
 from streamer.run.table import COLUMNS, NEAR_COLUMNS, cells
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
-_LINES_SUFFIX = ".jsonl.zst"
 _NUMBERS = {
     "page_partition": "int64", "page_offset": "int64", "similarity": "double",
     "representative_partition": "int64", "representative_offset": "int64", "same_url": "bool",
@@ -55,12 +54,12 @@ def is_parquet(name: str) -> bool:
 
 def lines_name(name: str) -> str:
     """Return the name of the JSON lines of which the Parquet file of this name is made."""
-    return f"{name}{_LINES_SUFFIX}"
+    return f"{name}{LINES_SUFFIX}"
 
 
 def verdicts_of(name: str) -> str:
     """Return the name of the Parquet file that is made of a file's lines; of others their own."""
-    table = name.removesuffix(_LINES_SUFFIX)
+    table = name.removesuffix(LINES_SUFFIX)
     return table if is_parquet(table) else name
 
 

@@ -241,7 +241,9 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
     moved = one.rename(place.folder / "moved.parquet")
     before = tree(place.folder)
     assert place.replay(three, "--kept", kept) == 2
-    assert f"has rows of {one}, which is not there any more. Put the file back" in said(capsys)
+    assert f"has rows of {one}, which is not there any more. Put it back, or give it" in said(
+        capsys
+    )
     assert tree(place.folder) == before
     write_rows(one, crawl(1, 30))
     before = tree(place.folder)

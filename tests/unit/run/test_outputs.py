@@ -10,13 +10,23 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from streamer.compression import zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
-from streamer.run.outputs import OutputFile, check_distinct, lines_within, mark_of, output_key
+from streamer.run.kept_tables import rows_name
+from streamer.run.outputs import (
+    OutputFile,
+    check_distinct,
+    check_made,
+    lines_within,
+    mark_of,
+    output_key,
+)
+from streamer.run.parquet_verdicts import lines_name
 
 INDEX = Path("my-index")
 
@@ -92,6 +102,18 @@ def test_an_output_of_an_index_is_never_replaced(path: Path) -> None:
     with pytest.raises(SettingsError, match=f"of the index {INDEX.resolve()}, which needs them"):
         OutputFile.open(str(path), None, index=None, overwrite=True)
     assert path.read_bytes() == b"one\n"
+
+
+@pytest.mark.parametrize("name_of", [rows_name, lines_name])
+def test_a_file_that_is_made_of_an_output_of_an_index_is_never_replaced(
+    tmp_path: Path, name_of: Callable[[str], str]
+) -> None:
+    made = tmp_path / "made.parquet"
+    made.write_bytes(b"PAR1")
+    write(Path(name_of(str(made))), b"one\n", None, index=INDEX)
+    with pytest.raises(SettingsError, match=f"of the index {INDEX.resolve()}, which needs them"):
+        check_made(str(made), None, index=None, overwrite=True)
+    assert made.read_bytes() == b"PAR1"
 
 
 def test_what_an_index_had_under_a_name_that_is_free_again_is_no_hindrance(path: Path) -> None:
