@@ -10,7 +10,8 @@ page may be like that one, and no file says so. So verdicts are known as follows
 
 Certain are: all up to the first page that is kept anew, that one too; later duplicates of pages
 kept before it, since these stay kept; and what only equal content decides. A page kept anew has
-less than the threshold in common with its representative, so it has no page's content.
+less than the threshold in common with its representative, so it equals none before it. By methods
+that look at more than words, pages of equal content may be less similar: their similarity decides.
 
 At a laxer threshold a unique page is a duplicate of what is nearest to it, if the run had
 `--near-misses` and that page is still kept. As long as none is kept anew, the kept pages are some
@@ -69,8 +70,8 @@ class Survey:
     """What a verdict file can answer; similarities are in ten-thousandths.
 
     Attributes:
-        lowest: the least similarity of a duplicate that was not one by its content, None without
-            such a duplicate.
+        lowest: the least similarity of a duplicate that was not one by its content alone, None
+            without such a duplicate.
         by_sets: whether sets of shingles may have decided (`--exact`).
         least, least_line: from which similarity on all unique pages tell what is nearest to them,
             and the line that says so; 0 where none tells it.
@@ -92,8 +93,10 @@ class Survey:
             by_sets = verdict.exact if near is None else near.exact
             found.by_sets |= by_sets is not msgspec.UNSET
             if verdict.is_duplicate:
-                if verdict.basis is Basis.SIGNATURE and verdict.similarity is not None:
+                if verdict.basis is not Basis.TOO_SHORT and verdict.similarity is not None:
                     similarity = round(verdict.similarity * SIMILARITY_ONE)
+                    if similarity == SIMILARITY_ONE and verdict.basis is Basis.CONTENT:
+                        continue
                     known = found.lowest
                     found.lowest = similarity if known is None else min(known, similarity)
             elif isinstance(verdict.nearest_min, float | int):
@@ -238,7 +241,9 @@ class Rethreshold:
         similarity = round(verdict.similarity * SIMILARITY_ONE)
         by_sets = verdict.exact is not msgspec.UNSET
         is_near = by_sets and abs(similarity - self._least) <= self._doubt
-        if verdict.basis is not Basis.SIGNATURE:
+        is_equal = similarity == SIMILARITY_ONE
+        # By some methods pages of equal content differ, in their sentences for example.
+        if verdict.basis is Basis.TOO_SHORT or (verdict.basis is Basis.CONTENT and is_equal):
             certain = Certainty.DECISION if is_near and verdict.exact is False else _EXACT
             return self._stays(verdict, certain if is_kept else _OPEN)
         self._note(similarity, number)
@@ -253,8 +258,7 @@ class Rethreshold:
         if is_near or verdict.exact is True or not is_kept:
             return self._stays(verdict, _OPEN)
         # Pages kept anew came behind this representative, so of equals it is the earliest.
-        is_equal = similarity == SIMILARITY_ONE and not elsewhere
-        is_exact = is_equal or not (self._has_changed or by_sets)
+        is_exact = (is_equal and not elsewhere) or not (self._has_changed or by_sets)
         return self._stays(verdict, _EXACT if is_exact else Certainty.DECISION)
 
     def _note(self, similarity: int, number: int) -> None:
@@ -306,8 +310,8 @@ def _with_match(verdict: Verdict, near: NearestKept) -> Verdict:
 
 def _without_match(verdict: Verdict) -> Verdict:
     return msgspec.structs.replace(
-        verdict, verdict=Decision.UNIQUE, similarity=None, representative=None, same_url=False,
-        exact=msgspec.UNSET,
+        verdict, verdict=Decision.UNIQUE, basis=Basis.SIGNATURE, similarity=None,
+        representative=None, same_url=False, exact=msgspec.UNSET,
     )  # fmt: skip
 
 

@@ -151,6 +151,15 @@ def test_equal_content_decides_at_any_threshold_and_short_pages_match_nothing_el
     assert known(*told) == "u:e u:e u:e d:e d:e"
 
 
+def test_pages_of_equal_content_that_differ_otherwise_are_judged_by_their_similarity() -> None:
+    told = [verdict(0), verdict(1, (0, 8_500), basis=Basis.CONTENT)]
+    told += [verdict(2, (0, 9_500), basis=Basis.CONTENT)]
+    assert known(*told) == "u:e u:e d:d"
+    [_, kept, _] = Rethreshold(9_000, 8_000, Survey.of(told)).verdicts(told)
+    assert plain(kept) == verdict(1)
+    assert Survey.of(told).lowest == 8_500
+
+
 def test_pages_of_another_index_stay_kept() -> None:
     other = Representative(Location("f", 0, 99), "u", "corpus")
     told = [verdict(0, (99, 9_500), representative=other)]
