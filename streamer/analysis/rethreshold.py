@@ -76,6 +76,7 @@ class Survey:
         least, least_line: from which similarity on all unique pages tell what is nearest to them,
             and the line that says so; 0 where none tells it.
         untold_line: the first unique page that tells nothing of that; 0: all do.
+        first_least, other_line: what the first tells, and a line that tells another; 0: none does.
     """
 
     lowest: int | None = None
@@ -83,6 +84,8 @@ class Survey:
     least: int = 0
     least_line: int = 0
     untold_line: int = 0
+    first_least: int | None = None
+    other_line: int = 0
 
     @classmethod
     def of(cls, told: Iterable[Verdict]) -> Survey:
@@ -101,6 +104,10 @@ class Survey:
                     found.lowest = similarity if known is None else min(known, similarity)
             elif isinstance(verdict.nearest_min, float | int):
                 least = round(verdict.nearest_min * SIMILARITY_ONE)
+                if found.first_least is None:
+                    found.first_least = least
+                if least != found.first_least:
+                    found.other_line = found.other_line or number
                 if least >= found.least:
                     found.least, found.least_line = least, number
             else:
@@ -115,6 +122,12 @@ class Survey:
         Raises:
             InputError: the file does not tell what would match.
         """
+        if self.other_line:
+            raise InputError(
+                f"Line {self.other_line} tells what is nearest to its page from another similarity "
+                "on than the lines before: pages had different thresholds, as with --rules or "
+                "where the settings of the index have changed. Judge the pages again."
+            )
         if least >= (was if was is not None else self.lowest or SIMILARITY_ONE + 1):
             return False
         if self.untold_line and was is None:

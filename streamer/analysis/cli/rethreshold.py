@@ -61,7 +61,8 @@ def rethreshold(
     matches another one, or none: it is `open`, and written as it was.
 
     Refused are a lower threshold without near misses or below their margin, verdicts with `change`,
-    a file without the verdicts of its representatives, and one of an index with several shards.
+    near misses of pages with different thresholds (--rules, or an index whose settings changed), a
+    file without the verdicts of its representatives, and one of an index with several shards.
     Not known are --keep-pages, full buckets, and rules with a threshold or min_shingles of their
     own: judge the pages again where these matter. Memory: some 100 bytes a unique page; the file is
     read twice.
