@@ -24,7 +24,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -56,6 +56,7 @@ from streamer.kafka.publisher import append_to, batch_of
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,
     Options,
+    Reader,
     open_reader,
     stop_consumer,
 )
@@ -230,7 +231,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 await self._begin()
             elif found and generation == self._generation:
                 await _all_of(
-                    self._copiers[place.partition].copy(records) for place, records in found.items()
+                    self._copiers[place.partition].copy(records, self._reader)
+                    for place, records in found.items()
                 )
                 self._fetcher.pause()
             self._observe_lag()
@@ -324,18 +326,20 @@ class _Copier:
             self._progress = found
             if (found.verdicts, found.log) != self._topic.ids or self.position > end:
                 raise StoreMismatch(_made_again(self._topic))
-        if self.position < start:
-            self._note_expired("verdicts", self._place.partition, self.position, start)
-            self.position = start
+        self._go_on_at(start)
         return self.position
 
-    async def copy(self, records: Iterable[Any]) -> None:
+    async def copy(self, records: Sequence[Any], reader: Reader) -> None:
         """Copy what is new in messages with verdicts, a transaction after the other.
 
         Raises:
-            StoreMismatch: a page is there no longer, and may not be left out.
+            StoreMismatch: a page or a verdict is there no longer, and may not be left out.
             KafkaError: the brokers refuse; what was not committed is copied again.
         """
+        first = records[0].offset
+        if first > self.position:  # the client passes over expired messages, as over other gaps
+            start, _ = await reader.bounds(*self._place)
+            self._go_on_at(min(start, first))
         rest = deque(records)
         while rest:
             async with self.producer.transaction():
@@ -375,6 +379,12 @@ class _Copier:
             await copies.add(original)
         else:
             self._note_expired("pages", page.partition, page.offset, page.offset + 1)
+
+    def _go_on_at(self, start: int) -> None:
+        """Pass over the verdicts before `start`, if any are left: they have expired."""
+        if self.position < start:
+            self._note_expired("verdicts", self._place.partition, self.position, start)
+            self.position = start
 
     def _note_expired(self, what: str, partition: int, start: int, end: int) -> None:
         """Count what has expired uncopied; raise StoreMismatch unless it may be left out."""

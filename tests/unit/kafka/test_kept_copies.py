@@ -1,24 +1,32 @@
-"""Sessions of the copying of kept pages, over a member that is told what happens to it."""
+"""Sessions of the copying of kept pages, and verdicts that expire during one; told by doubles."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
+import structlog
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from prometheus_client import CollectorRegistry
 
-from streamer.errors import StreamerError
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka import kept_copies
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import KeptTopic
+from streamer.kafka.owner import SEQUENCE
+from streamer.kafka.page_fetcher import PageFetcher
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.metrics import CopyMetrics
+from streamer.model import Decision, Location
 from streamer.testing.broker import free_port
+from tests.helpers.kafka_doubles import ToldMessage
 
 SECONDS = 20.0
 
@@ -103,3 +111,93 @@ def test_an_error_without_a_refusal_of_the_brokers_ends_the_worker(
     monkeypatch.setattr(member, "connect", refuse)
     (failure,) = copied(member)
     assert str(failure) == "Damaged."
+
+
+class ToldProducer:
+    """Notes the offsets of its transactions."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        yield
+
+    async def send_offsets_to_transaction(
+        self, offsets: dict[TopicPartition, Any], _group: str
+    ) -> None:
+        self.offsets += [each.offset for each in offsets.values()]
+
+
+class ToldBounds:
+    """Verdicts from offset `start` on; counts how often it is asked for them."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self.asked = 0
+
+    async def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        assert (topic, partition) == ("streamer.verdicts", 0)
+        self.asked += 1
+        return self._start, 1000
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> ToldProducer:
+    told = ToldProducer()
+    monkeypatch.setattr(kept_copies, "AIOKafkaProducer", lambda **_: told)
+    return told
+
+
+def verdict(offset: int) -> ToldMessage:
+    page = Location("pages", 0, offset)
+    value = msgspec.json.encode({"page": page, "verdict": Decision.DUPLICATE})
+    return ToldMessage(offset, value, headers=((SEQUENCE, b"0:%d" % offset),))
+
+
+def copy(reader: Any, *rounds: Sequence[int], skips_expired: bool = False) -> None:
+    """Copy what the verdicts at these offsets name, all duplicates, from offset 10 on."""
+    topic, fetcher = kept_topic(skips_expired=skips_expired), PageFetcher(None, "pages")
+    copier = kept_copies._Copier({}, topic, 0, fetcher, CopyMetrics(CollectorRegistry()))  # noqa: SLF001 - what a member calls
+    copier.begin((10, ""), (0, 1000))
+
+    async def copy_all() -> None:
+        for offsets in rounds:
+            await copier.copy([verdict(each) for each in offsets], reader)
+
+    asyncio.run(copy_all())
+
+
+def test_verdicts_that_follow_each_other_cost_no_question(producer: ToldProducer) -> None:
+    verdicts = ToldBounds(0)
+    copy(verdicts, range(10, 15), [15], range(16, 20))
+    assert producer.offsets == [15, 16, 20]
+    assert verdicts.asked == 0
+
+
+@pytest.mark.parametrize("start", [0, 15])
+def test_offsets_without_a_message_have_not_expired(producer: ToldProducer, start: int) -> None:
+    """Transactions end with a marker, which has an offset and is no message."""
+    verdicts = ToldBounds(start)
+    copy(verdicts, range(10, 15), range(16, 20))
+    assert producer.offsets == [15, 20]
+    assert verdicts.asked == 1
+
+
+def test_verdicts_that_expire_during_a_session_stop_the_worker(producer: ToldProducer) -> None:
+    lost = "streamer.verdicts has lost verdicts .* partition 0, offsets 15 to 39"
+    with pytest.raises(StoreMismatch, match=lost):
+        copy(ToldBounds(40), range(10, 15), range(40, 45), range(45, 50))
+    assert producer.offsets == [15]
+
+
+@pytest.mark.parametrize("start", [40, 42])
+def test_verdicts_that_expire_during_a_session_are_told_if_they_may_be_skipped(
+    producer: ToldProducer, start: int
+) -> None:
+    """Those in hand are copied, also if they have expired since."""
+    with structlog.testing.capture_logs() as logs:
+        copy(ToldBounds(start), range(10, 15), range(40, 45), [45], skips_expired=True)
+    (told,) = (each for each in logs if each["event"] == "kept_verdicts_expired")
+    assert (told["topic"], told["start"], told["end"]) == ("streamer.verdicts", 15, 40)
+    assert producer.offsets == [15, 45, 46]
