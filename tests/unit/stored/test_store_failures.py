@@ -269,10 +269,13 @@ for number in range(MERGED_FILES):
         flush(store, range(100 * number, 100 * number + 100))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
-with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
-    store.failed = print
-    flush(store, [100 * MERGED_FILES])
-    assert_holds(store, range(100 * MERGED_FILES + 1))
+for _ in range(20):  # where a merge at the opening fails first, RocksDB takes no flush
+    with contextlib.closing(Store.open(Path(sys.argv[2]))) as store, \\
+            contextlib.suppress(StoreUnavailable):
+        store.failed = print
+        flush(store, [100 * MERGED_FILES])
+        assert_holds(store, range(100 * MERGED_FILES + 1))
+        break
 with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
     try:
         store.settle()
