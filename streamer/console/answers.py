@@ -7,7 +7,7 @@ and the same as JSON. Nothing here knows HTTP.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -23,6 +23,7 @@ from streamer.console.queries import (
     HostRow,
     InputState,
     LetterRow,
+    NumberedVerdict,
     SimilarityBar,
     VerdictCount,
 )
@@ -277,8 +278,12 @@ def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
         ]
     # Each place of that name has rows of its own; those that are left out come with the next part.
     shown = sorted(found, key=lambda each: each.number)[: query.limit]
-    more = shown[-1].number if len(found) >= query.limit else None
-    return PagesAnswer([each.verdict for each in shown], more)
+    return PagesAnswer([each.verdict for each in shown], _after(shown, query.limit))
+
+
+def _after(rows: Sequence[NumberedVerdict | LetterRow], limit: int) -> int | None:
+    """Return what `after` begins the rest behind these rows with; None where there is none."""
+    return rows[-1].number if len(rows) == limit else None
 
 
 # ---- clusters ------------------------------------------------------------------------------------
@@ -352,8 +357,8 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
                 members = queries.verdicts(
                     view, queries.OF_CLUSTER, query.limit, after=query.after, ref=ref
                 )
-                more = members[-1].number if len(members) == query.limit else None
-                return ClusterAnswer(found[0], [each.verdict for each in members], more)
+                shown = [each.verdict for each in members]
+                return ClusterAnswer(found[0], shown, _after(members, query.limit))
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
 
 
@@ -419,8 +424,8 @@ def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
-    more = found[-1].number if len(found) == query.limit else None
-    return LettersAnswer(codes, REMEDIES.get(query.code), _shown(data, found), more)
+    shown = _shown(data, found)
+    return LettersAnswer(codes, REMEDIES.get(query.code), shown, _after(found, query.limit))
 
 
 # ---- threshold -----------------------------------------------------------------------------------
