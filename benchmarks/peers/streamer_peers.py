@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamer.index.messages import Pages
-    from streamer.run.judge import Found
+    from streamer.index.ports import Found
 
 BATCH_PAGES = 256  # a few hundred at a time, as the pipeline signs
 SOURCE = 0

@@ -7,6 +7,7 @@ shingles must be compared, and before a page that retires the stored pages of it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -242,13 +243,13 @@ def key_masks(
 
 
 def fetch_candidates(
-    lookup: Lookup, hits: Hits, masks: Keys, own_keys: int, limit: int
+    fetch: Callable[[Places], KeptRows], hits: Hits, masks: Keys, own_keys: int, limit: int
 ) -> tuple[KeptRows, Places]:
     """Fetch the rows found in the store; return them, and the place of each hit among them.
 
-    Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
-    `limit` rows all but the earliest: no others can be among its earliest candidates. Where rows
-    expire, it needs the times of all of them.
+    `fetch` returns rows of ascending numbers. Not fetched (-1) are hits under keys that a page
+    does not have, and of a page with more than `limit` rows all but the earliest: no others can
+    be among its earliest candidates. Where rows expire, it needs the times of all of them.
     """
     lengths = np.diff(hits.starts)
     owner = np.repeat(hits.places // own_keys, lengths)
@@ -262,4 +263,4 @@ def fetch_candidates(
             wanted[mine] = hits.rows[mine] <= rows[limit - 1]
     distinct = np.unique(hits.rows[wanted])
     places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
-    return lookup.rows(distinct), places.astype(np.int64)
+    return fetch(distinct), places.astype(np.int64)

@@ -57,10 +57,8 @@ def nothing_near(pages: int) -> Nearest:
 class Others(Protocol):
     """What a shard asks of other indexes."""
 
-    def nearest(
-        self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings
-    ) -> Nearest | None:
-        """Return what the indexes that the settings name have nearest to pages, if they name any.
+    def nearest(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
+        """Return what the indexes that the settings name have nearest to pages; in any thread.
 
         `keys` are the pages' own at the shard, `masks` say which of them each page has, by bit.
 
@@ -129,6 +127,43 @@ class FoundUrls(NamedTuple):
     keys: list[int]
     versions: list[bytes | None]
     flushes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a shard has found for pages before they come.
+
+    Attributes:
+        refs, keys: of the pages.
+        hits: for the keys.
+        numbers: of the rows in `hits`, ascending.
+        rows: of these numbers; None where they were too many to read.
+        urls: None where no changes are tracked.
+        nearest: what other indexes have; None where none is asked.
+        settings: which were in force then.
+    """
+
+    refs: npt.NDArray[np.uint64]
+    keys: Keys
+    hits: Hits
+    numbers: npt.NDArray[np.int64]
+    rows: KeptRows | None
+    urls: FoundUrls | None
+    nearest: Nearest | None
+    settings: IndexSettings | None
+
+    def is_for(self, keys: Keys, flushes: int) -> bool:
+        """Return whether it is for pages of these keys, and has seen so many flushes."""
+        return self.hits.flushes >= flushes and np.array_equal(self.keys, keys)
+
+    def has_nearest(self, refs: npt.NDArray[np.uint64], settings: IndexSettings) -> bool:
+        """Return whether `nearest` is for these pages, under these settings."""
+        return self.settings == settings and np.array_equal(self.refs, refs)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> KeptRows:
+        """Return rows of `numbers`, in this order; only where they were read."""
+        assert self.rows is not None, "too many rows"
+        return self.rows.take(np.searchsorted(self.numbers, rows))
 
 
 @dataclass(slots=True)

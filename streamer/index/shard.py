@@ -49,6 +49,8 @@ from streamer.index.messages import (
 from streamer.index.ports import (
     NO_HORIZON,
     FlushedRows,
+    Found,
+    FoundUrls,
     Hits,
     Horizon,
     KeptRows,
@@ -80,6 +82,7 @@ from streamer.index.settings import (
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
 
 Places = npt.NDArray[np.int64]
+ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 _ROW_0 = np.zeros(1, np.int64)
 _NO_LIMIT = 1 << 61  # of ages, and of rows: a time less this is after BEFORE_ALL
 
@@ -154,8 +157,10 @@ class Shard:
 
     # ---- records ------------------------------------------------------------------------------
 
-    def apply(self, record: Record) -> list[Output]:
+    def apply(self, record: Record, found: Found | None = None) -> list[Output]:
         """Take one record of the log; return what it makes the shard emit, in order.
+
+        `found` is what `look_up` gave for its pages, however long ago.
 
         Raises:
             StoreMismatch: a CONFIG record of a later version, or of another number of shards.
@@ -165,7 +170,7 @@ class Shard:
         self.applied += 1
         first = self._accept(record)
         if first is not None:
-            self._apply_items(record.items, first)
+            self._apply_items(record.items, first, found)
         self._settle_replacements()
         if (questions := self.forgetting.pass_on()) and not self.last:
             self._emit(self.number + 1, questions)
@@ -186,12 +191,12 @@ class Shard:
             self.missing.pop(source, None)
         return int(np.searchsorted(record.numbers, position))
 
-    def _apply_items(self, items: Items, first: int) -> None:
+    def _apply_items(self, items: Items, first: int, found: Found | None) -> None:
         if isinstance(items, IndexSettings):
             self._configure(items)
         elif isinstance(items, Pages):
             if first < len(items):
-                self._take(items.take(range(first, len(items))) if first else items)
+                self._take(items.take(range(first, len(items))) if first else items, found)
         elif isinstance(items, Forget):
             self._forget(items.take(range(first, len(items))))
         else:
@@ -242,7 +247,7 @@ class Shard:
 
     # ---- pages --------------------------------------------------------------------------------
 
-    def _take(self, pages: Pages) -> None:
+    def _take(self, pages: Pages, found: Found | None) -> None:
         """Judge pages that come for the first time; at shard 0 none may be older than those before.
 
         A page whose time is not known has that of the page before it.
@@ -253,7 +258,7 @@ class Shard:
         oldest = int(pages.times.min())
         assert oldest >= self.watermark, (self.number, oldest, self.watermark)
         if pages.replacements is None:
-            self._judge(pages, arrive=True)
+            self._judge(pages, found, arrive=True)
         else:  # some were held by a shard before
             for i in range(len(pages)):
                 self._judge_late(pages.take([i]))
@@ -272,12 +277,14 @@ class Shard:
                 self.head.retire([self.head.count - 1], own)
         return outcome
 
-    def _judge(self, pages: Pages, *, arrive: bool = False) -> npt.NDArray[np.uint8]:
+    def _judge(
+        self, pages: Pages, found: Found | None = None, *, arrive: bool = False
+    ) -> npt.NDArray[np.uint8]:
         """Decide, hold, or insert and forward pages, in order; return what became of each.
 
         They `arrive`, or were held.
         """
-        batch = self.batch_of(pages, arrive=arrive)
+        batch = self.batch_of(pages, found, arrive=arrive)
         for place in self.replacing(batch):
             self._apply_rule(batch, place)
             self._retire_before(batch, place)
@@ -285,8 +292,22 @@ class Shard:
         self._publish_to(batch, len(pages))
         return batch.judged.outcome
 
-    def batch_of(self, pages: Pages, *, arrive: bool) -> Batch:
-        """Look up all that pages are judged by."""
+    def look_up(self, pages: Pages) -> Found:
+        """Find what pages will be judged by, before they come; in any thread."""
+        keys, settings = self.own_keys(pages), self.settings
+        hits = self.lookup.find(keys, 0)
+        numbers = np.unique(hits.rows)
+        rows = self.lookup.rows(numbers) if len(numbers) <= ROWS_AHEAD_MAX else None
+        urls = self.lookup.urls(pages.urls, 0) if self.tracks_changes else None
+        nearest = None
+        if settings is not None and settings.also and self._others is not None:
+            _, shingles_min = settings.least_of(pages.urls)
+            asked = self.posted_keys(pages, pages.distinct >= shingles_min)
+            nearest = self._others.nearest(pages, *asked, settings)
+        return Found(pages.refs, keys, hits, numbers, rows, urls, nearest, settings)
+
+    def batch_of(self, pages: Pages, found: Found | None = None, *, arrive: bool) -> Batch:
+        """Look up all that pages are judged by, but for what is `found` and still holds."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
         if self.next_row + len(pages) >= ROWS_MAX:
@@ -296,11 +317,15 @@ class Shard:
         similarity_min, shingles_min = settings.least_of(pages.urls)
         comparable = pages.distinct >= shingles_min
         keys, masks = self.posted_keys(pages, comparable)
-        hits = self.lookup.find(keys, self.released_flushes)
-        replacements = _replacements_before(pages) if len(pages) == 1 else -1
-        fetched, places = self._fetch(hits, masks, settings, replacements)
+        nearest = self._nearest(pages, keys, masks, found)
+        if found is not None and not found.is_for(keys, self.released_flushes):
+            found = None
+        hits = found.hits if found else self.lookup.find(keys, self.released_flushes)
+        fetch = found.take if found and found.rows is not None else self.lookup.rows
+        fetched, places = fetch_candidates(fetch, hits, masks, self._own_keys, self._most_rows)
+        if self.forgetting.hides:
+            fetched = self._hide(fetched, places, hits, pages)
         limits = self._limits(hits, settings)
-        nearest = self._nearest(pages, keys, masks)
         arrivals = Arrivals(
             keys,
             masks,
@@ -318,27 +343,26 @@ class Shard:
             nearest_min = np.maximum(similarity_min - limits.margin, 0).astype(np.int32)
         batch = Batch(pages, arrivals, limits, stored, fetched, nearest, ~comparable, nearest_min)
         if arrive and self.tracks_changes:
-            batch.compared = self._compare(batch, (similarity_min, shingles_min))
+            urls = found.urls if found else None
+            batch.compared = self._compare(batch, (similarity_min, shingles_min), urls)
         return batch
 
-    def _fetch(
-        self, hits: Hits, masks: Keys, settings: IndexSettings, replacements: int
-    ) -> tuple[KeptRows, Places]:
-        """Return the stored rows that may be candidates, and the place of each hit among them.
-
-        `replacements` is as for `Forgetting.hide`.
-        """
+    @property
+    def _most_rows(self) -> int:
+        """Return how many stored rows may be candidates of a page."""
+        settings = self.settings
+        assert settings is not None, "pages before the first CONFIG record"
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
-        hides = self.forgetting.hides
         # What is hidden, or will be by a page of this batch, leaves room for others.
-        passes = expires or hides or settings.retire_replaced
-        limit = _NO_LIMIT if passes else settings.candidates_max
-        fetched, places = fetch_candidates(self.lookup, hits, masks, self._own_keys, limit)
-        if hides:
-            rows = np.empty(len(fetched.refs), np.int64)
-            rows[places[places >= 0]] = hits.rows[places >= 0]
-            fetched = self.forgetting.hide(fetched, rows, replacements)
-        return fetched, places
+        passes = expires or self.forgetting.hides or settings.retire_replaced
+        return _NO_LIMIT if passes else settings.candidates_max
+
+    def _hide(self, fetched: KeptRows, places: Places, hits: Hits, pages: Pages) -> KeptRows:
+        """Return the rows fetched for pages, without what is forgotten or replaced for these."""
+        rows = np.empty(len(fetched.refs), np.int64)
+        rows[places[places >= 0]] = hits.rows[places >= 0]
+        replacements = _replacements_before(pages) if len(pages) == 1 else -1
+        return self.forgetting.hide(fetched, rows, replacements)
 
     def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
         return Limits(
@@ -367,33 +391,28 @@ class Shard:
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         return self.own_keys(pages), masks
 
-    def queries_reference(self, pages: Pages) -> tuple[Keys, Keys, IndexSettings] | None:
-        """Return what other indexes would be asked for these pages now: keys, masks, settings.
-
-        None: nothing. To be called in any thread, before the pages come.
-        """
+    def _nearest(
+        self, pages: Pages, keys: Keys, masks: Keys, found: Found | None = None
+    ) -> Nearest:
+        """Return what other indexes have nearest to the pages, where the settings name any."""
         settings = self.settings
         if settings is None or not settings.also:
-            return None
-        _, shingles_min = settings.least_of(pages.urls)
-        return *self.posted_keys(pages, pages.distinct >= shingles_min), settings
-
-    def _nearest(self, pages: Pages, keys: Keys, masks: Keys) -> Nearest:
-        """Return what other indexes have nearest to the pages, where the settings name any."""
-        found, settings = None, self.settings
-        if settings is not None and settings.also:
-            if self._others is None:
-                raise StoreMismatch(missing_reference(settings.also[0]))
-            found = self._others.nearest(pages, keys, masks, settings)
-        return nothing_near(len(pages)) if found is None else found
+            return nothing_near(len(pages))
+        if found and found.nearest and found.has_nearest(pages.refs, settings):
+            return found.nearest
+        if self._others is None:
+            raise StoreMismatch(missing_reference(settings.also[0]))
+        return self._others.nearest(pages, keys, masks, settings)
 
     @property
     def tracks_changes(self) -> bool:
         """Return whether arriving pages are compared here with the last versions of their URLs."""
         return self.number == 0 and self.settings is not None and self.settings.track_changes
 
-    def _compare(self, batch: Batch, least: tuple[Leasts, Leasts]) -> Compared:
-        """Compare pages that arrive with the last versions of their URLs."""
+    def _compare(
+        self, batch: Batch, least: tuple[Leasts, Leasts], found: FoundUrls | None
+    ) -> Compared:
+        """Compare pages that arrive with the last versions of their URLs, which may be `found`."""
         pages, limits = batch.pages, batch.limits
         by = Tracking(
             limits.measure,
@@ -402,7 +421,8 @@ class Shard:
             limits.keep_pages,
             limits.oldest_row,
         )
-        found = self.lookup.urls(pages.urls, self.released_flushes)
+        if found is None or found.urls != pages.urls:
+            found = self.lookup.urls(pages.urls, self.released_flushes)
         return self._urls.compare(pages, found, by, self.forgetting)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:

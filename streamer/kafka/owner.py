@@ -25,7 +25,7 @@ import msgspec
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.codec import Entry, ShardMeta
 from streamer.index.messages import Output, Pages, Record, Verdicts
-from streamer.index.ports import FlushedRows
+from streamer.index.ports import FlushedRows, Found
 from streamer.index.settings import IndexSettings
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
@@ -44,7 +44,7 @@ from streamer.kafka.wire import (
 )
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import LOG_FLUSHES, Found, Judge, JudgeOptions
+from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
 from streamer.run.stages import Locate, verdicts
 from streamer.sketch.settings import SignatureSettings
 from streamer.upkeep.snapshots import RegularSnapshots

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from streamer.index.codec import Entry
 from streamer.index.messages import Pages
+from streamer.index.ports import Found
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
-from streamer.run.judge import Found, Judge
+from streamer.run.judge import Judge
 from streamer.run.small_files import signed
 from streamer.run.stages import OneAThread
 from streamer.sketch.signer import PageSigner

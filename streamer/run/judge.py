@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ from streamer.index.head import HEAD_PAGES, KEPT
 from streamer.index.messages import (
     CONFIG,
     Forget,
-    Keys,
     Output,
     Pages,
     Record,
@@ -42,19 +41,17 @@ from streamer.index.messages import (
     source_name,
     source_records,
 )
-from streamer.index.ports import FlushedRows, FoundUrls, Hits, KeptRows, Lookup
+from streamer.index.ports import FlushedRows, Found
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.index_folder import Identity, IndexFolder
-from streamer.run.others import FoundElsewhere, OtherIndexes
+from streamer.run.others import OtherIndexes
 from streamer.stored.forget import sweep
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
-
-ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 
 Numbers = npt.NDArray[np.int64]
 Timed = Callable[[Stage], AbstractContextManager[object]]
@@ -109,69 +106,6 @@ class JudgeOptions:
     clock: Callable[[], float] = time.monotonic
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was found for `keys` in the store, and for URLs; `numbers` of its rows ascend."""
-
-    keys: Keys
-    hits: Hits
-    numbers: npt.NDArray[np.int64]
-    rows: KeptRows | None
-    elsewhere: FoundElsewhere | None = None
-    urls: FoundUrls | None = None
-
-
-class PrefetchedLookup:
-    """A shard's look-ups, of which some have been done already; `lookup` is for any thread."""
-
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
-        self._found: Found | None = None
-
-    @property
-    def flushes(self) -> int:
-        """Return how many flushes the store has had since the look-up was made."""
-        return self._lookup.flushes
-
-    def ahead(self, keys: Keys, urls: list[bytes] | None = None) -> Found:
-        """Find the postings and rows of `keys` now, and URLs; may be called in any thread."""
-        hits = self._lookup.find(keys, 0)
-        numbers = np.unique(hits.rows)
-        rows = self._lookup.rows(numbers) if len(numbers) <= ROWS_AHEAD_MAX else None
-        versions = None if urls is None else self._lookup.urls(urls, 0)
-        return Found(keys, hits, numbers, rows, urls=versions)
-
-    def expect(self, found: Found | None) -> None:
-        """Use `found` for the look-up that comes next, if it still holds."""
-        self._found = found
-
-    def find(self, keys: Keys, flushes: int = 0) -> Hits:
-        """Return the postings of `keys` in the store, which must have so many flushes at least."""
-        found = self._found
-        if found is not None and found.hits.flushes >= flushes and np.array_equal(found.keys, keys):
-            return found.hits
-        self._found = None
-        return self._lookup.find(keys, flushes)
-
-    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
-        """Return the rows of these numbers, in that order; some of those just found."""
-        found = self._found
-        if found is None or found.rows is None:
-            return self._lookup.rows(rows)
-        return found.rows.take(np.searchsorted(found.numbers, rows))
-
-    def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
-        """Return the sets of shingles of these rows; they are few, and never read ahead."""
-        return self._lookup.shingles(rows)
-
-    def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
-        """Return the versions of URLs in the store, which must have so many flushes at least."""
-        found = self._found.urls if self._found else None
-        if found is not None and found.flushes >= flushes and found.urls == urls:
-            return found
-        return self._lookup.urls(urls, flushes)
-
-
 class Judge:
     """Drive the shards `own` of an index, which `store` holds in that order.
 
@@ -199,15 +133,14 @@ class Judge:
         states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
         memory = None if options.index_memory is None else options.index_memory // len(own)
         self.lookups = [StoredLookup(store, place, memory, secret) for place in range(len(own))]
-        self._prefetched = PrefetchedLookup(self.lookups[0])  # pages come to the first shard
-        lookups: list[Lookup] = [self._prefetched, *self.lookups[1:]]
         capacity, others = options.head_pages + _SPARE_ENTRIES, options.others
-        elsewhere = [others.of_shard(each, shards, bands) if others else None for each in own]
-        self._elsewhere = elsewhere[0]
         self.shards = [
-            Shard(number, shards, bands, lookup, state=state, head_capacity=capacity, others=other)
-            for number, lookup, state, other in zip(own, lookups, states, elsewhere, strict=True)
-        ]
+            Shard(
+                number, shards, bands, lookup, state=state, head_capacity=capacity,
+                others=others.of_shard(number, shards, bands) if others else None,
+            )
+            for number, lookup, state in zip(own, self.lookups, states, strict=True)
+        ]  # fmt: skip
         self._by_number = dict(zip(own, self.shards, strict=True))
         self._applied = 0  # records since the last flush
         self._flushed_at = self._clock()
@@ -248,12 +181,8 @@ class Judge:
                 shard.apply(config_record(settings, shard.positions.get(CONFIG, 0)))
 
     def look_up(self, pages: Pages) -> Found:
-        """Find what the first shard will ask of the store for these pages; in any thread."""
-        urls = pages.urls if self.shard.tracks_changes else None
-        found = self._prefetched.ahead(self.shard.own_keys(pages), urls)
-        if self._elsewhere is None or (asked := self.shard.queries_reference(pages)) is None:
-            return found
-        return replace(found, elsewhere=self._elsewhere.ahead(pages, *asked))
+        """Find what the first shard will judge these pages by; in any thread."""
+        return self.shard.look_up(pages)
 
     def apply(self, record: Record, found: Found | None = None, records: int = 1) -> list[Output]:
         """Apply a record, and what it leads to here; return what is for others, in order.
@@ -266,14 +195,13 @@ class Judge:
         """
         if found is not None:
             self._release_flushed(found.hits.flushes)
-        self._expect(found)
         outputs: list[Output] = []
-        waiting = deque([(self.shard, record)])
+        waiting = deque([(self.shard, record, found)])
         while waiting:
-            shard, record = waiting.popleft()
-            for output in shard.apply(record):
+            shard, record, found = waiting.popleft()
+            for output in shard.apply(record, found):
                 if (other := self._by_number.get(output.destination)) is not None:
-                    waiting.append((other, output.record(shard.number)))
+                    waiting.append((other, output.record(shard.number), None))
                 else:
                     outputs.append(output)
         self._applied += records
@@ -309,19 +237,11 @@ class Judge:
 
     def verdict_on(self, page: Pages) -> Verdicts:
         """Return the verdict that one page would get if it came next; nothing changes."""
-        self._expect(None)
         return ask.verdict_on(self.shards, page)
 
     def nearest(self, page: Pages, limit: int) -> list[ask.NearRow]:
         """Return the kept pages that share a key with one page, the most similar first."""
-        self._expect(None)
         return ask.nearest(self.shards, page, limit)
-
-    def _expect(self, found: Found | None) -> None:
-        """Use what was found ahead for the look-ups that come next."""
-        self._prefetched.expect(found)
-        if self._elsewhere is not None:
-            self._elsewhere.expect(found.elsewhere if found else None)
 
     @property
     def kept_pages(self) -> int:

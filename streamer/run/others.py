@@ -120,15 +120,6 @@ def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
     return digest.hexdigest()
 
 
-@dataclass(slots=True)
-class FoundElsewhere:
-    """What was found for pages under these settings, before they were judged."""
-
-    refs: npt.NDArray[np.uint64]
-    settings: IndexSettings
-    nearest: Nearest
-
-
 class OtherIndexes:
     """All that `--also` gives, opened.
 
@@ -194,11 +185,10 @@ class _Shared:
 
 
 class ShardOthers:
-    """What one shard asks of other indexes; `ahead` is for any thread."""
+    """What one shard asks of other indexes; in any thread."""
 
     def __init__(self, others: OtherIndexes, own: list[int], bands: int) -> None:
         self._by_corpus: dict[Corpus, list[_Shared]] = {}
-        self._expected: FoundElsewhere | None = None
         for index in others.indexes:
             shared = []
             for part in index.parts:
@@ -211,30 +201,12 @@ class ShardOthers:
                     _ = shared[-1].lookup  # opened before anything is judged
             self._by_corpus[index.corpus] = shared
 
-    def ahead(
-        self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings
-    ) -> FoundElsewhere:
-        """Find now what `nearest` will be asked."""
-        return FoundElsewhere(pages.refs, settings, self._find(pages, keys, masks, settings))
-
-    def expect(self, found: FoundElsewhere | None) -> None:
-        """Use `found` for the pages that come next, if these are its."""
-        self._expected = found
-
-    def nearest(
-        self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings
-    ) -> Nearest | None:
-        """Return what the indexes that the settings name have nearest to pages, if they name any.
+    def nearest(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
+        """Return what the indexes that the settings name have nearest to pages.
 
         Raises:
             StoreMismatch: one of these indexes is not there.
         """
-        found, self._expected = self._expected, None
-        if found and found.settings == settings and np.array_equal(found.refs, pages.refs):
-            return found.nearest
-        return self._find(pages, keys, masks, settings)
-
-    def _find(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
         found = nothing_near(len(pages))
         least, _ = settings.least_of(pages.urls)
         sketches = np.ascontiguousarray(pages.sketches)

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 from streamer.errors import SettingsError
 from streamer.index.messages import Pages, Verdicts
+from streamer.index.ports import Found
 from streamer.model import page_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.engine import Engine
 from streamer.run.first_records import FirstRecords
-from streamer.run.judge import FILES, Found
+from streamer.run.judge import FILES
 from streamer.run.known_archives import KnownArchives
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile, is_table

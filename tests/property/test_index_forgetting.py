@@ -24,7 +24,8 @@ from tests.helpers.signed_pages import family_pages, opened
 
 if TYPE_CHECKING:
     from streamer.index.messages import Pages, Term, Tombstone
-    from streamer.run.judge import Found, Judge
+    from streamer.index.ports import Found
+    from streamer.run.judge import Judge
 
 LIMITS = (
     IndexSettings(),

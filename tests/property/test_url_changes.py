@@ -33,7 +33,8 @@ from tests.property.test_index_serial import StoredIndex, run
 
 if TYPE_CHECKING:
     from streamer.index.messages import Pages
-    from streamer.run.judge import Found, Judge
+    from streamer.index.ports import Found
+    from streamer.run.judge import Judge
     from streamer.stored.rows import RowNumbers
 
     Changes = dict[int, tuple[Change, int]]

@@ -160,9 +160,9 @@ class DropForgets(Shard):
 class TimesAsTheyCome(Shard):
     """Shard 0 takes each page's time as it is."""
 
-    def _take(self, pages: Pages) -> None:
+    def _take(self, pages: Pages, found: Any) -> None:
         pages = replace(pages, watermarks=pages.times) if self.number == 0 else pages
-        self._judge(pages, arrive=True)
+        self._judge(pages, found, arrive=True)
         self.watermark = max(self.watermark, int(pages.watermarks[-1]))
 
 
@@ -202,28 +202,28 @@ class VersionsLost(Shard):
 class HeldArriveAgain(Shard):
     """A page that was held is compared with the last version of its URL when it is judged."""
 
-    def _judge(self, pages: Pages, *, arrive: bool = False) -> Any:
+    def _judge(self, pages: Pages, found: Any = None, *, arrive: bool = False) -> Any:
         del arrive
-        return super()._judge(pages, arrive=True)
+        return super()._judge(pages, found, arrive=True)
 
 
 class StoredVersionsFirst(Shard):
     """The store's version of a URL comes before one that was not flushed yet."""
 
-    def _compare(self, batch: Any, least: Any) -> Any:
+    def _compare(self, batch: Any, least: Any, found: Any) -> Any:
         found = self.lookup.urls(batch.pages.urls, self.released_flushes)
         known = {key for key, version in zip(found.keys, found.versions, strict=True) if version}
         for key in known:
             self._urls._recent.pop(key, None)  # noqa: SLF001 - it is broken from inside
-        return super()._compare(batch, least)
+        return super()._compare(batch, least, found)
 
 
 class OldVersionsAnswer(Shard):
     """A version of a URL answers as long as it is there."""
 
-    def _compare(self, batch: Any, least: Any) -> Any:
+    def _compare(self, batch: Any, least: Any, found: Any) -> Any:
         wide = batch.limits._replace(expire_after=1 << 60, keep_pages=1 << 60)
-        return super()._compare(replace(batch, limits=wide), least)
+        return super()._compare(replace(batch, limits=wide), least, found)
 
 
 class RetiresLate(Shard):
@@ -393,9 +393,9 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     class Broken(base):  # type: ignore[misc, valid-type]
         """Places pages with the altered kernel."""
 
-        def _judge(self, pages: Pages, *, arrive: bool = False) -> Any:
+        def _judge(self, pages: Pages, found: Any = None, *, arrive: bool = False) -> Any:
             with patch.object(batch_module, "judge_pages", module.__dict__["judge_pages"]):
-                return super()._judge(pages, arrive=arrive)
+                return super()._judge(pages, found, arrive=arrive)
 
     return Broken
 

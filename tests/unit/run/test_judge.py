@@ -11,23 +11,18 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Pages
-from streamer.index.ports import Hits, KeptRows
-from streamer.index.postings import Keys
 from streamer.index.settings import IndexSettings
 from streamer.model import page_ref
 from streamer.run import judge as module
-from streamer.run.judge import FlushRule, Judge, PrefetchedLookup
+from streamer.run.judge import FlushRule, Judge
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
-from tests.helpers.shard_network import MemoryLookup
 from tests.helpers.signed_pages import BANDS, family_pages, opened
-from tests.helpers.stored_rows import flushed, keys_of
 
 
 @contextlib.contextmanager
@@ -50,29 +45,6 @@ def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = Tru
         if flushes and judge.flush_is_due:
             judge.flush(b"")
     return result
-
-
-class CountedLookup(MemoryLookup):
-    """Dictionaries that count how often they are asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-
-    def find(self, keys: Keys, flushes: int = 0) -> Hits:
-        self.asked += 1
-        return super().find(keys, flushes)
-
-    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
-        self.asked += 1
-        return super().rows(rows)
-
-
-@pytest.fixture
-def plain() -> CountedLookup:
-    lookup = CountedLookup()
-    lookup.add(flushed(range(20)))
-    return lookup
 
 
 @settings(max_examples=12, deadline=None)
@@ -248,52 +220,6 @@ def test_a_flush_that_fails_is_not_said_to_be_written(monkeypatch: pytest.Monkey
         monkeypatch.setattr(judge.store, "flush", fail)
         with pytest.raises(StoreUnavailable, match=r"^No room\.$"):
             judge.flush(b"new")
-
-
-def test_what_was_found_ahead_is_given_without_asking_again(plain: CountedLookup) -> None:
-    lookup = PrefetchedLookup(plain)
-    found = lookup.ahead(keys_of([3, 30, 5]))
-    before = plain.asked
-    lookup.expect(found)
-    hits = lookup.find(keys_of([3, 30, 5]))
-    assert sorted(set(hits.rows.tolist())) == [3, 5]
-    kept = lookup.rows(np.array([5]))
-    assert (kept.refs, kept.urls) == ([12], [b"https://example.org/5"])
-    assert kept.sketches[:, 0].tolist() == [5]
-    assert plain.asked == before
-
-
-def test_what_was_found_before_a_flush_is_found_again_only_if_that_flush_is_asked_for(
-    plain: CountedLookup,
-) -> None:
-    lookup = PrefetchedLookup(plain)
-    found = lookup.ahead(keys_of([3, 30]))
-    plain.add(flushed([30]))
-    lookup.expect(found)
-    hits = lookup.find(keys_of([3, 30]), plain.flushes - 1)
-    assert (sorted(set(hits.rows.tolist())), hits.flushes) == ([3], plain.flushes - 1)
-    hits = lookup.find(keys_of([3, 30]), plain.flushes)
-    assert (sorted(set(hits.rows.tolist())), hits.flushes) == ([3, 30], plain.flushes)
-    assert lookup.rows(np.array([3, 30])).refs == [10, 37]
-
-
-def test_other_keys_than_expected_are_looked_up(plain: CountedLookup) -> None:
-    lookup = PrefetchedLookup(plain)
-    lookup.expect(lookup.ahead(keys_of([3])))
-    assert set(lookup.find(keys_of([4])).rows.tolist()) == {4}
-    assert lookup.rows(np.array([4])).refs == [11]
-
-
-def test_rows_of_crowded_buckets_are_not_read_ahead(
-    plain: CountedLookup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "ROWS_AHEAD_MAX", 1)
-    lookup = PrefetchedLookup(plain)
-    found = lookup.ahead(keys_of([3, 5]))
-    assert found.rows is None
-    lookup.expect(found)
-    lookup.find(keys_of([3, 5]))
-    assert lookup.rows(np.array([3, 5])).refs == [10, 12]
 
 
 @pytest.mark.parametrize("seed", range(4))
