@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -39,9 +40,26 @@ def missing_for_broker() -> tuple[str, str] | None:
     if not SCRIPT.exists():
         return "A Kafka broker", "name a running one in STREAMER_TEST_BROKER, as localhost:9092"
     installs = os.geteuid() == 0 and shutil.which("apt-get")
-    if installs or (shutil.which("java") and (LIBRARIES.exists() or shutil.which("mvn"))):
-        return None
-    return "Java and Maven, for Apache Kafka", "apt-get install default-jre-headless maven"
+    if not installs and not (shutil.which("java") and (_are_fetched() or shutil.which("mvn"))):
+        return "Java and Maven, for Apache Kafka", "apt-get install default-jre-headless maven"
+    return _missing_libraries()
+
+
+def _are_fetched() -> bool:
+    """Return whether the libraries are there, as the script asks for them."""
+    there = LIBRARIES / "pom.xml"
+    return there.exists() and there.read_bytes() == SCRIPT.with_name("pom.xml").read_bytes()
+
+
+@cache
+def _missing_libraries() -> tuple[str, str] | None:
+    """Fetch the libraries unless they are there; return what is missing if that fails."""
+    if not _are_fetched():
+        try:
+            broker("fetch", LIBRARIES.parent)
+        except (RuntimeError, subprocess.TimeoutExpired):
+            return "Apache Kafka", "deploy/broker/broker fetch build/broker, to see what fails"
+    return None
 
 
 def broker(command: str, folder: Path, *port: int) -> str:
@@ -64,7 +82,7 @@ def broker(command: str, folder: Path, *port: int) -> str:
         timeout=300,
     )
     if done.returncode:
-        raise RuntimeError(done.stderr)
+        raise RuntimeError(done.stdout + done.stderr)  # Maven's errors are on the former
     return done.stdout
 
 
