@@ -114,7 +114,7 @@ def worker(place: Place, number: int, *options: object) -> tuple[object, ...]:
     """Return the command of a worker."""
     return (
         *STREAMER, "worker", "--brokers", place.brokers, "--key-file", place.folder / "key",
-        "--shards", SHARDS, "--threads", 1, "--head-pages", 4_000,
+        "--shards", SHARDS, "--threads", 1, "--head-pages", 4_000, "--track-changes",
         "--health-port", place.health_port(number), *options,
     )  # fmt: skip
 
@@ -124,10 +124,12 @@ def workers(place: Place) -> dict[str, tuple[object, ...]]:
     commands = {}
     for shard in range(SHARDS):
         folder = place.folder / f"index-{shard}"
-        own = ("--role", "index", "--own-shards", shard, "--index", folder)
+        snapshots = ("--snapshot-to", place.folder / "snapshots", "--snapshot-every", "1m")
+        own = ("--role", "index", "--own-shards", shard, "--index", folder, *snapshots)
         commands[f"index-{shard}"] = worker(place, shard, *own)
     for number in range(SIGNERS):
-        commands[f"sign-{number}"] = worker(place, SHARDS + number, "--role", "sign")
+        copies = ("--role", "sign", "--kept-topic", "pages.kept")
+        commands[f"sign-{number}"] = worker(place, SHARDS + number, *copies)
     return commands
 
 
@@ -208,7 +210,9 @@ def picture(place: Place, start: float, end: float, file: Path) -> list[str]:
     missing = []
     for line, title, panels in zip(grid, titles, rows, strict=True):
         line[0].set_ylabel(title, fontsize=8, color="tab:blue")
-        for axes, panel in zip(line, panels, strict=True):
+        for axes in line[len(panels) :]:
+            axes.set_axis_off()
+        for axes, panel in zip(line, panels, strict=False):
             try:
                 draw(axes, panel, list(series(place, panel, start, end)))
             except LookupError as error:
