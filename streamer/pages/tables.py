@@ -111,10 +111,11 @@ def _opened(
         raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
     try:
         table = read(stream.place)
+        names = table.names
     except arrow_errors() as error:
         why = said_by(error)
         raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
-    if twice := [name for name in table.names if table.names.count(name) > 1]:
+    if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{file.name}: has the column {twice[0]!r} twice; rename one of them")
     return table
 
@@ -350,10 +351,10 @@ class TableRecords:
 
 
 def arrow_errors() -> tuple[type[Exception], ...]:
-    """Return what is raised for files that cannot be read."""
+    """Return what is raised for files that cannot be read, also for names that are no UTF-8."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    return pa.ArrowException, OSError
+    return pa.ArrowException, OSError, UnicodeDecodeError
 
 
 def said_by(error: Exception) -> str:

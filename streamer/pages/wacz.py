@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -14,7 +15,10 @@ from streamer.pages.warc import WarcRecords
 
 _READ_BYTES = 1 << 16
 _FOLDER, _PACKED = "archive/", ".gz"  # where WACZ has its WARC files
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+_DAMAGED = (  # ValueError: also of a name that is no UTF-8
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
+    RuntimeError, ValueError,
+)  # fmt: skip
 
 
 def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:

@@ -63,6 +63,7 @@ MODULES = (
     "encodings",
     "bombs",
     "fuzz",
+    "kept",
     "simulator",
     "soak",
 )
@@ -71,6 +72,8 @@ MODULES = (
 ELSEWHERE = {
     "simulator": "tests/simulation/test_simulation.py::"
     "test_the_promises_hold_under_any_interleaving",
+    "kept": "tests/integration/test_replay_kills.py::"
+    "test_killed_replays_end_with_the_verdicts_of_a_quiet_one",
     "chaos": "tests/integration/test_chaos.py::test_workers_keep_the_promises_under",
 }
 

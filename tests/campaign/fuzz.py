@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import shutil
 import sys
 import time
 import traceback
@@ -30,14 +31,21 @@ from streamer.errors import InputError
 from streamer.kafka.reader import cut
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
-from tests.campaign import mutators
+from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
+from tests.campaign import mutated_files, mutators
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import MAPPING, Judge, check_batch, peak_bytes, reset_peak, watch
+from tests.helpers.schema_registry import told_registry
 
 if TYPE_CHECKING:
     from streamer.pages.chunk import Message
+    from tests.campaign.mutated_files import Files
 
-FORMATS = ("json", "warc", "html", "gzip", "zstd", "kafka", "table", "rows")
+FORMATS = (
+    "json", "warc", "html", "gzip", "zstd", "kafka", "schemas", "table", "rows", "tables", "wacz",
+    "cdx",
+)  # fmt: skip
+FILES = {"tables": mutated_files.tables, "wacz": mutated_files.wacz, "cdx": mutated_files.cdx}
 SECONDS_MAX = 1.0  # of the processor, for one input of a few records
 SECONDS_STUCK = 60.0  # by the clock without any progress: it is ended, and that is a violation
 GROWTH_BYTES_MAX = 256 << 20
@@ -65,7 +73,7 @@ class Report(msgspec.Struct):
 class _Reader:
     """Reads inputs of one format, and holds each against what must hold."""
 
-    def __init__(self, kind: str, folder: Path, judge: Judge) -> None:
+    def __init__(self, kind: str, folder: Path, judge: Judge, registry: SchemaRegistry) -> None:
         self._kind = kind
         self._folder = folder
         self._judge = judge
@@ -74,6 +82,7 @@ class _Reader:
             PageParser(MAPPING),
             PageParser(carry=["fetched_at", "/extra"]),
         )
+        self._with_schemas = PageParser(registry=registry)
         self.report = Report()
 
     def read(self, rng: Random) -> None:
@@ -87,6 +96,13 @@ class _Reader:
         elif self._kind == "html":
             messages = mutators.html_messages(rng)
             self._read_messages([(place, None, one) for place, one in enumerate(messages)])
+        elif self._kind == "schemas":
+            messages = mutators.framed_messages(rng)
+            self._read_messages(
+                [(place, None, one) for place, one in enumerate(messages)], self._with_schemas
+            )
+        elif self._kind in FILES:
+            self._read_files(FILES[self._kind](rng))
         elif self._kind == "json":
             self._read_json(rng)
         elif self._kind == "warc":
@@ -94,7 +110,7 @@ class _Reader:
             assert mutators.FIRST.encode() in urls, "the untouched record before is lost"
             self.report.found_behind += mutators.LAST.encode() in urls
         elif self._kind in {"table", "rows"}:
-            make = mutators.table if self._kind == "table" else mutators.rows
+            make = mutated_files.table if self._kind == "table" else mutated_files.rows
             suffix, data = make(rng)
             self._read_file(f"x{suffix}", data)
         else:
@@ -126,10 +142,39 @@ class _Reader:
         self._enter(read.pages, read.dead.total(), read.skipped.total())
         return read.urls
 
-    def _read_messages(self, messages: list[Message]) -> None:
+    def _read_files(self, made: Files) -> None:
+        """Read files that belong together; what is sound among them must be read."""
+        folder = self._folder / "files"
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, data in made.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        parser = self._parsers[len(made.files) % len(self._parsers)]
+        found: set[bytes] = set()
+        records, refused = 0, ""
+        try:
+            sources = open_sources([str(folder / made.read)], cdx_base=str(folder)).sources
+        except InputError as error:
+            sources, refused = [], str(error)
+        for source in sources:
+            read = self._judge.source(source, parser)
+            found.update(read.urls)
+            records, refused = records + read.records, refused or read.refused
+            self._enter(read.pages, read.dead.total(), read.skipped.total())
+        self.report.refused += bool(refused)
+        lost = {url.encode() for url in made.sound} - found
+        assert not lost, f"untouched records are lost: {sorted(lost)[:3]}, {refused}"
+        if made.records is not None:
+            assert (records, refused) == (made.records, ""), (records, made.records, refused)
+
+    def _read_messages(self, messages: list[Message], parser: PageParser | None = None) -> None:
         """Read messages of one partition, as a worker does."""
-        batch = PageParser().parse_messages(messages[0][0], messages[-1][0] + 1, messages)
+        parser = parser or PageParser()
+        batch = parser.parse_messages(messages[0][0], messages[-1][0] + 1, messages)
         check_batch(batch, len(messages))
+        if self._kind == "schemas":
+            wanted = [mutators.FIRST.encode(), mutators.LAST.encode()]
+            assert [*batch.urls[:1], *batch.urls[-1:]] == wanted, "untouched records are lost"
         self._enter(len(self._judge.batch(batch)), len(batch.dead), batch.skipped.total())
 
     def _read_batches(self, data: bytes) -> None:
@@ -163,12 +208,21 @@ class _Reader:
 def read_rounds(rounds: int, seed: int, first: int, folder: Path) -> dict[str, Report]:
     """Read all formats' inputs from number `first` on, with the number of each in a file beside."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX))
+    with told_registry() as told:
+        told.schemas.update(mutators.SCHEMAS)
+        registry = SchemaRegistry(RegistryAddress(told.url))
+        return _read_formats(rounds, seed, first, folder, registry)
+
+
+def _read_formats(
+    rounds: int, seed: int, first: int, folder: Path, registry: SchemaRegistry
+) -> dict[str, Report]:
     at = os.open(folder / "at", os.O_CREAT | os.O_WRONLY)
     judge = Judge(folder / "judge", bytes(32))
     reports: dict[str, Report] = {}
     for place, kind in enumerate(FORMATS):
         begin, end = max(first, place * rounds), (place + 1) * rounds
-        reader = _Reader(kind, folder, judge)
+        reader = _Reader(kind, folder, judge, registry)
         for number in range(WARM_UP if begin < end else 0):
             _round(reader, Random(f"warm/{number}"), "")
         reader.report = reports[kind] = Report()
@@ -256,11 +310,11 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
 
 CAMPAIGN = Campaign(
     "fuzz",
-    "A record of each input format (JSON, WARC, HTML, gzip, zstd, Kafka record batches, Parquet "
-    "and Arrow, CSV) is damaged where its structure is; no crash, no hang, memory bounded, every "
-    "record has a place.",
+    "A record of each input format (JSON, WARC, HTML, gzip, zstd, Kafka record batches, Avro and "
+    "Protobuf, Parquet and Arrow, CSV, WACZ, CDX and its archives) is damaged where its structure "
+    "is; no crash, no hang, memory bounded, every record has a place, and untouched ones are read.",
     rounds=10_000,
-    rounds_in_short=2_000,
+    rounds_in_short=1_500,
     rounds_in_ci=120,
     run=run,
 )

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import csv
-import datetime as dt
 import gzip
-import io
 import json
 import struct
 import zlib
@@ -22,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import brotli
 import msgspec
-import pyarrow as pa
 from aiokafka.codec import gzip_encode, lz4_encode, zstd_encode
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
-from pyarrow import parquet
 
 from streamer.analysis.sample.crawl import Crawl
 from streamer.compression import zstd
+from tests.helpers.schema_registry import PAGE_SCHEMA, avro_page, by_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -462,45 +458,73 @@ def warc(rng: Random) -> bytes:
     return b"".join(records)
 
 
+# ---- messages that name a schema ------------------------------------------------------------------
+
+SCHEMAS = {
+    "/schemas/ids/1": {"schema": PAGE_SCHEMA},
+    "/schemas/ids/2": {
+        "schema": """syntax = "proto3";
+            message Page {
+              string url = 1; bytes body = 2; map<string, string> headers = 3;
+              repeated Page frames = 4; repeated int32 sizes = 5; int64 status_code = 7;
+            }""",
+        "schemaType": "PROTOBUF",
+    },
+}  # fmt: skip
+
+
+def _protobuf_field(number: int, value: bytes) -> bytes:
+    return _plain_varint(number << 3 | 2) + _plain_varint(len(value)) + value
+
+
+def _plain_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def framed(rng: Random, url: str, body: bytes) -> bytes:
+    """Return a page by one of the schemas, as Avro or as Protobuf."""
+    if rng.random() < 0.5:
+        return by_number(1, avro_page(url, body))
+    header = _protobuf_field(1, b"server") + _protobuf_field(2, b"test")
+    fields = [_protobuf_field(1, url.encode()), _protobuf_field(2, body)]
+    fields += [_protobuf_field(3, header), _protobuf_field(5, b"\1\2\3"), b"\x38\1"]
+    rng.shuffle(fields)
+    return by_number(2, b"\0" + b"".join(fields))
+
+
+def framed_messages(rng: Random) -> list[bytes]:
+    """Return messages that name a schema: one untouched, one to four damaged, one untouched."""
+    damaged = []
+    for _ in range(rng.randint(1, 4)):
+        one = framed(rng, "u", rng.choice(html_pages()).encode())
+        head, rest = one[:5], one[5:]
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(min(len(rest), 80)) if rest else 0
+            number = _plain_varint(rng.choice((0, 1, 127, 1 << 31, (1 << 63) - 1, (1 << 64) - 1)))
+            kind = rng.randrange(4)
+            if kind == 0:
+                rest = rest[:at] + number + rest[at + 1 :]
+            elif kind == 1:
+                nested = rng.choice((rest, b"\x22\2" * DEEP, _protobuf_field(4, rest)))
+                rest = rest[:at] + nested + rest[at:]
+            elif kind == 2:
+                rest = damaged_bytes(rng, rest)
+            else:
+                rest = damaged_bytes(rng, rest[:80]) + rest[80:]
+        if rng.random() < 0.1:
+            head = rng.choice(
+                (b"\0\0\0\0\3", b"\0\0\0\0\0", b"\0\0\0", b"\1" * 17, b"\2\0\0\0\1", b"")
+            )
+        damaged.append(head + rest)
+    page = b"one page that nobody has touched at all"
+    return [framed(rng, FIRST, page), *damaged, framed(rng, LAST, page)]
+
+
 # ---- Kafka record batches ------------------------------------------------------------------------
-
-
-# ---- tables and rows -----------------------------------------------------------------------------
-
-TABLE_TIME = dt.datetime(2026, 11, 25, tzinfo=dt.UTC)
-
-
-def table(rng: Random) -> tuple[str, bytes]:
-    """Return the suffix and the bytes of a damaged table."""
-    rows = [msgspec.json.decode(rng.choice(crawled())) for _ in range(rng.randrange(1, 20))]
-    for row in rows:
-        row |= {"bytes": rng.randbytes(4), "list": [1.5] * 3, "time": TABLE_TIME}
-    whole = pa.Table.from_pylist(rows)
-    made = io.BytesIO()
-    kind = rng.choice((".parquet", ".arrow", ".feather"))
-    if kind == ".parquet":
-        packing = rng.choice(("none", "snappy", "zstd", "gzip"))
-        parquet.write_table(whole, made, row_group_size=7, compression=packing)
-    else:
-        new = pa.ipc.new_stream if kind == ".arrow" else pa.ipc.new_file
-        with new(made, whole.schema) as stream:
-            stream.write_table(whole, max_chunksize=7)
-    return kind, damaged_bytes(rng, made.getvalue())
-
-
-def rows(rng: Random) -> tuple[str, bytes]:
-    """Return the suffix and the bytes of a damaged text in columns."""
-    kind, delimiter = rng.choice(((".csv", ","), (".tsv", "\t")))
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter)
-    writer.writerow(("url", "body"))
-    for _ in range(rng.randrange(20)):
-        page = msgspec.json.decode(rng.choice(crawled()))
-        writer.writerow((page.get("url"), page.get("body"), *["more"] * (rng.random() < 0.1)))
-    data = text.getvalue().encode()
-    odd = rng.choice((b'"', b"\n", b"\r", b"\0", b"\xff", delimiter.encode(), b'"""'))
-    at = rng.randrange(len(data))
-    return kind, damaged_bytes(rng, data[:at] + odd + data[at:])
 
 
 CRC_AT, ATTRIBUTES_AT, RECORDS_AT = 17, 21, 61  # in a batch of version 2

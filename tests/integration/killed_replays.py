@@ -3,10 +3,10 @@
 Each replay is a forked child that runs the real command; `kill -9` ends it after a random time.
 Once an index has got through, its outputs are compared byte for byte with those of the quiet run.
 
-    PYTHONPATH=. python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3]
+    PYTHONPATH=. python tests/integration/killed_replays.py FOLDER lines --kills 200
 
-With several shards, pages are held, sets of shingles decide as well (--exact), and the input, the
-verdicts and the pages are Parquet files.
+The quiet run has one thread and the others have three. Each page is in exactly one of the files of
+kept pages and of the others, as its verdict says.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -31,7 +36,9 @@ from streamer.index.messages import CONFIG, Record, source_name
 from streamer.index.postings import sort_postings
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
+from streamer.pages.bytestream import ZSTD_MAGIC
 from streamer.pages.chunk import PageBatch
+from streamer.pages.files import open_sources
 from streamer.run.stages import sign
 from streamer.run.verdict_files import open_verdicts
 from streamer.sketch.settings import SignatureSettings
@@ -40,10 +47,38 @@ from streamer.text.visible import ESCAPED, HTML
 from tests.helpers.shard_network import MemoryLookup
 
 PAGES = 3000
+QUIET = "quiet"
 CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes
 
 
-def start_replay(folder: Path, name: str, shards: int, memory: str) -> int:
+class Form(NamedTuple):
+    """What the files of a replay are, by their suffixes, and its options.
+
+    With several shards, pages are held, and sets of shingles decide as well (--exact).
+    """
+
+    pages: str
+    verdicts: str
+    kept: str
+    others: str
+    options: tuple[str, ...]
+
+    def outputs(self, folder: Path, name: str) -> list[Path]:
+        """Return the files of verdicts, of kept pages and of the others, of the replay `name`."""
+        parts = f"verdicts.{self.verdicts}", f"kept.{self.kept}", f"others.{self.others}"
+        return [folder / f"{name}.{part}" for part in parts]
+
+
+NEAR = ("--near-misses", "0.3")
+SHARDS = ("--shards", "3", "--exact", "--track-changes", *NEAR)
+FORMS = {
+    "lines": Form("jsonl", "jsonl", "jsonl", "jsonl.zst", NEAR),
+    "tables": Form("parquet", "parquet", "parquet", "parquet", SHARDS),
+    "arrow": Form("arrow", "jsonl", "arrow", "jsonl.zst", SHARDS),
+}
+
+
+def start_replay(folder: Path, name: str, form: Form, memory: str) -> int:
     """Fork a child that replays the sample into index `name`; return its process id."""
     child = os.fork()
     if child:
@@ -51,15 +86,13 @@ def start_replay(folder: Path, name: str, shards: int, memory: str) -> int:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    form = "parquet" if shards > 1 else "jsonl"
-    inputs = [str(folder / part / f"pages.{form}") for part in ("a", "b")]
-    verdicts = str(folder / verdict_file(name, shards))
+    inputs = [str(folder / part / f"pages.{form.pages}") for part in ("a", "b")]
+    verdicts, kept, others = map(str, form.outputs(folder, name))
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
-    kept, others = page_files(folder, name, shards)
-    sys.argv += ["--kept", str(kept), "--duplicates", str(others), "--threads", "3"]
-    sys.argv += ["--head-pages", "64", "--shards", str(shards), "--index-memory", memory]
-    sys.argv += ["--exact", "--track-changes"] if shards > 1 else []
+    sys.argv += ["--kept", kept, "--duplicates", others, "--head-pages", "64"]
+    sys.argv += ["--threads", "1" if name == QUIET else "3", "--index-memory", memory]
+    sys.argv += form.options
     code = 1
     try:
         with (
@@ -92,21 +125,10 @@ def wait(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def verdict_file(name: str, shards: int) -> str:
-    """Return the name of the verdicts of a replay."""
-    return f"{name}.parquet" if shards > 1 else f"{name}.jsonl"
-
-
-def page_files(folder: Path, name: str, shards: int) -> tuple[Path, Path]:
-    """Return the files of kept pages and of the others of a replay."""
-    kept, others = ("kept.parquet", "others.parquet") if shards > 1 else ("kept", "others.zst")
-    return folder / f"{name}.{kept}", folder / f"{name}.{others}"
-
-
 def write_tables(folder: Path) -> None:
-    """Write the pages of both parts of the sample as Parquet too."""
+    """Write the pages of both parts of the sample as Parquet and Arrow too."""
     import pyarrow as pa  # noqa: PLC0415 - its threads would not be there in a child
-    from pyarrow import parquet  # noqa: PLC0415
+    from pyarrow import feather, parquet  # noqa: PLC0415
 
     for part in ("a", "b"):
         rows = []
@@ -115,58 +137,95 @@ def write_tables(folder: Path) -> None:
                 rows.append({key: str(json.loads(line).get(key)) for key in ("url", "body")})
         table = pa.Table.from_pylist(rows)
         parquet.write_table(table, folder / part / "pages.parquet", row_group_size=400)
+        feather.write_feather(table, str(folder / part / "pages.arrow"), chunksize=400)
 
 
-def outputs(folder: Path, name: str, shards: int) -> tuple[bytes, ...]:
+def outputs(folder: Path, name: str, form: Form) -> list[bytes]:
     """Return the verdicts, the dead letters and the pages of both kinds of a finished replay."""
-    verdicts = verdict_file(name, shards)
-    with open_verdicts(folder / verdicts) as file:
+    verdicts, kept, others = form.outputs(folder, name)
+    with open_verdicts(verdicts) as file:
         lines = file.read()
-    kept, others = (path.read_bytes() for path in page_files(folder, name, shards))
-    dead = (folder / f"{verdicts}.dead.jsonl").read_bytes()
-    return lines, dead, kept, others if shards > 1 else zstd.decompress(others)
+    found = [lines, verdicts.with_name(f"{verdicts.name}.dead.jsonl").read_bytes()]
+    pages = (path.read_bytes() for path in (kept, others))
+    return found + [zstd.decompress(each) if each[:4] == ZSTD_MAGIC else each for each in pages]
+
+
+def check_pages(folder: Path, form: Form) -> None:
+    """Check that the pages of the quiet run are each where its verdict says, once.
+
+    Raises:
+        AssertionError: one is not.
+    """
+    verdicts, kept, others = form.outputs(folder, QUIET)
+    wanted: dict[str, Counter[str]] = {"unique": Counter(), "duplicate": Counter()}
+    with open_verdicts(verdicts) as file:
+        for line in file:
+            verdict = json.loads(line)
+            wanted[verdict["verdict"]][verdict["url"]] += 1
+    assert wanted == {"unique": urls(kept), "duplicate": urls(others)}
+
+
+def urls(path: Path) -> Counter[str]:
+    """Return how often each URL is in a file of pages."""
+    (source,) = open_sources([str(path)]).sources
+    lines = [line for chunk in source.read() for line in chunk.lines]
+    return Counter(json.loads(line)["url"] for line in lines)
+
+
+def in_a_child(work: Callable[..., None], *arguments: object) -> None:
+    """Do what loads pyarrow in a child: its threads would not be there in later children.
+
+    Raises:
+        AssertionError: the child has failed.
+    """
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            work(*arguments)
+            code = 0
+        except Exception:  # noqa: BLE001 - whatever it is, its parent fails
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert wait(child) == 0, work.__name__
 
 
 def main() -> None:
     """Run until so many kills have hit a running replay; print what came of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("form", choices=FORMS)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    folder, draw = options.folder, random.Random(options.seed)
+    asked = parser.parse_args()
+    folder, form, draw = asked.folder, FORMS[asked.form], random.Random(asked.seed)
     for part, seed in (("a", 1), ("b", 2)):
         write_crawl(folder / part, PAGES // 2, seed)
     (folder / "key").write_text("ab" * 32 + "\n")
-    if options.shards > 1:
-        child = os.fork()
-        if not child:
-            write_tables(folder)
-            os._exit(0)
-        assert wait(child) == 0, "no Parquet files"
+    in_a_child(write_tables, folder)
     load_kernels()
     began = time.monotonic()
-    assert wait(start_replay(folder, "quiet", options.shards, "1GiB")) == 0, (
-        "the quiet replay failed"
-    )
+    assert wait(start_replay(folder, QUIET, form, "1GiB")) == 0, "the quiet replay failed"
     duration = time.monotonic() - began
-    wanted = outputs(folder, "quiet", options.shards)
+    in_a_child(check_pages, folder, form)
+    wanted = outputs(folder, QUIET, form)
     kills = rounds = 0
-    while kills < options.kills:
+    while kills < asked.kills:
         rounds += 1
-        code = -1
+        code, longest = -1, duration
         memory = "1" if rounds % 2 else "1GiB"  # with one byte, each flush freezes what it brings
         while code:
-            child = start_replay(folder, f"killed-{rounds}", options.shards, memory)
-            time.sleep(draw.uniform(0, duration))
+            child = start_replay(folder, f"killed-{rounds}", form, memory)
+            time.sleep(draw.uniform(0, longest))
             os.kill(child, signal.SIGKILL)
             code = wait(child)
+            longest *= 1.1  # the tables at the end are made anew each time
             assert code in {0, -signal.SIGKILL}, f"replay {rounds} ended with {code}"
             kills += code != 0
-        assert outputs(folder, f"killed-{rounds}", options.shards) == wanted, (
-            f"replay {rounds} differs"
-        )
+        found = outputs(folder, f"killed-{rounds}", form)
+        assert found == wanted, f"replay {rounds} differs"
+        shutil.rmtree(folder / f"killed-{rounds}")
     print(f"{kills} kills, {rounds} replays got through, all equal to the quiet one")  # noqa: T201 - the result
 
 

@@ -13,11 +13,10 @@ SCRIPT = Path(__file__).with_name("killed_replays.py")
 KILLS = int(os.environ.get("REPLAY_KILLS", "30"))
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_killed_replays_end_with_the_verdicts_of_a_quiet_one(shards: int, tmp_path: Path) -> None:
-    kills = KILLS if shards == 1 else max(KILLS // 3, 1)
-    command = [sys.executable, str(SCRIPT), str(tmp_path)]
-    command += ["--kills", str(kills), "--shards", str(shards)]
+@pytest.mark.parametrize("form", ["lines", "tables"])
+def test_killed_replays_end_with_the_verdicts_of_a_quiet_one(form: str, tmp_path: Path) -> None:
+    kills = KILLS if form == "lines" else max(KILLS // 3, 1)
+    command = [sys.executable, str(SCRIPT), str(tmp_path), form, "--kills", str(kills)]
     where = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=where)
     assert done.returncode == 0, done.stderr

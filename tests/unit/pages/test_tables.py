@@ -132,6 +132,17 @@ def test_a_file_that_was_written_again_with_other_rows_is_noticed(
         assert records.mark() != last.mark
 
 
+@pytest.mark.parametrize(("suffix", "write"), KINDS)
+def test_column_names_that_are_no_utf_8_are_refused(
+    tmp_path: Path, suffix: str, write: Write
+) -> None:
+    path = tmp_path / f"pages{suffix}"
+    write(path, pa.table({"url": ["u"], "body": ["b"], "column": [1]}))
+    path.write_bytes(path.read_bytes().replace(b"column", b"\xff" * 6))
+    with pytest.raises(InputError, match="is no whole"):
+        source_of(path).open()
+
+
 def test_cells_of_all_types_become_json(tmp_path: Path) -> None:
     path = tmp_path / "pages.parquet"
     day = dt.date(2026, 11, 25)

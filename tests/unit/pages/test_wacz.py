@@ -69,6 +69,33 @@ def test_damage_within_is_told_and_never_taken_for_the_end(tmp_path: Path) -> No
     assert ending.damage.startswith("archive/b.warc.gz: ")
 
 
+def test_a_damaged_part_is_told_whatever_compressed_it(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.wacz"
+    write(path, method=zipfile.ZIP_LZMA)
+    data = bytearray(path.read_bytes())
+    at = data.find(b"archive/0.warc.gz") + 60  # of what is compressed
+    data[at : at + 20] = b"\xff" * 20
+    path.write_bytes(data)
+    (source,) = open_sources([str(path)]).sources
+    list(all_chunks(source, ending := Ending()))
+    assert ending.damage.startswith("archive/0.warc.gz: ")
+
+
+def test_names_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.wacz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/\u00e9.warc", warc_record(0))
+    data = path.read_bytes()
+    name = "\u00e9".encode()
+    path.write_bytes(data.replace(name, b"\xff\xff"))  # both in its list and before its bytes
+    with pytest.raises(InputError, match="is no whole WACZ file"):
+        Source(str(path), is_regular=True).open()
+    path.write_bytes(data.replace(name, b"\xff\xff", 1))  # before its bytes only
+    chunks = list(all_chunks(Source(str(path), is_regular=True), ending := Ending()))
+    assert blocks(chunks) == []
+    assert ending.damage.startswith("archive/\u00e9.warc: ")
+
+
 def test_what_is_no_archive_with_warc_files_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "crawl.wacz"
     write(path)
