@@ -63,7 +63,9 @@ OF_SHARDS = '{job=~"$job", shard!=""}'
 OF_SIGNERS = '{job=~"$job", shard=""}'
 TAKEN, FREE = f"streamer_shard_index_bytes{OF}", f"streamer_shard_disk_free_bytes{OF}"
 DISK_LEFT = f"min by (shard) ({FREE} / ({FREE} + {TAKEN}))"
-SNAPSHOT_AGE = f"time() - max by (shard) (streamer_shard_snapshot_timestamp_seconds{OF})"
+SNAPSHOT = (
+    f"max by (shard) (streamer_shard_snapshot_timestamp_seconds{OF}) > 0"  # 0: none was taken
+)
 FLUSH = '{job=~"$job", stage="flush"}'
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Throughput": (
@@ -230,8 +232,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Age of the newest snapshot", "s",
-            ((SNAPSHOT_AGE, "shard {{shard}}"),),
-            about="A shard that nothing came to takes none.",
+            ((f"time() - ({SNAPSHOT})", "shard {{shard}}"),),
+            about="Of those that this process took. A shard that nothing came to takes none.",
         ),
         Panel(
             "Snapshots that failed, since one was taken", "short",
