@@ -187,6 +187,8 @@ class ArchiveReader:
                 found = os.fstat(file)
                 if not stat.S_ISREG(found.st_mode):
                     return _unreadable("is no file")
+                if not found.st_size:  # as what the system shows of itself is: /proc/self/mem
+                    return _unreadable("it has 0 bytes")
                 head, data = os.pread(file, _HEAD_BYTES, 0), os.pread(file, end - start, start)
             finally:
                 os.close(file)

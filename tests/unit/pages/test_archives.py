@@ -122,6 +122,7 @@ def test_what_is_wrong_with_one_archive_is_a_fault_of_its_records(
     for name, why in (("pipe", "is no file"), ("none", "No such file"), ("", "is no file")):
         assert why in str(read([ArchiveRange(str(tmp_path / name), 0, 5)], str(tmp_path))[0])
     assert "null byte" in str(read([ArchiveRange("a\0b", 0, 5)])[0])
+    assert "0 bytes" in str(read([ArchiveRange("/proc/self/mem", 0, 5)])[0])
 
 
 def test_a_store_that_is_away_ends_the_run(web: WebServer, tmp_path: Path) -> None:
