@@ -39,7 +39,7 @@ from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
-from streamer.rules import Rule, read_rules, text_rules
+from streamer.rules import MAIN, Rule, read_rules, text_rules
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
@@ -201,6 +201,13 @@ class Settings(BaseSettings):
         "Minimum similarity of duplicates, 0 to 1. For minhash, similarity is the share of "
         "five-word sequences that two pages have in common.",
         shown="the method's, {}",
+    )
+    fallback_threshold: Annotated[float, _JUDGED["fallback_threshold"]] = _setting(
+        VERDICTS,
+        "With --text main: minimum similarity of a page that has no main text and is compared by "
+        "all of its text, unless the threshold is higher; 0: the threshold.",
+        0.8,
+        shown="{} for minhash",
     )
     min_shingles: Annotated[int, _JUDGED["shingles_min"]] = _setting(
         VERDICTS,
@@ -586,9 +593,17 @@ class Settings(BaseSettings):
             track_changes=self.track_changes,
             retire_replaced=self.retire_replaced,
             near_misses=self.near_misses,
+            fallback_threshold=self._fallback_threshold,
             shards=self.shards,
             rules=self.site_rules,
         )
+
+    @property
+    def _fallback_threshold(self) -> float:
+        """Return the setting; the default is of minhash, and means nothing for other measures."""
+        own, is_given = self.signature, "fallback_threshold" in self.model_fields_set
+        is_for_method = is_given or (own.method == NATIVE and not own.accept)
+        return self.fallback_threshold if own.text == MAIN and is_for_method else 0
 
     @property
     def _expire_after_ms(self) -> int:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -43,6 +43,7 @@ from streamer.model import (
     Location,
     NearestKept,
     Representative,
+    SignedText,
     Verdict,
 )
 from streamer.sketch.hash_sets import widest_doubt
@@ -76,7 +77,9 @@ class Survey:
         least, least_line: from which similarity on all unique pages tell what is nearest to them,
             and the line that says so; 0 where none tells it.
         untold_line: the first unique page that tells nothing of that; 0: all do.
-        first_least, other_line: what the first tells, and a line that tells another; 0: none does.
+        first_least: what the first with and the first without main text tells.
+        other_line: a line that tells another; 0: none does.
+        fallback: the threshold at least of pages without main text.
     """
 
     lowest: int | None = None
@@ -84,13 +87,18 @@ class Survey:
     least: int = 0
     least_line: int = 0
     untold_line: int = 0
-    first_least: int | None = None
+    first_least: dict[bool, int] = field(default_factory=dict)
     other_line: int = 0
+    fallback: int = 0
 
     @classmethod
-    def of(cls, told: Iterable[Verdict]) -> Survey:
-        """Return what the verdicts of a file can answer."""
-        found = cls()
+    def of(cls, told: Iterable[Verdict], fallback: int = 0) -> Survey:
+        """Return what the verdicts of a file can answer.
+
+        Raises:
+            InputError: the pages without main text had a lower threshold than `fallback`.
+        """
+        found = cls(fallback=fallback)
         for number, verdict in enumerate(told, 1):
             near = verdict.nearest or None
             by_sets = verdict.exact if near is None else near.exact
@@ -100,15 +108,19 @@ class Survey:
                     similarity = round(verdict.similarity * SIMILARITY_ONE)
                     if similarity == SIMILARITY_ONE and verdict.basis is Basis.CONTENT:
                         continue
+                    if _fell_back(verdict) and similarity < fallback:
+                        raise InputError(
+                            f"Line {number} is a duplicate by {_part(similarity)} without main "
+                            f"text, less than {_part(fallback)}. Give the --fallback-threshold of "
+                            "the run, or 0 where it had none."
+                        )
                     known = found.lowest
                     found.lowest = similarity if known is None else min(known, similarity)
             elif isinstance(verdict.nearest_min, float | int):
-                least = round(verdict.nearest_min * SIMILARITY_ONE)
-                if found.first_least is None:
-                    found.first_least = least
-                if least != found.first_least:
+                least, fell_back = round(verdict.nearest_min * SIMILARITY_ONE), _fell_back(verdict)
+                if least != found.first_least.setdefault(fell_back, least):
                     found.other_line = found.other_line or number
-                if least >= found.least:
+                if least >= found.least and not (fell_back and least <= fallback):
                     found.least, found.least_line = least, number
             else:
                 found.untold_line = found.untold_line or number
@@ -180,8 +192,8 @@ class Rethreshold:
 
     def __init__(self, least: int, was: int | None, survey: Survey) -> None:
         self._least, self._was = least, was
+        self._strict = max(least, survey.fallback)  # of pages without main text
         self._unsure = survey.check(least, was) and survey.by_sets  # of all unique pages
-        self._doubt = widest_doubt(least)
         self._certain: set[int] = set()  # pages that are kept for certain
         self._assumed: set[int] = set()  # those that may be
         self._dropped: set[int] = set()  # and those of the run that are not
@@ -222,7 +234,7 @@ class Rethreshold:
     def _unique(self, verdict: Verdict, number: int) -> RethresholdedVerdict:
         """Return the verdict on a page that had no match."""
         near = verdict.nearest or None
-        if near is not None and round(near.similarity * SIMILARITY_ONE) >= self._least:
+        if near is not None and round(near.similarity * SIMILARITY_ONE) >= self._least_of(verdict):
             return self._near_miss(verdict, near, number)
         if verdict.basis is Basis.TOO_SHORT or not (self._has_changed or self._unsure):
             return self._kept(verdict, Certainty.EXACT)
@@ -253,7 +265,8 @@ class Rethreshold:
         is_kept = True if elsewhere else self._is_kept(other.page, number)
         similarity = round(verdict.similarity * SIMILARITY_ONE)
         by_sets = verdict.exact is not msgspec.UNSET
-        is_near = by_sets and abs(similarity - self._least) <= self._doubt
+        least = self._least_of(verdict)
+        is_near = by_sets and abs(similarity - least) <= widest_doubt(least)
         is_equal = similarity == SIMILARITY_ONE
         # By some methods pages of equal content differ, in their sentences for example.
         if verdict.basis is Basis.TOO_SHORT or (verdict.basis is Basis.CONTENT and is_equal):
@@ -262,7 +275,7 @@ class Rethreshold:
         self._note(similarity, number)
         if self._least == self._was:
             return self._stays(verdict, Certainty.EXACT)
-        if similarity < self._least:
+        if similarity < least:
             self.kept_anew += 1
             is_exact = not (self._has_changed or is_near)
             kept = self._kept(_without_match(verdict), _EXACT if is_exact else _OPEN)
@@ -273,6 +286,9 @@ class Rethreshold:
         # Pages kept anew came behind this representative, so of equals it is the earliest.
         is_exact = (is_equal and not elsewhere) or not (self._has_changed or by_sets)
         return self._stays(verdict, _EXACT if is_exact else Certainty.DECISION)
+
+    def _least_of(self, verdict: Verdict) -> int:
+        return self._strict if _fell_back(verdict) else self._least
 
     def _note(self, similarity: int, number: int) -> None:
         if self._was is not None and similarity < self._was:
@@ -304,6 +320,10 @@ class Rethreshold:
 
 
 _EXACT, _OPEN = Certainty.EXACT, Certainty.OPEN
+
+
+def _fell_back(verdict: Verdict) -> bool:
+    return verdict.text == SignedText.VISIBLE
 
 
 def _told(verdict: Verdict, known: Certainty) -> RethresholdedVerdict:

@@ -20,7 +20,7 @@ import msgspec
 from streamer.analysis.documents import FoundText, find_texts
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
-from streamer.model import Verdict
+from streamer.model import SignedText, Verdict
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
 from streamer.run.explanation import Explained, KeptIndex, place_name, why_duplicate
@@ -198,7 +198,8 @@ class IndexReader:
             main = kept.signature_for(verdict.url).takes_main_text
             return _of_index(found, self._shown(text, main=main))
         if verdict.representative is not None:
-            return _of_verdict(verdict, kept.settings.of_url(verdict.url).threshold)
+            main = verdict.text != SignedText.VISIBLE
+            return _of_verdict(verdict, kept.settings.of_url(verdict.url, main=main).threshold)
         try:
             page = kept.find(own, check)
         except InputError as error:

@@ -61,7 +61,7 @@ def nearest(shards: Sequence[Shard], page: Pages, limit: int) -> list[NearRow]:
     for shard in shards:
         if shard.settings is None:
             continue  # which has no rows
-        _, shingles_min = shard.settings.least_of(page.urls)
+        _, shingles_min = shard.settings.least_of(page.urls, page.main)
         keys, masks = shard.posted_keys(page, page.distinct >= shingles_min)
         for row in (*_stored(shard, page, keys, masks), *_in_head(shard, page, keys, masks)):
             found[row.ref] = row

@@ -206,7 +206,7 @@ def verdict_on_held(
 
     `content_bit` is as for `key_masks`.
     """
-    least, _ = settings.least_of(page.urls)
+    least, _ = settings.least_of(page.urls, page.main)
     own = page.shingles or [b""]
     score, exact = decided_similarity(
         int(settings.measure),

@@ -166,7 +166,7 @@ def matching_pairs(
     starts: Places,
     sketches: Keys,
     lives: Times,
-    limits: tuple[int, int, int, int, int],
+    limits: tuple[int, int, int, int],
     met: Places,
     pairs: Places,
     posted: Places,
@@ -177,13 +177,14 @@ def matching_pairs(
         rows: int64, the rows of all buckets, ascending in each.
         starts: int64, where each bucket starts in `rows`, and the end of the last.
         sketches: uint64[rows, 33].
-        lives: int64[rows, 2], the time of each, and the row from which on it is forgotten.
-        limits: bucket_max, similarity_min, measure, expire_after, keep_pages, as in `Limits`.
+        lives: int64[rows, 3], the time of each, the row from which on it is forgotten, and its
+            threshold: the stricter of two counts.
+        limits: bucket_max, measure, expire_after, keep_pages, as in `Limits`.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
         posted: int64[bucket_max], memory for the rows that have not expired.
     """
-    bucket_max, similarity_min, measure, expire_after, keep_pages = limits
+    bucket_max, measure, expire_after, keep_pages = limits
     compared = matching = 0
     for bucket in range(starts.shape[0] - 1):
         count = 0
@@ -200,7 +201,7 @@ def matching_pairs(
             for i in range(count):
                 compared += 1
                 score = compare_sketches(measure, sketches[posted[i]], sketches[later])
-                if score >= similarity_min:
+                if score >= max(lives[posted[i], 2], lives[later, 2]):
                     if matching < pairs.shape[0]:
                         pairs[matching, 0] = posted[i]
                         pairs[matching, 1] = later

@@ -22,10 +22,12 @@ from streamer.sketch.signer import DISTINCT_MAX
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
 # to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
-# near misses, and is still written where they are not asked for.
-MACHINE_VERSION = 6
+# near misses, 6 no threshold of pages without main text. A log names the first version that knows
+# all that it asks for.
+MACHINE_VERSION = 7
 
-_WITHOUT_NEAR_MISSES = 5
+_PLAIN = 5
+_FIRST_KNOWN = {"near_misses": 6, "fallback_threshold": 7}
 
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
 
@@ -86,9 +88,15 @@ class IndexSettings(BaseModel):
     near_misses: float = Field(
         default=0, ge=0, lt=1, description="how far below the threshold the nearest page is noted"
     )
+    fallback_threshold: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="least resemblance of a page without main text; 0: as of others",
+    )
     version: int = Field(
-        default_factory=lambda known: (
-            MACHINE_VERSION if known.get("near_misses") else _WITHOUT_NEAR_MISSES
+        default_factory=lambda known: max(
+            [_PLAIN, *(first for name, first in _FIRST_KNOWN.items() if known.get(name))]
         ),
         description="version of the state machine's rules",
     )
@@ -110,20 +118,31 @@ class IndexSettings(BaseModel):
         return round(self.near_misses * SIMILARITY_ONE)
 
     def packed(self) -> dict[str, Any]:
-        """Return what logs and states have: without near misses, what earlier versions read."""
-        return self.model_dump(exclude=None if self.near_misses else {"near_misses"})
+        """Return what logs and states have: as earlier versions do, as far as these suffice."""
+        return self.model_dump(exclude={name for name in _FIRST_KNOWN if not getattr(self, name)})
 
-    def of_url(self, url: str) -> IndexSettings:
-        """Return what holds for the page with this URL."""
+    def of_url(self, url: str, *, main: bool = True) -> IndexSettings:
+        """Return what holds for the page with this URL, with or without `main` text."""
         rule = rule_for(self.rules, url)
-        if rule is None:
-            return self
-        own = {"threshold": rule.threshold, "shingles_min": rule.min_shingles}
-        return self.model_copy(update={n: value for n, value in own.items() if value is not None})
+        own: dict[str, float | None] = {}
+        if not main:
+            own["threshold"] = max(self.threshold, self.fallback_threshold)
+        if rule is not None:
+            given = {"threshold": rule.threshold, "shingles_min": rule.min_shingles}
+            own |= {name: value for name, value in given.items() if value is not None}
+        return self.model_copy(update=own) if own else self
 
-    def least_of(self, urls: Sequence[bytes]) -> tuple[Leasts, Leasts]:
-        """Return for each page the similarity and the distinct shingles that it must have."""
+    def least_of(
+        self, urls: Sequence[bytes], main: npt.NDArray[np.bool_] | None
+    ) -> tuple[Leasts, Leasts]:
+        """Return for each page the similarity and the distinct shingles that it must have.
+
+        `main` says of which pages the main text was signed; None: none was asked for.
+        """
         least = np.full(len(urls), self.similarity_min, np.int32)
+        if main is not None and self.fallback_threshold:
+            strict = max(self.threshold, self.fallback_threshold)
+            least[~main] = round(strict * SIMILARITY_ONE)
         shingles = np.full(len(urls), self.shingles_min, np.int32)
         rule_of = rule_finder(self.rules)
         for i in range(len(urls) if self.rules else 0):
@@ -136,11 +155,19 @@ class IndexSettings(BaseModel):
         return least, shingles
 
     @property
-    def similarity_bounds(self) -> tuple[int, int]:
-        """Return the least and the greatest threshold of any page, in ten-thousandths."""
-        own = [one.threshold for one in self.rules if one.threshold is not None]
-        bounds = [round(each * SIMILARITY_ONE) for each in (self.threshold, *own)]
-        return min(bounds), max(bounds)
+    def similarity_least(self) -> int:
+        """Return the least threshold of any page, in ten-thousandths."""
+        return min([self.similarity_min, *self._of_rules])
+
+    def similarity_most(self, *, main: bool) -> int:
+        """Return the greatest threshold of any page with or without main text, as above."""
+        own = self.threshold if main else max(self.threshold, self.fallback_threshold)
+        return max([round(own * SIMILARITY_ONE), *self._of_rules])
+
+    @property
+    def _of_rules(self) -> list[int]:
+        own = (one.threshold for one in self.rules if one.threshold is not None)
+        return [round(each * SIMILARITY_ONE) for each in own]
 
     @property
     def shingles_max(self) -> int:

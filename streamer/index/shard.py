@@ -301,7 +301,7 @@ class Shard:
         urls = self.lookup.urls(pages.urls, 0) if self.tracks_changes else None
         nearest = None
         if settings is not None and settings.also and self._others is not None:
-            _, shingles_min = settings.least_of(pages.urls)
+            _, shingles_min = settings.least_of(pages.urls, pages.main)
             asked = self.posted_keys(pages, pages.distinct >= shingles_min)
             nearest = self._others.nearest(pages, *asked, settings)
         return Found(pages.refs, keys, hits, numbers, rows, urls, nearest, settings)
@@ -314,7 +314,7 @@ class Shard:
             raise StoreMismatch(
                 f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
             )
-        similarity_min, shingles_min = settings.least_of(pages.urls)
+        similarity_min, shingles_min = settings.least_of(pages.urls, pages.main)
         comparable = pages.distinct >= shingles_min
         keys, masks = self.posted_keys(pages, comparable)
         nearest = self._nearest(pages, keys, masks, found)

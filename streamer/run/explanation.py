@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -95,6 +95,7 @@ _NUMBERS = ("shingle_width", "bands", "rows")
 _EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
 _REACHES = "The similarity to the nearest kept page reaches the threshold."
 _IS_BELOW = "The similarity to the nearest kept page is below the threshold."
+_FELL_BACK = " It has no main text, so the threshold of such pages holds (fallback_threshold)."
 _COLLECTIONS = ("option.collection", "option.accept.collection")
 
 
@@ -146,6 +147,7 @@ class Explained:
         too_short: fewer distinct shingles than are compared; None of a kept page, which no longer
             tells.
         settings: what holds for the page.
+        fell_back: whether that is a stricter threshold, since it has no main text.
     """
 
     kept: KeptPage | None
@@ -153,6 +155,7 @@ class Explained:
     too_short: bool | None
     keys: int
     settings: IndexSettings
+    fell_back: bool = False
 
     @property
     def is_duplicate(self) -> bool:
@@ -179,7 +182,8 @@ class Explained:
             return (
                 "No kept page shares a key with it, so none was compared; this one is most similar."
             )
-        return _REACHES if self.is_duplicate else _IS_BELOW
+        why = _REACHES if self.is_duplicate else _IS_BELOW
+        return why + _FELL_BACK if self.fell_back else why
 
 
 def why_duplicate(basis: str) -> str:
@@ -316,7 +320,13 @@ class KeptIndex:
                     shingles = part.store.shingles([slot])[0]
         assert sketch is not None, page
         target = Target(own, np.ascontiguousarray(sketch), page.ref, shingles)
-        return self._explained(target, page, self.settings.of_url(page.url), progress)
+        found = self._explained(target, page, self.settings.of_url(page.url), progress)
+        strict = self.settings.of_url(page.url, main=False)
+        if found.is_duplicate and found.settings.threshold < strict.threshold:
+            # Both are kept, so the later one has no main text: rows do not tell.
+            found = self._explained(target, page, strict, progress)
+            return replace(found, fell_back=True)
+        return found
 
     def explain_text(
         self,
@@ -339,13 +349,16 @@ class KeptIndex:
                 f"The index {self._folder} was made with another key file, by another version, or "
                 "by a method with a file of its own. Ask for a page that it keeps, without --texts."
             )
-        own = self.settings.of_url(url)
         signed = make_signer(self.signature_for(url), self.secret).sign([body], [flags])
+        main = signed.main is not None and bool(signed.main[0])
+        own = self.settings.of_url(url, main=main)
         too_short = int(signed.distinct[0]) < own.shingles_min
         kept = self._kept_at(place, progress) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
         target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
-        return self._explained(target, kept, own, progress, too_short=too_short)
+        found = self._explained(target, kept, own, progress, too_short=too_short)
+        is_strict = own.threshold > self.settings.of_url(url).threshold
+        return replace(found, fell_back=is_strict)
 
     def signature_for(self, url: str) -> SignatureSettings:
         """Return how the page with this URL is signed: a rule may ask for the other text."""

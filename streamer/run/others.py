@@ -208,7 +208,7 @@ class ShardOthers:
             StoreMismatch: one of these indexes is not there.
         """
         found = nothing_near(len(pages))
-        least, _ = settings.least_of(pages.urls)
+        least, _ = settings.least_of(pages.urls, pages.main)
         sketches = np.ascontiguousarray(pages.sketches)
         by_sets = settings.exact and settings.version >= SETS_ELSEWHERE
         asked = _Asked(

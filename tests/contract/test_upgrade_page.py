@@ -19,5 +19,8 @@ def test_the_page_names_the_formats_that_are_written_and_read() -> None:
     assert f"| index on disk | format {FORMAT} | {several(READ_FORMATS)} |" in PAGE
     assert f"| records of the logs | version {WIRE_VERSION} | {several(READ_VERSIONS)} |" in PAGE
     plain = IndexSettings().version
-    versions = f"version {MACHINE_VERSION} with `--near-misses`, else {plain}"
+    near = IndexSettings(near_misses=0.1).version
+    versions = (
+        f"version {MACHINE_VERSION} with `--text main`, {near} with `--near-misses`, else {plain}"
+    )
     assert f"| rules in the logs | {versions} | 1 to {MACHINE_VERSION} |" in PAGE

@@ -58,6 +58,12 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, int, bool, str] 
     return near.similarity, near.ref, near.exact, near.index
 
 
+def own_settings(pages: Pages, place: int, settings: IndexSettings) -> IndexSettings:
+    """Return what holds for one of the pages."""
+    main = pages.main is None or bool(pages.main[place])
+    return settings.of_url(pages.urls[place].decode(), main=main)
+
+
 def likeness(pages: Pages, one: int, other: int, settings: IndexSettings) -> tuple[int, bool]:
     """Return the resemblance of two of the pages in ten-thousandths, and whether it is exact.
 
@@ -67,14 +73,14 @@ def likeness(pages: Pages, one: int, other: int, settings: IndexSettings) -> tup
     score = similarity(*sketches)
     if not settings.exact or pages.shingles is None:
         return score, False
-    least = settings.of_url(pages.urls[one].decode()).similarity_min
+    least = own_settings(pages, one, settings).similarity_min
     return decided(score, sketches, (pages.shingles[one], pages.shingles[other]), least)
 
 
 def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
     """Return the keys that a page may be found under: none if it is empty, one if it is short."""
     keys: list[int] = pages.keys[place].tolist()
-    settings = settings.of_url(pages.urls[place].decode())
+    settings = own_settings(pages, place, settings)
     if pages.tokens[place] == 0:
         return []
     return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
@@ -123,7 +129,7 @@ def serial_verdicts(  # noqa: C901 - it is to be read in one go
             for other in candidates[: settings.candidates_max]
         ]
         score, exact, best = max(scores, default=(-1, False, 0), key=lambda s: (s[0], s[2]))
-        own = settings.of_url(pages.urls[place].decode())
+        own = own_settings(pages, place, settings)
         short = pages.distinct[place] < own.shingles_min
         other = elsewhere(place)
         if other is not None and other.similarity > max(score, own.similarity_min - 1):

@@ -121,6 +121,7 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     delays = random.choices((0, 900, 7000), (3, 1, 1), k=count)
     pages.times[:] = [10_000 + 1000 * place - delay for place, delay in enumerate(delays)]
     pages.shingles = _sets(random, count)
+    pages.main = np.array([random.random() < 0.7 for _ in range(count)], np.bool_)
     return pages
 
 

@@ -113,6 +113,24 @@ def test_an_article_is_found_on_another_site_and_another_one_in_the_same_furnitu
     }
 
 
+def test_a_page_that_falls_back_needs_the_fallback_threshold_and_explain_says_so(
+    streamer_replay: Replayer,
+) -> None:
+    edited = site([*SHELVES[:6], "Wood", "Glass"], [])
+    pages = [*PAGES.items(), ("http://shop.example/edited", edited)]
+    lax = streamer_replay(pages, preset=["broad"], fallback_threshold=0)
+    assert "shop.example/edited" in found(lax)
+    strict = streamer_replay(pages, preset=["broad"])
+    assert found(strict) == {
+        page: other for page, other in found(lax).items() if page != "shop.example/edited"
+    }
+    arguments = ["explain", "http://shop.example/edited", "--index", strict.index_folder, "--json"]
+    report = json.loads(run(*arguments))
+    assert (report["verdict"], report["threshold"]) == ("unique", 0.8)
+    assert 0.5 <= report["nearest"]["similarity"] < 0.8
+    assert "It has no main text" in report["why"]
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     one, other = tmp_path / "one.html", tmp_path / "other.html"

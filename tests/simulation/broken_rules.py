@@ -263,6 +263,24 @@ class ReachesBack(Shard):
         return False
 
 
+class TextNotPassedOn(Shard):
+    """The next shard does not know which pages have no main text."""
+
+    def _emit(self, destination: int, items: Any) -> None:
+        if isinstance(items, Pages) and items.main is not None:
+            items = replace(items, main=np.ones(len(items), np.bool_))
+        super()._emit(destination, items)
+
+
+class HeldTextLost(Shard):
+    """A page that was held is judged as if it had main text."""
+
+    def _judge_held(self, page: Pages) -> None:
+        super()._judge_held(
+            replace(page, main=page.main if page.main is None else page.main | True)
+        )
+
+
 class HeldArriveLate(Shard):
     """A held page is judged as if it had arrived when it is released."""
 
@@ -456,6 +474,8 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "retires-here": lambda: RetiresHere,
     "retired-held": lambda: _forgetting_that(retire_late=lambda *_: 0),
     "reaches-back": lambda: ReachesBack,
+    "text-not-passed-on": lambda: TextNotPassedOn,
+    "held-text-lost": lambda: HeldTextLost,
     "held-arrive-late": lambda: HeldArriveLate,
     "arrival-not-passed-on": lambda: ArrivalNotPassedOn,
     "settles-at-once": lambda: SettlesAtOnce,

@@ -32,7 +32,9 @@ def _symbols(component: int, value: int) -> bytes:
     return drawn.translate(FOUR_SYMBOLS)
 
 
-def make_page(ref: int, signature: Signature, time: int, url: bytes) -> Pages:
+def make_page(
+    ref: int, signature: Signature, time: int, url: bytes, *, main: bool | None = None
+) -> Pages:
     """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
     symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
@@ -51,6 +53,7 @@ def make_page(ref: int, signature: Signature, time: int, url: bytes) -> Pages:
         [b""],
         np.array([time]),
         np.array([time]),
+        None if main is None else np.array([main]),
     )
 
 
@@ -85,7 +88,7 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, ...]:
 
 def alike(items: list[Any]) -> list[Any]:
     """Return the first items, as far as all have the same optional columns."""
-    optional = "changes", "replacements", "nearest"
+    optional = "main", "changes", "replacements", "nearest"
     has = [[getattr(item, name, None) is not None for name in optional] for item in items]
     return items[: next((i for i, each in enumerate(has) if each != has[0]), len(items))]
 
@@ -101,6 +104,7 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
             np.concatenate([d.kept for d in items]),  # type: ignore[union-attr]
         )
     pages = [p for p in items if isinstance(p, Pages)]
+    main = [p.main for p in pages if p.main is not None]
     changes = [p.changes for p in pages if p.changes is not None]
     replacements = [p.replacements for p in pages if p.replacements is not None]
     return Pages(
@@ -115,6 +119,7 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         carried=[p.carried[0] for p in pages],
         times=np.concatenate([p.times for p in pages]),
         watermarks=np.concatenate([p.watermarks for p in pages]),
+        main=np.concatenate(main) if main else None,
         changes=np.concatenate(changes) if changes else None,
         replacements=np.concatenate(replacements) if replacements else None,
         nearest=[near for p in pages for near in p.nearest or ()] or None,

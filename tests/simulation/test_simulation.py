@@ -17,7 +17,7 @@ MUTANT_SEEDS = 200
 # The first seeds that notice a rule, where they are late: tried before all others, for speed.
 LATE = {
     "no-hold": 41, "reshard-content-only": 31, "reshard-no-watermark": 10,
-    "candidates-head-first": 9,
+    "candidates-head-first": 9, "text-not-passed-on": 9, "held-text-lost": 41,
 }  # fmt: skip
 
 Broken = (AssertionError, KeyError, IndexError, AttributeError)

@@ -9,7 +9,8 @@ is the real class, its store is the real store on a real disk.
 Pages have times, some older than those before; they expire after some time, or when there are many
 newer ones, or never. URLs come again, and what a page is to the version before is told, or not.
 Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
-What a page replaces is retired, or goes on answering.
+What a page replaces is retired, or goes on answering. Some pages have no main text, and a
+threshold of their own.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
@@ -112,6 +113,8 @@ class World:
         self.forget_rate = self.forgetful.choice((0, 0.003, 0.01))
         self.retires = self.forgetful.random() < 0.4  # while changes are told
         self.margin = random.Random(seed + (1 << 41)).choice((0, 0.1, 0.3))  # of near misses
+        self.texts = random.Random(seed + (1 << 42))  # which pages have main text
+        self.falls_back = self.texts.random() < 0.3
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -149,6 +152,7 @@ class World:
             track_changes=draw.random() < 0.7,
             retire_replaced=self.retires,
             near_misses=self.margin,
+            fallback_threshold=(equal + 1) / BANDS - 0.08 if self.falls_back else 0,
         )
         changed = self.settings.model_copy(
             update={
@@ -195,8 +199,9 @@ class World:
             )
             ref = page_ref(self._source(*where), offset)
             time, url = 100_000 + 1000 * i - draw.choice(DELAYS), draw.randrange(URLS)
+            main = self.texts.random() < 0.5 if self.falls_back else None
             self.pages[ref] = make_page(
-                ref, signature, time, b"https://h%d.example/%d" % (url % 4, url)
+                ref, signature, time, b"https://h%d.example/%d" % (url % 4, url), main=main
             )
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
 
@@ -660,11 +665,18 @@ class World:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
 
+    def _least(self, ref: int, settings: IndexSettings) -> int:
+        """Return the similarity that a page must have."""
+        page = self.pages[ref]
+        fell_back = page.main is not None and not page.main[0]
+        strict = round(settings.fallback_threshold * SIMILARITY_ONE) if fell_back else 0
+        return max(settings.similarity_min, strict)
+
     def _check_representatives(self, verdicts: dict[int, tuple[Any, ...]], kept: set[int]) -> None:
         for ref, (_, score, _, other, *_) in verdicts.items():
             if score >= 0:
                 self._check_answer(ref, other, score, kept)
-                assert score >= self.settings.similarity_min, ("below the threshold", ref, other)
+                assert score >= self._least(ref, self.settings), ("below the threshold", ref, other)
 
     def _check_answer(self, ref: int, other: int, score: int, kept: set[int]) -> None:
         """Check that a page that a verdict names might have answered it, and is as similar."""
@@ -677,15 +689,15 @@ class World:
 
     def _check_nearest(self, verdicts: dict[int, tuple[Any, ...]], kept: set[int]) -> None:
         """Check what is nearest to unique pages: it misses the threshold by the margin at most."""
-        most, margin = (self.later or self.settings).similarity_min, self.settings.margin
+        later, margin = self.later or self.settings, self.settings.margin
         for ref, (*_, near) in verdicts.items():
             if near:
                 score, other = near
                 self._check_answer(ref, other, score, kept)
-                assert self.settings.similarity_min - margin <= score < most, ("no near miss", ref)
+                lowest = self._least(ref, self.settings) - margin
+                assert lowest <= score < self._least(ref, later), ("no near miss", ref)
 
     def _check_kept(self, kept: list[int]) -> None:
-        need = (self.later or self.settings).similarity_min
         if self.newest < FOREVER and max(self.shards, self.shards_before) > 1:
             return  # each shard counts its own rows
         ranks = {ref: rank for rank, ref in enumerate(r for r in self.times if r in {*kept})}
@@ -701,6 +713,9 @@ class World:
                     continue  # what its URL had was replaced in between
                 if abs(ranks[a] - ranks[b]) > self.newest:
                     continue
+                need = self._least(second, self.later or self.settings)
+                if max(self.shards, self.shards_before) > 1:  # the other one may have been held
+                    need = max(need, self._least(first, self.later or self.settings))
                 shares_key = keys & set(self.pages[b].keys[0].tolist())
                 assert not shares_key or self._similarity(a, b) < need, (
                     "two kept pages match",
@@ -746,14 +761,15 @@ class World:
                 (-self._similarity(ref, r), rank[r], r)
                 for r in found[: self.settings.candidates_max]
             ]
-            matches = [m for m in scored if -m[0] >= self.settings.similarity_min]
+            least = self._least(ref, self.settings)
+            matches = [m for m in scored if -m[0] >= least]
             if matches:
                 score, _, other = min(matches)
                 basis = CONTENT if other in buckets[keys[-1]] else 0
                 verdicts[ref] = (ref, -score, basis, other, ())
                 continue
             score, _, other = min(scored, default=(0, 0, 0))
-            is_near = -score >= self.settings.similarity_min - self.margin * SIMILARITY_ONE
+            is_near = -score >= least - self.margin * SIMILARITY_ONE
             near = (-score, other) if scored and self.margin and is_near else ()
             verdicts[ref] = (ref, -1, 0, 0, near)
             rank[ref] = len(rank)
@@ -783,7 +799,7 @@ class World:
                 verdict = verdicts[event]
                 expected = NOT_TRACKED
                 if settings.track_changes:
-                    expected = self._change(event, before, settings.similarity_min)
+                    expected = self._change(event, before, self._least(event, settings))
                     last[self.pages[event].urls[0]] = event, rows
                 assert verdict[4] == expected, ("wrong change", event, before, verdict[4], expected)
                 rows += verdict[1] < 0

@@ -71,7 +71,7 @@ class FoldedVerdicts:
         """Take settings that are in force from here on."""
         self._settings = settings
         self._kept.note_settings(settings)
-        self._least = min(self._least, settings.similarity_bounds[0])
+        self._least = min(self._least, settings.similarity_least)
 
     def note_arrived(self, refs: Digests) -> Places:
         """Take the refs of pages that come now; return their places."""
@@ -93,7 +93,7 @@ class FoldedVerdicts:
         held = ranks <= before
         self._digests.append(digests)
         self._limits.append(np.where(held, self.arrived + 1, ranks))
-        own, _ = settings.least_of(block.pages.urls)
+        own, _ = settings.least_of(block.pages.urls, block.pages.main)
         self._leasts.append(np.where(held, self._least, own))
         self._owed.append(np.full(len(block), owed))
         if self._shards == 1 and settings.retire_replaced:

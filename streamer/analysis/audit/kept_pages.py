@@ -69,6 +69,7 @@ class KeptPages:
         self._named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
+        self._main = Column(np.bool_)
         self._times = Column(np.int64)
         self._settings: set[IndexSettings] = set()
         self._refused: dict[int, int] = {}
@@ -100,6 +101,7 @@ class KeptPages:
         self._refs.append(pages.refs)
         self._distinct.append(pages.distinct)
         self._times.append(pages.times)
+        self._main.append(np.ones(len(pages), np.bool_) if pages.main is None else pages.main)
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -148,18 +150,23 @@ class KeptPages:
         if not count or not self._settings:
             return
         bucket_max = min(each.bucket_max for each in self._settings)
-        least = max(each.similarity_bounds[1] for each in self._settings)
+        visible, main = (
+            max(each.similarity_most(main=text) for each in self._settings)
+            for text in (False, True)
+        )
+        least = np.where(self._main.array(), main, visible)
         measure = int(min(each.measure for each in self._settings))  # an index has one
         expire_after = min(each.expire_after_ms or NEVER for each in self._settings)
         keep_pages = min(each.keep_pages or NEVER for each in self._settings)
         exact = any(each.exact for each in self._settings)
-        estimated = max(least - widest_doubt(least), 0) if exact else least
-        limits = bucket_max, estimated, measure, expire_after, keep_pages
+        doubt = max(map(widest_doubt, (main, visible))) if exact else 0
+        estimated = np.maximum(least - doubt, 0)
+        limits = bucket_max, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
         forgotten, firsts = self._forgotten()
         report.counts["kept pages that were forgotten"] = int((forgotten < NEVER).sum())
-        lives = np.stack((self._times.array(), forgotten), axis=1)
+        lives = np.stack((self._times.array(), forgotten, estimated), axis=1)
         met = np.zeros(count, np.int64)
         found = [np.empty((0, 2), np.int64)]
         for rows, starts in self._buckets(count):
@@ -180,7 +187,8 @@ class KeptPages:
         for earlier, later in np.unique(np.concatenate(found), axis=0).tolist():
             both = sketches[earlier], sketches[later]
             sets = partial(self._sets_of, earlier, later)
-            if exact and decided_similarity(measure, *both, least, sets)[0] < least:
+            need = int(max(least[earlier], least[later]))
+            if exact and decided_similarity(measure, *both, need, sets)[0] < need:
                 continue
             if earlier < firsts[later]:
                 continue  # kept by another shard: it may have come when this one was forgotten

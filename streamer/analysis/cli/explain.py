@@ -28,6 +28,7 @@ from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
+from streamer.model import SignedText
 from streamer.pages.files import Source
 from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name, why_duplicate
 from streamer.run.page_reader import PageReader
@@ -122,7 +123,8 @@ def _judged_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
 
 def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> dict[str, Any]:
     """Return the explanation of a duplicate by its verdict, as JSON values."""
-    near, settings = said.representative, kept.settings.of_url(said.url)
+    near = said.representative
+    settings = kept.settings.of_url(said.url, main=said.text != SignedText.VISIBLE)
     assert near is not None, said
     similarity = said.similarity or 0.0
     content = said.basis != "signature"

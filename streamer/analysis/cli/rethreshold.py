@@ -17,6 +17,16 @@ from streamer.model import SIMILARITY_ONE, Decision
 from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output, output_key
 from streamer.run.verdict_files import first_line, open_verdicts, verdicts_in
 
+_Fallback = Annotated[
+    float,
+    typer.Option(
+        help="The --fallback-threshold of the run, which holds for pages without main text "
+        "(text: visible); 0: none.",
+        min=0,
+        max=1,
+    ),
+]
+
 
 @command
 def rethreshold(
@@ -47,6 +57,7 @@ def rethreshold(
             max=1,
         ),
     ] = None,
+    fallback_threshold: _Fallback = 0.8,
 ) -> None:
     """Write the verdicts that another threshold would give, as far as the file tells them.
 
@@ -75,14 +86,17 @@ def rethreshold(
     check_distinct([out], [str(verdicts)])
     least = round(threshold * SIMILARITY_ONE)
     before = None if was is None else round(was * SIMILARITY_ONE)
-    Terminal(stderr=True).print(_summary(_write(verdicts, out, least, before)))
+    fallback = round(fallback_threshold * SIMILARITY_ONE)
+    Terminal(stderr=True).print(_summary(_write(verdicts, out, (least, before, fallback))))
 
 
-def _write(verdicts: Path, out: str, least: int, before: int | None) -> Rethreshold:
-    """Write the verdicts at the threshold `least`; return what was counted."""
+def _write(verdicts: Path, out: str, at: tuple[int, int | None, int]) -> Rethreshold:
+    """Write the verdicts at the thresholds (new, before, fallback); return what was counted."""
+    least, before, fallback = at
     encode = msgspec.json.Encoder().encode
     with open_verdicts(verdicts) as lines:
-        told = Rethreshold(least, before, Survey.of(verdicts_in(lines, verdicts)))
+        survey = Survey.of(verdicts_in(lines, verdicts), fallback)
+        told = Rethreshold(least, before, survey)
         lines.seek(0)
         with complete_output(out) as file:
             for verdict in told.verdicts(verdicts_in(lines, verdicts)):

@@ -17,6 +17,7 @@ from streamer.model import (
     Location,
     NearestKept,
     Representative,
+    SignedText,
     Verdict,
 )
 
@@ -134,6 +135,24 @@ def test_a_near_miss_is_a_duplicate_and_what_had_matched_it_is_open() -> None:
         Representative(Location("f", 0, 99), "u0", "corpus"), True,
     )  # fmt: skip
     assert (there.known, there.same_url) == (Certainty.EXACT, True)
+
+
+def test_pages_without_main_text_keep_their_stricter_threshold() -> None:
+    main, visible = SignedText.MAIN, SignedText.VISIBLE
+
+    def near(number: int, similarity: int, text: SignedText) -> Verdict:
+        lowest = 5_000 if text == main else 7_000
+        return msgspec.structs.replace(unique(number, (0, similarity), lowest), text=text)
+
+    told = [verdict(0, nearest=None, nearest_min=0.5, text=main), near(1, 7_900, visible)]
+    told += [near(2, 6_200, main), verdict(3, (0, 8_100), text=visible)]
+    survey = Survey.of(told, 8_000)
+    lax = list(Rethreshold(6_000, 6_500, survey).verdicts(told))
+    assert [each.verdict[0] + each.known[0] for each in lax] == ["ue", "ue", "de", "de"]
+    strict = list(Rethreshold(8_200, 6_500, survey).verdicts(told))
+    assert [each.verdict[0] + each.known[0] for each in strict] == ["ue", "ue", "ue", "ue"]
+    with pytest.raises(InputError, match=r"Line 4 .*without main text.*--fallback-threshold"):
+        Survey.of(told, 8_200)
 
 
 def test_where_shingles_may_have_decided_unique_pages_are_open_at_a_laxer_threshold() -> None:

@@ -165,9 +165,10 @@ def test_the_kernel_compares_what_the_rule_says(
     rows, starts = buckets(keys, posted)
     met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
     ends = np.array([i + random.choice((1, 9, 1000)) for i in range(count)], np.int64)
-    lives = np.stack((pages.times, ends), axis=1)
+    least = np.array([random.choice((6000, 6000, 9000)) for _ in range(count)], np.int64)
+    lives = np.stack((pages.times, ends, least), axis=1)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, lives, (bucket_max, 6000, 0, age, newest), met, found,
+        rows, starts, pages.sketches, lives, (bucket_max, 0, age, newest), met, found,
         np.empty(bucket_max, np.int64),
     )  # fmt: skip
     by_key: dict[int, list[int]] = {}
@@ -182,7 +183,11 @@ def test_the_kernel_compares_what_the_rule_says(
     ]
     assert looked_at == len(wanted) == met.sum()
     assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
-    matches = [p for p in wanted if similarity(pages.sketches[p[0]], pages.sketches[p[1]]) >= 6000]
+    matches = [
+        pair
+        for pair in wanted
+        if similarity(*(pages.sketches[row] for row in pair)) >= least[[*pair]].max()
+    ]
     assert sorted(map(tuple, found[:matching].tolist())) == sorted(matches)
 
 

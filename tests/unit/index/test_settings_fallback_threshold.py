@@ -1,0 +1,89 @@
+"""A page without main text is compared by a threshold of its own, whatever the preset says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from streamer.config import load_settings
+from streamer.index.messages import Verdicts
+from streamer.index.settings import IndexSettings
+from streamer.rules import Rule
+from tests.helpers.shard_cases import SAME, apart, index, judge, representatives, shares
+from tests.helpers.signed_pages import made_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamer.index.messages import Pages
+
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
+
+
+def texts(main: Sequence[bool], changed: int = 160) -> Pages:
+    """Return pages that resemble the first by .77, each with or without main text."""
+    sketches = [SAME, *(apart(changed, 200 * i) for i in range(1, len(main)))]
+    pages = made_pages([shares(1, 0, 0, 0) for _ in main], sketches)
+    pages.main = np.array(main)
+    return pages
+
+
+@flushing
+@pytest.mark.parametrize("first", [True, False], ids=["main", "visible"])
+def test_the_text_of_the_later_page_decides(*, flush: bool, first: bool) -> None:
+    rules = {"threshold": 0.65, "fallback_threshold": 0.8}
+    main = judge(index(**rules), texts([first, True]), flush=flush)
+    assert representatives(main) == [None, 0]
+    visible = judge(index(**rules), texts([first, False]), flush=flush)
+    assert representatives(visible) == [None, None]
+    near = judge(index(**rules), texts([first, False], changed=136), flush=flush)
+    assert representatives(near) == [None, 0]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_it_holds_at_every_shard_and_for_a_page_that_was_held(shards: int) -> None:
+    network = index(threshold=0.65, fallback_threshold=0.8, shards=shards, near_misses=0.1)
+    found = network.give(texts([True, False, True, False]), 0, 4)
+    assert representatives(found) == [None, None, 0, None]
+    if shards == 1:  # or the first page is undecided when the others are met
+        assert [verdict.near and verdict.near[:2] for verdict in found][1] == (7656, 0)
+        blocks = [each.items for each in network.outputs if isinstance(each.items, Verdicts)]
+        lowest = [block.nearest_min for block in blocks]
+        assert [each.tolist() for each in lowest if each is not None] == [[5500, 7000, 5500, 7000]]
+
+
+def test_it_is_never_laxer_and_a_rule_for_the_site_comes_first() -> None:
+    settings = IndexSettings(
+        threshold=0.65, fallback_threshold=0.8,
+        rules=(Rule(host="a.example", threshold=0.5), Rule(host="b.example", min_shingles=9)),
+    )  # fmt: skip
+    urls = [b"http://a.example/", b"http://b.example/", b"http://c.example/"]
+    least, _ = settings.least_of(urls, np.array([False] * 3))
+    assert least.tolist() == [5000, 8000, 8000]
+    assert [settings.of_url(url.decode(), main=False).similarity_min for url in urls] == [
+        5000, 8000, 8000,
+    ]  # fmt: skip
+    assert settings.least_of(urls, np.array([True] * 3))[0].tolist() == [5000, 6500, 6500]
+    assert settings.least_of(urls, None)[0].tolist() == [5000, 6500, 6500]
+    strict = IndexSettings(threshold=0.9, fallback_threshold=0.8)
+    assert strict.least_of(urls[2:], np.array([False]))[0].tolist() == [9000]
+
+
+def test_it_is_asked_for_with_main_text_only() -> None:
+    main = load_settings(preset=["balanced"]).index
+    assert (main.threshold, main.fallback_threshold) == (0.65, 0.8)
+    assert load_settings(preset=["broad"], fallback_threshold=0.7).index.fallback_threshold == 0.7
+    assert load_settings(text="main", method="bottom_k").index.fallback_threshold == 0
+    assert load_settings(threshold=0.5).index.fallback_threshold == 0
+
+
+def test_without_it_the_log_is_that_of_the_version_before() -> None:
+    plain, asked = IndexSettings(near_misses=0.1), IndexSettings(fallback_threshold=0.8)
+    assert (plain.version, asked.version) == (6, 7)
+    assert "fallback_threshold" not in plain.packed()
+    assert "near_misses" not in asked.packed()
+    before = IndexSettings.model_validate(plain.packed())  # as an earlier version has written it
+    assert before.fallback_threshold == 0
+    assert IndexSettings.model_validate(asked.packed()) == asked
