@@ -289,6 +289,19 @@ class Panel:
             name: _asked(name, options.get(name, {}), canonical, exact=exact) for name in wanted
         }
 
+    @classmethod
+    def of(cls, settings: SignatureSettings) -> Panel:
+        """Make the panel of one method, as an index with these settings has it.
+
+        Raises:
+            SettingsError: the method needs a file that is not there.
+        """
+        panel = cls((), {})
+        by_sets = settings.exact and settings.measure == Measure.RESEMBLANCE
+        name = "+".join(filter(None, (settings.method, settings.accept)))
+        panel._asked[name] = _Setup(scheme_of(settings, SECRET), settings, by_sets)
+        return panel
+
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
         words = [canonical_words(page.text) for page in (one, other)]

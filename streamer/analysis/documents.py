@@ -62,7 +62,7 @@ def find_texts(
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
     A file that is called otherwise is known by its name without the folder, because files may have
-    moved since. `progress` is told the bytes read so far.
+    moved since. `progress` is told the bytes read so far. What is behind the last one is not read.
 
     Raises:
         InputError: two files have the name of one that is in another folder.
@@ -77,6 +77,8 @@ def find_texts(
     for name, _, batch in reader.read(sources, lambda read, _pages: progress(read)):
         own = Path(name).name
         columns = map(bytes.decode, batch.urls), batch.sequences, batch.bodies, batch.flags
+        if len(found) == len(wanted):
+            break
         for url, number, body, flags in zip(*columns, strict=True):
             is_it = wanted & {url, f"{name}:{number}"}
             may_be = by_place.get(f"{own}:{number}", set()) - is_it

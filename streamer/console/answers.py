@@ -9,14 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import msgspec
 
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
-from streamer.console.index import Explanation, IndexFacts, IndexReader
+from streamer.console.index import Explanation, IndexFacts, IndexReader, PageTexts
 from streamer.console.queries import (
     ClusterRow,
     CodeRow,
@@ -64,6 +64,7 @@ class ConsoleData:
         trouble: tells what keeps the fold from going on; '' for nothing.
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
+        texts: the files that the pages' texts are taken from.
     """
 
     view: VerdictView
@@ -73,6 +74,7 @@ class ConsoleData:
     trouble: Callable[[], str] = lambda: ""
     shows_text: bool = True
     notices: tuple[str, ...] = ()
+    texts: PageTexts = field(default_factory=PageTexts)
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:

@@ -103,7 +103,8 @@ def console(
     pages: Annotated[
         list[str] | None,
         typer.Option(
-            help="Page files to take texts from, for why a page has its verdict. Repeatable."
+            help="Page files to take texts from, for why a page has its verdict, and to compare "
+            "pages. Repeatable."
         ),
     ] = None,
     no_text: Annotated[
@@ -140,7 +141,8 @@ def console(
     if len(given.indexes) > 1:
         raise SettingsError("Give the folder of one index: verdicts are looked up in that.")
     with ExitStack() as stack:
-        index = _index(given, reader, pages, settings, shows_text=not no_text)
+        texts = PageTexts(reader, reader.open(pages) if pages else ())
+        index = _index(given, texts, settings, shows_text=not no_text)
         if index is not None:
             stack.callback(index.close)
         folder = view or default_folder(inputs)
@@ -149,27 +151,19 @@ def console(
         stack.enter_context(_folding(fold))
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text,
-            given.notices,
+            given.notices, texts,
         )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), opened))
 
 
 def _index(
-    given: Given,
-    reader: PageReader,
-    pages: list[str] | None,
-    settings: Settings,
-    *,
-    shows_text: bool,
+    given: Given, texts: PageTexts, settings: Settings, *, shows_text: bool
 ) -> IndexReader | None:
     if not given.indexes:
-        if pages:
-            raise SettingsError("--pages is for pages of an index: give its folder too.")
         return None
-    texts = PageTexts(reader, reader.open(pages) if pages else ())
     options = IndexOptions(
         given.indexes[0], settings.key_file, settings.input_topic, settings.also,
-        reader.page_bytes_max, texts, shows_text,
+        texts.reader.page_bytes_max, texts, shows_text,
     )  # fmt: skip
     return IndexReader(options)
 

@@ -27,6 +27,7 @@ from streamer.run.explanation import Explained, KeptIndex, place_name, why_dupli
 from streamer.run.index_folder import shard_folders
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
+from streamer.sketch.settings import SignatureSettings
 from streamer.stored.witness import witnessed
 from streamer.text.visible import MAIN, text_parts
 
@@ -34,8 +35,13 @@ TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
 _SPACE = re.compile(r"\s+")
 
 
-def _one_space(found: re.Match[str]) -> str:
-    return "\n" if "\n" in found[0] else " "
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def one_space(text: str) -> str:
+    """Return a text with one space, or one end of a line, for each piece of white space."""
+    return _SPACE.sub(lambda found: "\n" if "\n" in found[0] else " ", text)
 
 
 class IndexFacts(msgspec.Struct, frozen=True):
@@ -84,11 +90,17 @@ class PageTexts:
     reader: PageReader = field(default_factory=PageReader)
     sources: Sequence[Source] = ()
 
-    def find(self, place: str, check: Callable[[int], None]) -> FoundText | None:
-        """Return the page at a place, if the files have it; all before it is read."""
-        if not self.sources:
-            return None
-        return find_texts(self.reader, self.sources, [place], check).get(place)
+    def find(self, names: Sequence[str], check: Callable[[int], None]) -> dict[str, FoundText]:
+        """Return the pages with these URLs or places, as far as the files have them.
+
+        The file of a place is looked into first; all before the last page is read.
+        """
+        files = {_file_name(name.rpartition(":")[0]) for name in names}
+        likely = [source for source in self.sources if _file_name(source.name) in files]
+        found = find_texts(self.reader, likely, names, check) if likely else {}
+        if len(found) < len(set(names)) and len(likely) < len(self.sources):
+            found = find_texts(self.reader, self.sources, names, check) | found
+        return found
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,17 @@ class IndexReader:
                     settings.exact, kept.fingerprint,
                 )  # fmt: skip
         return self._facts
+
+    def settings_for(self, url: str) -> SignatureSettings:
+        """Return how a page with this URL is signed, and from where on it is a duplicate.
+
+        Raises:
+            StreamerError: the index cannot be read.
+        """
+        with closing(self._open()) as kept:
+            own = kept.settings.of_url(url)
+            decides = {"threshold": own.threshold, "min_shingles": own.shingles_min}
+            return kept.signature_for(url).model_copy(update=decides)
 
     def _open(self) -> KeptIndex:
         return KeptIndex(self._folder, self._options.key_file, self._options.topic)
@@ -193,7 +216,7 @@ class IndexReader:
     ) -> Explanation:
         own = place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
-        if text := self._options.texts.find(own, check):
+        if text := self._options.texts.find([own], check).get(own):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
             main = kept.signature_for(verdict.url).takes_main_text
             return _of_index(found, self._shown(text, main=main))
@@ -214,7 +237,7 @@ class IndexReader:
             return []
         shown, left = [], TEXT_CHARACTERS_MAX
         for part in text_parts(found.body, found.flags | (MAIN if main else 0)):
-            text = _SPACE.sub(_one_space, part.text)
+            text = one_space(part.text)
             shown.append(ShownText(text[:left], part.counts))
             left -= len(text)
             if left <= 0:

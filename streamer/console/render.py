@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from streamer.analysis.comparison import hue
 from streamer.console.queries import SimilarityBar
 from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
@@ -20,7 +21,9 @@ from streamer.run.explanation import place_name
 from streamer.version import __version__
 
 _FOLDER = Path(__file__).parent / "templates"
-STYLE = (_FOLDER / "style.css").read_bytes()
+_COLOURS = 24  # of what two texts share; the next one is the first again
+_OF_SHARED = "".join(f".g{group} {{ --hue: {hue(group)} }}\n" for group in range(_COLOURS))
+STYLE = (_FOLDER / "style.css").read_bytes() + _OF_SHARED.encode()
 # What no text of a page should do to a reader: control characters, and marks that turn the
 # direction of all that comes behind them.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -80,20 +83,30 @@ class Renderer:
     def __init__(self, base: str) -> None:
         with needs_extra("console", "The console"):
             from jinja2 import (  # noqa: PLC0415 - an extra
+                ChoiceLoader,
                 Environment,
                 FileSystemLoader,
+                PackageLoader,
                 StrictUndefined,
             )
 
-        self.link = link_below(base)
+        self.link, own = link_below(base), FileSystemLoader(_FOLDER)
         self._environment = Environment(
-            loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined,
-            finalize=visible, trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+            loader=ChoiceLoader([own, PackageLoader("streamer.analysis", ".")]),
+            autoescape=True, undefined=StrictUndefined, finalize=visible,
+            trim_blocks=True, lstrip_blocks=True, auto_reload=False,
         )  # fmt: skip
         self._environment.filters.update(
-            number="{:,}".format, percent=percent, amount=amount, drawn=drawn, place=place_name
+            number="{:,}".format,
+            percent=percent,
+            amount=amount,
+            drawn=drawn,
+            place=place_name,
+            visible=visible,
         )
-        self._environment.globals.update(link=self.link, menu=MENU, version=__version__)
+        self._environment.globals.update(
+            link=self.link, menu=MENU, version=__version__, colours=_COLOURS
+        )
 
     def view(self, route: Route, answer: object, query: object, json_address: str) -> bytes:
         """Return the page of a view."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from streamer.console import answers
+from streamer.console import answers, comparing
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
 from streamer.model import Page, Verdict
 from streamer.version import __version__
@@ -33,6 +33,7 @@ class Route:
         answer: what is made of them, in any thread.
         api: the path in the API; '' for none.
         is_view: whether there is a page, of the template with the path's name.
+        is_slow: whether it takes longer than views do.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Route:
     api: str = ""
     is_view: bool = True
     method: str = "GET"
+    is_slow: bool = False
 
 
 ROUTES = (
@@ -54,6 +56,10 @@ ROUTES = (
     Route(
         "/page", "Page", "The verdicts on a page, by its URL or place, and their reasons.",
         answers.PageQuery, answers.page, answers.PageAnswer,
+    ),
+    Route(
+        "/compare", "Compare", "Two pages side by side: verdicts, and what their texts share.",
+        comparing.CompareQuery, comparing.compare, comparing.CompareAnswer, is_slow=True,
     ),
     Route(
         "/clusters", "Clusters", "The largest clusters of duplicates, of one host if it is named.",

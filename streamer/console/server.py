@@ -187,13 +187,13 @@ class ConsoleServer:
             answer = route.answer(self._data, query)
             return self._render.view(route, answer, query, address)
 
-        return _html(await self._in_thread(work, self._pool_for(query)))
+        return _html(await self._in_thread(work, self._pool_for(route, query)))
 
     async def _json(self, route: Route, request: web.Request) -> web.Response:
         query = parsed(route, _given(request))
         encode = msgspec.json.encode
         body = await self._in_thread(
-            lambda: encode(route.answer(self._data, query)), self._pool_for(query)
+            lambda: encode(route.answer(self._data, query)), self._pool_for(route, query)
         )
         return web.Response(body=body, content_type="application/json")
 
@@ -206,9 +206,10 @@ class ConsoleServer:
         )
         return web.Response(body=answer, content_type="application/json")
 
-    def _pool_for(self, query: msgspec.Struct) -> ThreadPoolExecutor:
+    def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:
         """Return the threads of a query: one that asks the index takes no time of views."""
-        return self._index_pool if getattr(query, "explain", "no") == "yes" else self._pool
+        is_slow = route.is_slow or getattr(query, "explain", "no") == "yes"
+        return self._index_pool if is_slow else self._pool
 
     async def _in_thread(
         self, work: Callable[[], bytes], pool: ThreadPoolExecutor | None = None

@@ -45,7 +45,7 @@ PAGES = [
     *({"url": f"https://own.example/{n}", "body": text_of(100 + n)} for n in range(20)),
 ]  # fmt: skip
 TITLE = "{} \N{EN DASH} streamer"
-VIEWS = ["overview", "page", "clusters", "hosts", "dead-letters", "threshold"]
+VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "threshold"]
 
 
 def run(*arguments: object) -> None:
@@ -169,19 +169,25 @@ def test_a_person_goes_from_the_overview_to_a_page_and_asks_why(tab: Page) -> No
     tab.get_by_role("link", name="All clusters").click()
     tab.locator("tbody tr").first.get_by_role("link").first.click()
     assert "pages are duplicates of" in tab.locator("main").inner_text()
-    tab.locator("tbody tr").first.get_by_role("link").first.click()
+    tab.locator("tbody tr").first.get_by_role("link").nth(1).click()
     article = tab.locator("article").first
     assert "duplicate. The similarity to the nearest kept page" in article.inner_text()
     tab.get_by_role("link", name="Ask the index why").click()
     assert "By the index" in tab.locator("article").first.inner_text()
     assert text_of(0)[:50] in tab.locator(".text").inner_text()
+    tab.get_by_role("link", name="compare both").click()
+    assert "Duplicates by minhash" in tab.locator("main").inner_text()
+    shared = tab.locator(".text a").first
+    assert text_of(0)[:50] in shared.inner_text()
+    shared.press("Enter")
+    tab.wait_for_url("**/compare?*#b0")
 
 
 def test_the_keyboard_alone_looks_up_a_page(tab: Page) -> None:
     tab.goto("hosts")
     tab.keyboard.press("Tab")
     assert tab.locator(":focus").inner_text() == "Skip to the content"
-    for _ in range(7):
+    for _ in range(1 + len(VIEWS)):
         tab.keyboard.press("Tab")
     tab.keyboard.type("https://own.example/3")
     tab.keyboard.press("Enter")
@@ -295,7 +301,7 @@ def test_no_text_shows_none(tmp_path: Path) -> None:
         (["none.jsonl"], "No such file"),
         (["v.jsonl", "--host", "0.0.0.0"], "--token-file"),  # noqa: S104 - what is refused
         (["v.jsonl", "--token-file", "none"], "The token cannot be read"),
-        (["v.jsonl", "--pages", "pages.jsonl"], "give its folder too"),
+        (["v.jsonl", "--pages", "none.jsonl"], "no such file"),
         (["pages.jsonl"], "neither a verdict nor a dead letter"),
         (["index", "index"], "one index"),
     ],

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamer import Deduplicator
+from streamer.console import comparing
+from streamer.console.answers import ConsoleData
+from streamer.console.comparing import CompareAnswer, CompareQuery, compare
+from streamer.console.index import IndexOptions, IndexReader, PageTexts
+from streamer.console.view import QueryTooLong
+from streamer.run.page_reader import PageReader
+from tests.helpers.verdict_lines import duplicate, unique
+from tests.unit.console.conftest import folded
+from tests.unit.run.test_page_check import text_of
+from tests.unit.text.test_main_text import PAGE
+
+MENU = "<nav><ul><li><a href=/a>One</a></li><li><a href=/b>Two</a></li></ul></nav>"
+PAGES = [
+    {"url": "https://a.example/", "body": f"<html>{MENU}<p>first {text_of(1)}</p>"},
+    {"url": "https://b.example/", "body": f"<html>{MENU}<p>other {text_of(1)}</p>"},
+    {"url": "https://c.example/", "body": text_of(2)},
+]  # fmt: skip
+VERDICTS = [unique(0, "https://a.example/"), duplicate(1, of=0, url="https://b.example/")]
+BOTH = CompareQuery("pages.jsonl:0", "https://b.example/")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[ConsoleData]:
+    pages, reader = tmp_path / "pages.jsonl", PageReader()
+    pages.write_bytes(b"\n".join(map(msgspec.json.encode, PAGES)))
+    with folded(tmp_path, *VERDICTS) as found:
+        yield replace(found, texts=PageTexts(reader, reader.open([str(pages)])))
+
+
+def figures(answer: CompareAnswer) -> dict[str, str]:
+    return {row.name: row.value for row in answer.figures}
+
+
+def test_two_pages_have_their_verdicts_and_what_their_texts_share(data: ConsoleData) -> None:
+    answer = compare(data, BOTH)
+    one, other = answer.pages
+    assert [page.judged and page.judged.place for page in (one, other)] == [
+        "pages.jsonl:0", "pages.jsonl:1",
+    ]  # fmt: skip
+    shared = [
+        [piece.text for piece in page.text if piece.group is not None] for page in (one, other)
+    ]
+    assert shared[0] == shared[1]
+    assert "first" not in "".join(shared[0])
+    assert "first" in "".join(piece.text for piece in one.text)
+    assert figures(answer)["shared fragments"] == "1"
+    (method,) = answer.methods
+    assert (method.name, method.threshold, method.duplicate) == ("minhash", 0.8, True)
+    assert answer.notes == []
+
+
+def test_a_page_without_a_verdict_has_its_text(data: ConsoleData) -> None:
+    answer = compare(data, CompareQuery("https://c.example/", "pages.jsonl:0"))
+    assert answer.pages[0].judged is None
+    assert "".join(piece.text for piece in answer.pages[0].text) == text_of(2)
+    assert not answer.methods[0].duplicate
+
+
+def test_no_texts_are_read_where_there_are_none(data: ConsoleData) -> None:
+    answer = compare(replace(data, texts=PageTexts()), BOTH)
+    assert (answer.notes, answer.figures) == ([comparing.NO_FILES], [])
+    assert [page.text for page in answer.pages] == [[], []]
+    missing = compare(data, CompareQuery("nowhere", "pages.jsonl:0"))
+    assert missing.notes == ["nowhere: its text is in none of the files of --pages."]
+    assert missing.pages[0].judged is None
+
+
+def test_hidden_texts_leave_the_figures(data: ConsoleData) -> None:
+    answer = compare(replace(data, shows_text=False), BOTH)
+    assert answer.notes == [comparing.HIDDEN]
+    assert [page.text for page in answer.pages] == [[], []]
+    assert figures(answer)["shared fragments"] == "1"
+    assert text_of(1)[:20] not in msgspec.json.encode(answer).decode()
+
+
+def test_of_long_texts_the_beginning_is_compared(
+    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "TEXT_CHARACTERS_MAX", 50)
+    answer = compare(data, BOTH)
+    assert answer.notes == ["Only the first 50 characters of each text are compared."]
+    assert [sum(len(piece.text) for piece in page.text) <= 50 for page in answer.pages] == [
+        True
+    ] * 2
+
+
+def test_reading_files_ends_in_time(data: ConsoleData) -> None:
+    data.view.stop()
+    with pytest.raises(QueryTooLong):
+        compare(data, BOTH)
+
+
+def test_the_index_says_how_pages_are_compared(data: ConsoleData, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    with Deduplicator(folder, threshold=0.95) as dedup:
+        list(dedup.add(PAGES))
+    answer = compare(replace(data, index=IndexReader(IndexOptions(folder))), BOTH)
+    assert [one.threshold for one in answer.methods] == [0.95]
+
+
+def test_a_verdict_on_main_text_has_the_rest_in_grey(tmp_path: Path) -> None:
+    pages, reader = tmp_path / "articles.jsonl", PageReader()
+    bodies = [PAGE, PAGE.replace("Terms", "Imprint")]
+    lines = [{"url": f"https://{n}.example/", "body": body} for n, body in enumerate(bodies)]
+    pages.write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    (tmp_path / "main").mkdir()
+    verdict = unique(0, "https://0.example/", text="main")
+    with folded(tmp_path / "main", verdict) as found:
+        texts = PageTexts(reader, reader.open([str(pages)]))
+        query = CompareQuery("https://0.example/", "https://1.example/")
+        answer = compare(replace(found, texts=texts), query)
+    assert figures(answer)["Jaccard similarity"] == "1.0000"
+    aside = ["".join(piece.text for piece in one.text if not piece.counts) for one in answer.pages]
+    assert [("Terms" in text, "Imprint" in text) for text in aside] == [
+        (True, False), (False, True),
+    ]  # fmt: skip
+
+
+def test_nothing_asked_is_nothing_found(data: ConsoleData) -> None:
+    assert compare(data, CompareQuery("pages.jsonl:0")).pages == []
