@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from streamer.analysis.marks import MarkFile, PageOfPair
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
 from streamer.console.index import Explanation, IndexFacts, IndexReader, PageTexts
@@ -27,9 +28,10 @@ from streamer.console.queries import (
     SimilarityBar,
     VerdictCount,
 )
+from streamer.console.retries import FileRetries, RetriedLetters, RetryState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
-from streamer.model import SIMILARITY_ONE, Verdict
+from streamer.model import Representative, Verdict
 from streamer.run.explanation import place_name, why_duplicate
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
@@ -37,7 +39,6 @@ ROWS_MAX = 500
 _OFFSET_MAX = 10**5  # SQLite counts all rows that it passes over
 _SHOWN = 5  # of a list on the overview
 _VERSIONS_SHOWN = 20  # of a URL
-_EXAMPLES = 5  # on each side of a threshold
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=_OFFSET_MAX, description="rows to pass over")]
@@ -65,6 +66,8 @@ class ConsoleData:
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
         texts: the files that the pages' texts are taken from.
+        marks: what people say of pairs, if a file of that is given.
+        retries: takes dead letters that are to be judged again, if there is a place for them.
     """
 
     view: VerdictView
@@ -75,6 +78,19 @@ class ConsoleData:
     shows_text: bool = True
     notices: tuple[str, ...] = ()
     texts: PageTexts = field(default_factory=PageTexts)
+    marks: MarkFile | None = None
+    retries: FileRetries | None = None
+
+    def mark_of(self, page: Verdict, kept: Verdict | Representative) -> str | None:
+        """Return how a page and a kept one are marked, '' for not at all; None without marks.
+
+        Raises:
+            InputError: the file of marks cannot be read.
+        """
+        if self.marks is None:
+            return None
+        own, other = ((one.url, place_name(one.page)) for one in (page, kept))
+        return self.marks.label_of(PageOfPair(*own), PageOfPair(*other))
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -119,7 +135,7 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
     pages = sum(each.pages for each in counts)
     unique = sum(each.pages for each in counts if each.verdict == "unique")
-    index, gone = _facts(data)
+    index, gone = index_facts(data)
     said = data.trouble(), gone, *data.notices, *(each.note for each in inputs)
     warnings = [*filter(None, said), *(_passed_over(each) for each in inputs if each.passed_over)]
     warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
@@ -130,7 +146,7 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
     )  # fmt: skip
 
 
-def _facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
+def index_facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
     """Return the facts of the index, if there is one, or why they cannot be read now."""
     try:
         return (data.index.facts() if data.index else None), ""
@@ -401,91 +417,49 @@ def _hosts(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
 
 
 class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The dead letters of a code; of all codes their counts alone."""
+    """The dead letters of a code; of all codes their counts alone.
+
+    `sent`, `before` and `cut` repeat what became of those that a form has chosen.
+    """
 
     code: Name | None = None
     after: After = 0
     limit: Limit = 20
+    sent: After | None = None
+    before: After | None = None
+    cut: After | None = None
 
 
 class LettersAnswer(msgspec.Struct, frozen=True):
-    """Dead letters by code, with what to do about the code that is asked for."""
+    """Dead letters by code, with what to do about the code that is asked for.
+
+    `retries` is there if they can be judged again; `done` says what the last form did.
+    """
 
     codes: list[CodeRow]
     remedy: str | None
     letters: list[LetterRow]
     next: int | None
+    retries: RetryState | None
+    done: RetriedLetters | None
 
 
 def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
     """Return dead letters."""
+    retries = data.retries.state if data.retries else None
     with data.read() as view:
         codes = queries.records(view, queries.LETTER_CODES, CodeRow)
         if query.code is None:
-            return LettersAnswer(codes, None, [], None)
+            return LettersAnswer(codes, None, [], None, retries, None)
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
     shown = _shown(data, found)
-    return LettersAnswer(codes, REMEDIES.get(query.code), shown, _after(found, query.limit))
-
-
-# ---- threshold -----------------------------------------------------------------------------------
-
-
-class ThresholdQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another threshold; by default the index's, or the least similarity of a duplicate."""
-
-    at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-
-
-class ThresholdAnswer(msgspec.Struct, frozen=True):
-    """Duplicates by similarity, and how many reach `at`.
-
-    Attributes:
-        least: the least similarity of a duplicate by signature, None without one.
-        content: duplicates by equal content, which are duplicates at any threshold.
-        reaching: all duplicates that stay duplicates of the same page, or of one more similar.
-        above, below: examples on both sides of `at`, the nearest to it first.
-        warning: why the index's threshold is not known; '' for nothing.
-    """
-
-    least: float | None
-    at: float
-    duplicates: int
-    content: int
-    reaching: int
-    histogram: list[SimilarityBar]
-    above: list[Verdict]
-    below: list[Verdict]
-    warning: str
-
-
-def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
-    """Return what another threshold would change."""
-    with data.read() as view:
-        counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
-        lowest = queries.number(view, queries.LEAST_SIMILARITY)
-        least = None if lowest is None else lowest / SIMILARITY_ONE
-        index, gone = _facts(data)
-        at = index.threshold if index else least
-        at = at or 0.0 if query.at is None else query.at
-        similarity = round(at * SIMILARITY_ONE)
-        reaching = queries.number(view, queries.DUPLICATES_AT_LEAST, similarity=similarity)
-        above, below = (
-            queries.verdicts(view, condition, _EXAMPLES, order=order, similarity=similarity)
-            for condition, order in (
-                (queries.SIMILAR_AT_LEAST, "page.similarity"),
-                (queries.SIMILAR_BELOW, "page.similarity DESC"),
-            )
-        )
-        histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
-    duplicates = [each for each in counts if each.verdict == "duplicate"]
-    content = sum(each.pages for each in duplicates if each.basis != "signature")
-    return ThresholdAnswer(
-        least, at, sum(each.pages for each in duplicates), content, content + (reaching or 0),
-        histogram, [each.verdict for each in above], [each.verdict for each in below], gone,
-    )  # fmt: skip
+    counts = query.sent, query.before, query.cut
+    done = RetriedLetters(*(count or 0 for count in counts)) if query.sent is not None else None
+    return LettersAnswer(
+        codes, REMEDIES.get(query.code), shown, _after(found, query.limit), retries, done
+    )
 
 
 # ---- checks --------------------------------------------------------------------------------------

@@ -9,18 +9,20 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from streamer.analysis.marks import MarkFile
 from streamer.cli.options import command
 from streamer.config import Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.fold import Fold
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.inputs import Given, sorted_out
+from streamer.console.retries import FileRetries
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import VerdictView, default_folder
 from streamer.errors import SettingsError
@@ -88,8 +90,39 @@ class Serving:
         return token
 
 
+@dataclass(frozen=True)
+class Acting:
+    """What forms may do, and where that goes."""
+
+    allow_actions: Annotated[
+        bool,
+        typer.Option(
+            "--allow-actions",
+            help="Let forms mark pairs and choose dead letters; without it all is only shown.",
+        ),
+    ] = False
+    marks: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File of pairs marked same or different, for `tune` and `evaluate`; forms add "
+            "to it.",
+            dir_okay=False,
+        ),
+    ] = None
+    retry_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File (.dead.jsonl) that chosen dead letters are added to, for `replay` to judge "
+            "again.",
+            dir_okay=False,
+        ),
+    ] = None
+
+
 @command
-def console(
+def console(  # noqa: PLR0913 - the options of the command
     inputs: Annotated[
         list[Path],
         typer.Argument(
@@ -121,21 +154,25 @@ def console(
     query_seconds: Annotated[
         float, typer.Option(help="Time that a query may take.", min=0.1, max=600)
     ] = 10.0,
+    acting: Acting,
     reader: PageReader,
     settings: Annotated[Settings, "key_file", "input_topic", "also"],
 ) -> None:
     """Look at verdicts, clusters, hosts, dead letters and thresholds in a browser, or over HTTP.
 
     The console reads verdicts as they are written, and an index as of its newest flush; it changes
-    neither. It goes on with its own view of them when it is started again. Each page is an address
-    that can be shared, and has .json beside it; /openapi.json describes the API. Dead letters next
-    to a file of verdicts are read with it.
+    neither, also with --allow-actions. It goes on with its own view of them when it is started
+    again. Each page is an address that can be shared, and has .json beside it; /openapi.json
+    describes the API. Dead letters next to a file of verdicts are read with it.
 
     Example: streamer console verdicts.jsonl my-index
+
+    Example: streamer console verdicts.jsonl --pages crawl/ --allow-actions --marks marks.tsv
 
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
     options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs)
+    options = replace(options, allows_actions=acting.allow_actions)
     for notice in given.notices:
         _log.warning("%s", notice)
     if len(given.indexes) > 1:
@@ -151,9 +188,16 @@ def console(
         stack.enter_context(_folding(fold))
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text,
-            given.notices, texts,
+            given.notices, texts, MarkFile(acting.marks) if acting.marks else None,
+            _retries(acting, given),
         )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), opened))
+
+
+def _retries(acting: Acting, given: Given) -> FileRetries | None:
+    if acting.retry_file is None or not acting.allow_actions:
+        return None
+    return FileRetries(acting.retry_file, given.files, next(iter(given.indexes), None))
 
 
 def _index(

@@ -82,12 +82,14 @@ class CompareAnswer(msgspec.Struct, frozen=True):
         pages: both, or none if the query names none.
         figures: what is exact; empty without texts.
         methods: what the method of the index says of the texts, or the default one without one.
+        mark: how people have marked the two, '' for not at all; None without a file of marks.
         notes: why texts or figures are missing or not whole.
     """
 
     pages: list[ComparedPage]
     figures: list[Figure]
     methods: list[MethodResult]
+    mark: str | None
     notes: list[str]
 
 
@@ -105,7 +107,7 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         QueryTooLong: reading the files of pages takes longer than it may.
     """
     if not (query.page and query.other):
-        return CompareAnswer([], [], [], [])
+        return CompareAnswer([], [], [], None, [])
     names = query.page, query.other
     judged = [next(iter(page(data, PageQuery(name)).found), None) for name in names]
     if data.texts.sources:
@@ -119,7 +121,9 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         ComparedPage(name, found, [_shown(piece) for piece in side])
         for name, found, side in zip(names, judged, pieces, strict=True)
     ]
-    return CompareAnswer(pages, texts.figures, texts.methods, notes)
+    one, other = judged
+    mark = data.mark_of(one.verdict, other.verdict) if one and other else None
+    return CompareAnswer(pages, texts.figures, texts.methods, mark, notes)
 
 
 def _texts(

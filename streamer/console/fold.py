@@ -90,6 +90,18 @@ _COUNTS = (
     ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
     """,
     """
+    INSERT INTO near_count
+    SELECT near_similarity, count(*) FROM page
+    WHERE number > :page AND near_similarity IS NOT NULL GROUP BY near_similarity
+    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
+    """,
+    """
+    INSERT INTO near_margin
+    SELECT nearest_min, count(*) FROM page
+    WHERE number > :page AND nearest_min IS NOT NULL GROUP BY nearest_min
+    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
+    """,
+    """
     UPDATE cluster SET duplicates = duplicates + added.pages FROM (
         SELECT cluster AS ref, count(*) AS pages FROM page
         WHERE number > :page AND cluster IS NOT NULL GROUP BY cluster

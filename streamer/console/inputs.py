@@ -160,6 +160,18 @@ def check_first_line(path: Path) -> None:
         next(read_batches(path, 0, 0, lines_max=1), None)
 
 
+def has_letters(path: Path) -> bool:
+    """Return whether a file begins with a dead letter.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    with suppress(CutOff):
+        for batch in read_batches(path, 0, 0, lines_max=1):
+            return any(line.code is not None for line in batch.lines)
+    return False
+
+
 def read_batches(
     path: Path, position: int, lines_before: int, lines_max: int = _BATCH_LINES
 ) -> Iterator[InputBatch]:
@@ -184,7 +196,7 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
     batch: list[bytes] = []
     size = 0
     cut: CutOff | None = None
-    lines = _lines(path, position)
+    lines = lines_in(path, position)
     while cut is None:
         try:
             line = next(lines, b"")
@@ -201,8 +213,12 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
         raise cut
 
 
-def _lines(path: Path, position: int) -> Iterator[bytes]:
-    """Yield the whole lines behind a position of a file's content."""
+def lines_in(path: Path, position: int) -> Iterator[bytes]:
+    """Yield the whole lines behind a position of a file's content.
+
+    Raises:
+        InputError: it is damaged, or ends within a line (`CutOff`).
+    """
     if is_parquet(path.name):
         for line in lines_of_parquet(path):
             if position <= 0:

@@ -42,6 +42,10 @@ DUPLICATES_AT_LEAST = """
 SELECT ifnull(sum(pages), 0) AS pages FROM similarity_count WHERE similarity >= :similarity
 """
 
+NEAR_BARS = SIMILARITY_BARS.replace("similarity_count", "near_count")
+NEAR_AT_LEAST = DUPLICATES_AT_LEAST.replace("similarity_count", "near_count")
+NEAR_MIN = "SELECT CAST(round(max(nearest_min) * 1e4) AS INTEGER) FROM near_margin"
+
 # Verdicts, by one of the conditions below; lists go on behind the number `after`.
 VERDICTS = """
 SELECT page.number, source.topic, source.partition, page.offset, page.url, page.basis,
@@ -63,6 +67,8 @@ OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.num
 OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
 SIMILAR_AT_LEAST = "page.basis = 'signature' AND page.similarity >= :similarity"
 SIMILAR_BELOW = "page.basis = 'signature' AND page.similarity < :similarity"
+NEAR_MISS_AT_LEAST = "page.near_similarity >= :similarity"
+NEAR_MISS_BELOW = "page.near_similarity < :similarity"
 
 FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
 

@@ -74,13 +74,13 @@ def drawn(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
 
 
 class Renderer:
-    """Makes the pages of a console below the path `base`.
+    """Makes the pages of a console below the path `base`; forms that act carry the token `csrf`.
 
     Raises:
         SettingsError: the extra `console` is not installed.
     """
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, csrf: str = "") -> None:
         with needs_extra("console", "The console"):
             from jinja2 import (  # noqa: PLC0415 - an extra
                 ChoiceLoader,
@@ -105,7 +105,7 @@ class Renderer:
             visible=visible,
         )
         self._environment.globals.update(
-            link=self.link, menu=MENU, version=__version__, colours=_COLOURS
+            link=self.link, menu=MENU, version=__version__, colours=_COLOURS, csrf=csrf
         )
 
     def view(self, route: Route, answer: object, query: object, json_address: str) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from streamer.console import answers, comparing
+from streamer.console import answers, comparing, threshold
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
 from streamer.model import Page, Verdict
 from streamer.version import __version__
@@ -79,7 +79,7 @@ ROUTES = (
     ),
     Route(
         "/threshold", "Threshold", "Duplicates by similarity, and how many another threshold has.",
-        answers.ThresholdQuery, answers.threshold, answers.ThresholdAnswer,
+        threshold.ThresholdQuery, threshold.threshold, threshold.ThresholdAnswer,
     ),
     Route(
         "/api/pages", "", "Verdicts by URL, place, host or cluster, or all, page by page.",
@@ -99,8 +99,17 @@ def parsed(route: Route, given: Mapping[str, str]) -> msgspec.Struct:
     Raises:
         WrongQuery: one of them is unknown, missing or outside its bounds.
     """
+    return filled_in(route.query, {name: value for name, value in given.items() if value})
+
+
+def filled_in(kind: type[msgspec.Struct], given: Mapping[str, str]) -> msgspec.Struct:
+    """Return the query or form of this kind with these values.
+
+    Raises:
+        WrongQuery: as `parsed`.
+    """
     try:
-        return msgspec.convert({k: v for k, v in given.items() if v}, route.query, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise WrongQuery(f"The address cannot be answered: {error}.") from error
 

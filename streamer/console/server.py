@@ -15,20 +15,22 @@ import hmac
 import ipaddress
 import logging
 import re
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import parse_qs
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
 
+from streamer.console.actions import ACTIONS, CSRF, Action
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
 from streamer.console.render import STYLE, Renderer
-from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parsed
+from streamer.console.routes import ROUTES, ErrorAnswer, Route, filled_in, openapi, parsed
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
 from streamer.pages.chunk import PAGE_BYTES_MAX
@@ -37,6 +39,8 @@ _THREADS = 4
 _WAITING_MAX = 32  # queries at a time, for each kind of thread; more are refused at once
 _LINE_MAX = 256 << 10  # of a request: a URL in a URL takes three bytes for one
 _LOGIN_BYTES_MAX = 4096  # of a form with a token: anyone may send one
+_FORM_BYTES_MAX = 1 << 20  # four names of 64 KiB, each byte of which may take three
+_FIELDS_MAX = 20
 _COOKIE = "streamer_console"
 _HEADERS = {
     "Content-Security-Policy": (
@@ -58,6 +62,7 @@ _UNAUTHORIZED = 401
 _OF_PROXIES = re.compile(r"forwarded|via|x-real-ip|x-forwarded-.*", re.IGNORECASE)
 _log = logging.getLogger("streamer")
 
+_Done = TypeVar("_Done")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -69,6 +74,7 @@ class ServerOptions:
         base: the path that all its addresses begin with; '' or as `/console`.
         token: what a program or person must know; None where everyone on this machine may look.
         body_max: bytes of a request's body.
+        allows_actions: whether forms may change what they are for.
 
     Raises:
         SettingsError: other machines could look without a token, or the path is none.
@@ -79,6 +85,7 @@ class ServerOptions:
     base: str = ""
     token: str | None = None
     body_max: int = PAGE_BYTES_MAX
+    allows_actions: bool = False
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
@@ -113,7 +120,9 @@ class ConsoleServer:
         self._pool = ThreadPoolExecutor(_THREADS, "query")
         self._index_pool = ThreadPoolExecutor(1, "check")  # reading an index delays no view
         self._waiting: Counter[ThreadPoolExecutor] = Counter()
-        self._render = Renderer(options.base)
+        # A page of another site cannot read it, and so cannot have a browser send a form.
+        self._csrf = secrets.token_urlsafe() if options.allows_actions else ""
+        self._render = Renderer(options.base, self._csrf)
 
     def application(self) -> web.Application:
         """Return what aiohttp serves."""
@@ -126,6 +135,8 @@ class ConsoleServer:
         app.router.add_get(f"{base}/openapi.json", self._openapi)
         if self._options.token is not None:
             app.router.add_post(f"{base}/login", self._login)
+        for action in ACTIONS if self._options.allows_actions else ():
+            app.router.add_post(f"{base}{action.path}", functools.partial(self._act, action))
         for route in ROUTES:
             json = functools.partial(self._json, route)
             if route.is_view:
@@ -170,8 +181,9 @@ class ConsoleServer:
     async def _home(self, _request: web.Request) -> web.Response:
         return self._moved(ROUTES[0].path)
 
-    def _moved(self, path: str) -> web.Response:
-        return web.Response(status=303, headers={"Location": self._render.link(path)})
+    def _moved(self, path: str, **parameters: object) -> web.Response:
+        address = self._render.link(path, **parameters)
+        return web.Response(status=303, headers={"Location": address})
 
     async def _style(self, _request: web.Request) -> web.Response:
         return web.Response(body=STYLE, content_type="text/css", charset="utf-8")
@@ -206,14 +218,34 @@ class ConsoleServer:
         )
         return web.Response(body=answer, content_type="application/json")
 
+    async def _act(self, action: Action, request: web.Request) -> web.Response:
+        form = await self._form(request, _FORM_BYTES_MAX)
+        if not hmac.compare_digest(_bytes(form.pop(CSRF, "")), self._csrf.encode()):
+            raise web.HTTPForbidden(text="The form is of an earlier start: load its page again.")
+        given = filled_in(action.form, form)
+        path, parameters = await self._in_thread(
+            lambda: action.act(self._data, given), self._index_pool
+        )
+        return self._moved(path, **parameters)
+
+    async def _form(self, request: web.Request, bytes_max: int) -> dict[str, str]:
+        """Return the fields of a form that is sent."""
+        body = await request.clone(client_max_size=bytes_max).read()
+        try:
+            return dict(
+                parse_qsl(body.decode("utf-8", "replace"), True, max_num_fields=_FIELDS_MAX)
+            )
+        except ValueError as error:
+            raise WrongQuery("The form has too many fields.") from error
+
     def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:
         """Return the threads of a query: one that asks the index takes no time of views."""
         is_slow = route.is_slow or getattr(query, "explain", "no") == "yes"
         return self._index_pool if is_slow else self._pool
 
     async def _in_thread(
-        self, work: Callable[[], bytes], pool: ThreadPoolExecutor | None = None
-    ) -> bytes:
+        self, work: Callable[[], _Done], pool: ThreadPoolExecutor | None = None
+    ) -> _Done:
         """Run a query in a thread, of those for views by default.
 
         Raises:
@@ -231,9 +263,8 @@ class ConsoleServer:
     # ---- who may look ----------------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.Response:
-        body = await request.clone(client_max_size=_LOGIN_BYTES_MAX).read()
-        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])
-        if not self._is_token(given[0]):
+        form = await self._form(request, _LOGIN_BYTES_MAX)
+        if not self._is_token(form.get("token", "")):
             raise _wants_token()
         response = self._moved(ROUTES[0].path)
         response.set_cookie(

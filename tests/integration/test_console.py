@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -44,13 +45,17 @@ PAGES = [
     *({"url": f"https://copy.example/{n}", "body": text_of(n % 7)} for n in range(20)),
     *({"url": f"https://own.example/{n}", "body": text_of(100 + n)} for n in range(20)),
 ]  # fmt: skip
+AGAIN = "again.dead.jsonl"
 TITLE = "{} \N{EN DASH} streamer"
+ONCE = pytest.mark.parametrize("tab", [False], ids=["no_scripts"], indirect=True)
 VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "threshold"]
 
 
-def run(*arguments: object) -> None:
+def run(*arguments: object) -> str:
     command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +112,16 @@ def wait_until(found: Any, address: str, path: str = "overview.json") -> Any:
 
 
 @pytest.fixture(scope="module")
-def address(crawl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    view = tmp_path_factory.mktemp("view")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of what the console writes."""
+    return tmp_path_factory.mktemp("made")
+
+
+@pytest.fixture(scope="module")
+def address(crawl: Path, made: Path) -> Iterator[str]:
     arguments = crawl / "v.jsonl", crawl / "index", "--pages", crawl / "pages.jsonl"
-    with console(view, *arguments) as (found, _):
+    acting = "--allow-actions", "--marks", made / "marks.tsv", "--retry-file", made / AGAIN
+    with console(made / "view", *arguments, *acting) as (found, _):
         wait_until(lambda said: said["folded"], found)
         yield found
 
@@ -240,6 +251,45 @@ def test_a_hostile_record_is_text(tab: Page) -> None:
     tab.goto("dead-letters?code=invalid_json")
     assert tab.locator("pre").inner_text() == SCRIPT
     assert tab.title() == TITLE.format("Dead letters")
+
+
+# ---- actions -------------------------------------------------------------------------------------
+
+
+@ONCE
+def test_pairs_marked_in_a_browser_are_used_by_tune_and_evaluate(
+    tab: Page, crawl: Path, made: Path
+) -> None:
+    (made / "marks.tsv").unlink(missing_ok=True)
+    tab.goto("threshold?at=0.9")
+    row = tab.locator("tbody tr", has=tab.locator("form")).first
+    row.get_by_role("button", name="Same").click()
+    assert row.locator("strong").inner_text() == "same"
+    pair = urlencode({"page": "https://own.example/1", "with": "https://own.example/2"})
+    tab.goto(f"compare?{pair}")
+    tab.get_by_role("button", name="Different").click()
+    assert tab.locator("main > strong").inner_text() == "different"
+    marks = "--marks", made / "marks.tsv"
+    said = run("tune", "--sample", crawl / "pages.jsonl", *marks)
+    assert "1 of 1 marked as the same reach it, and 0 of 1 marked as different" in said
+    said = run("evaluate", crawl / "pages.jsonl", *marks, "--methods", "minhash", "--json")
+    (trial,) = json.loads(said)
+    assert (trial["labelled"], trial["different"]) == ([1, 1], [0, 1])
+
+
+@ONCE
+def test_a_record_chosen_in_a_browser_is_judged_by_a_replay(
+    tab: Page, crawl: Path, made: Path, tmp_path: Path
+) -> None:
+    (made / AGAIN).unlink(missing_ok=True)
+    tab.goto("dead-letters?code=missing_url")
+    tab.get_by_role("button", name="Judge this record again").click()
+    assert "1 records are added" in tab.get_by_role("status").inner_text()
+    command = shlex.split(tab.get_by_role("region", name="Command").inner_text())
+    copy = shutil.copytree(crawl, tmp_path / "copy")
+    command = [part.replace(str(crawl), str(copy)) for part in command[1:]]
+    run(*command, "--fields", '{"url": "/body", "body": "/body"}')
+    assert b'"url":"x"' in (copy / "v.jsonl").read_bytes().splitlines()[-1]
 
 
 # ---- the process ---------------------------------------------------------------------------------

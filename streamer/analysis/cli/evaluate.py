@@ -19,6 +19,7 @@ from rich.table import Table
 from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.main_text import TREES, read_marked, sheets_of, train
+from streamer.analysis.marks import read_marks
 from streamer.analysis.sample.score import THRESHOLD, ratio_text
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
 from streamer.analysis.tuning import (
@@ -26,8 +27,10 @@ from streamer.analysis.tuning import (
     WEIGHT_FP,
     BandChoice,
     BandTrial,
+    MarkedThreshold,
     detection_probability,
     rank_bandings,
+    threshold_of_marks,
     try_bandings,
     weighed_banding,
 )
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @command
-def evaluate(
+def evaluate(  # noqa: PLR0913 - the options of the command
     datasets: Annotated[
         list[str],
         typer.Argument(
@@ -74,6 +77,15 @@ def evaluate(
             help="Count the words of each dataset for the methods that weigh words.",
         ),
     ] = False,
+    marks: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of pairs marked same or different, as the console writes it; instead of "
+            "truth_pairs.tsv.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hash functions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
     plot: Annotated[
@@ -85,7 +97,9 @@ def evaluate(
 
     Each method makes one pass through the stream code with a temporary index. True duplicates are
     those by exact resemblance, from a plain reference implementation that holds all pages in
-    memory. Methods that decide by anything else are measured against the same.
+    memory. Methods that decide by anything else are measured against the same. Of labelled pairs
+    the table says how many lie in one cluster: of those that are the same, and of those marked as
+    different, where each is wrong.
 
     Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
     """
@@ -97,7 +111,7 @@ def evaluate(
     trials: list[Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in datasets:
-            dataset = open_dataset(path, Path(scratch), reader)
+            dataset = open_dataset(path, Path(scratch), reader, marks)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     _show(trials, threshold, plot, as_json=as_json)
@@ -133,7 +147,9 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
         padding=(0, 0, 0, 1),
     )
     table.add_column("method", overflow="fold")
-    labels = [f"of {trials[0].labelled[1]:,}"] if trials[0].labelled else []
+    first = trials[0]
+    labels = [f"of {first.labelled[1]:,}"] if first.labelled else []
+    labels += [f"wrong of {first.different[1]:,}"] if first.different else []
     columns = ("P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -147,11 +163,17 @@ CAPTION = "* the default"
 
 
 @command
-def tune(
+def tune(  # noqa: PLR0913 - the options of the command
     *,
     threshold: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Minimum resemblance of duplicates.")
-    ] = 0.8,
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=0.99,
+            help="Minimum resemblance of duplicates. \\[default: 0.8; with --marks the one that "
+            "separates them best]",
+        ),
+    ] = None,
     hashes: Annotated[
         int, typer.Option(min=1, max=HASHES_MAX, help="Maximum number of min-hashes per page.")
     ] = 84,
@@ -166,6 +188,14 @@ def tune(
     sample: Annotated[
         list[str] | None,
         typer.Option(help="Page files or folders on which to count candidates."),
+    ] = None,
+    marks: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of pairs of the sample marked same or different, as the console writes it.",
+            exists=True,
+            dir_okay=False,
+        ),
     ] = None,
     shingle_width: Annotated[
         int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
@@ -182,12 +212,19 @@ def tune(
     under the S-curve below the threshold (false positives: work) and over it above (false
     negatives: duplicates missed). The detector verifies candidates, so to it a false positive is
     work and no wrong verdict: hence the small weight. The default bands and rows are shown beside
-    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
+    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory. With
+    pairs that people have marked, the threshold that separates them best comes first.
 
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
+
+    Example: streamer tune --sample crawl/ --marks marks.tsv
     """
     if plot is not None:
         check_plot(plot)
+    marked = _of_marks(marks, sample, shingle_width, reader) if marks else None
+    if marked:
+        Terminal().say(_said_of(marked))
+    threshold = threshold or (marked.threshold if marked else THRESHOLD)
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
     shown = ranked
@@ -202,6 +239,35 @@ def tune(
         draw_curves(ranked, threshold, plot)
         console.say(f"The S-curves are in {plot}.")
     console.say(_settings(ranked[0], threshold))
+
+
+def _of_marks(
+    marks: Path, sample: Sequence[str] | None, shingle_width: int, reader: PageReader
+) -> MarkedThreshold:
+    """Return the threshold that separates the marked pairs of the sample best.
+
+    Raises:
+        SettingsError: there is no sample.
+        StreamerError: as `threshold_of_marks`.
+    """
+    if not sample:
+        raise SettingsError("--marks needs the pages that are marked: give them with --sample.")
+    pairs, sources = read_marks(marks), reader.open(sample)
+    compile_with_bar()
+    total = sum(source.total_bytes or 0 for source in sources)
+    with amount_bar("looking for marked pages", total) as report:
+        return threshold_of_marks(pairs, sources, shingle_width, report, reader)
+
+
+def _said_of(marked: MarkedThreshold) -> str:
+    unknown = f" {marked.unknown:,} pairs are not in the sample, or too short." * bool(
+        marked.unknown
+    )
+    return (
+        f"The threshold {marked.threshold:g} separates the marked pairs best: {marked.found:,} of "
+        f"{marked.same:,} marked as the same reach it, and {marked.wrong:,} of "
+        f"{marked.different:,} marked as different.{unknown}"
+    )
 
 
 def _trials_of_bandings(

@@ -19,11 +19,11 @@ from streamer.console.answers import (
     NotFound,
     PageQuery,
     PagesQuery,
-    ThresholdQuery,
     WrongQuery,
 )
 from streamer.console.index import IndexOptions, IndexReader
 from streamer.console.queries import ClusterRow
+from streamer.console.threshold import ThresholdQuery, threshold
 from streamer.model import Location, Representative, Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import LINES, folded
@@ -54,7 +54,7 @@ def test_an_empty_crawl_has_an_overview(data: ConsoleData) -> None:
     data.view.make_again().close()
     found = answers.overview(data, NoQuery())
     assert (found.pages, found.clusters, found.warnings) == (0, [], [])
-    assert answers.threshold(data, ThresholdQuery()).at == 0
+    assert threshold(data, ThresholdQuery()).at == 0
 
 
 def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -
     with Deduplicator(folder) as dedup:
         list(dedup.add(KEPT[:2]))
     data = replace(data, index=IndexReader(IndexOptions(folder)))
-    assert answers.threshold(data, ThresholdQuery()).at == 0.8
+    assert threshold(data, ThresholdQuery()).at == 0.8
     shutil.rmtree(folder)
     overview = answers.overview(data, NoQuery())
     assert (overview.index, overview.pages) == (None, 19)
     assert overview.warnings[0].startswith("The index cannot be read now. ")
-    threshold = answers.threshold(data, ThresholdQuery())
-    assert (threshold.at, threshold.warning) == (0.82, overview.warnings[0])
+    found = threshold(data, ThresholdQuery())
+    assert (found.at, found.warning) == (0.82, overview.warnings[0])
 
 
 def test_a_page_is_found_by_its_url_with_all_versions(data: ConsoleData) -> None:
@@ -221,12 +221,3 @@ def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
     places = [each.place for part in (first, rest) for each in part.letters]
     assert places == [f"pages.jsonl:{n}" for n in range(20, 24)]
     assert (first.remedy, first.letters[0].record) == ("Check --fields.", '{"uri": "x"}')
-
-
-def test_another_threshold_has_its_duplicates_and_examples(data: ConsoleData) -> None:
-    found = answers.threshold(data, ThresholdQuery(0.9))
-    assert (found.least, found.duplicates, found.reaching, found.content) == (0.82, 16, 8, 0)
-    assert [each.similarity for each in found.above] == [0.9, 0.91, 0.92, 0.93, 0.94]
-    assert [each.similarity for each in found.below] == [0.89, 0.88, 0.87, 0.86, 0.85]
-    assert sum(bar.pages for bar in found.histogram) == 16
-    assert answers.threshold(data, ThresholdQuery()).at == 0.82

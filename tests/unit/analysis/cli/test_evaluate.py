@@ -137,3 +137,40 @@ def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:
     result = runner.invoke(tune_app, ["--keep-going", "--sample", str(tmp_path / "pages.jsonl")])
     assert isinstance(result.exception, InputError)
     assert "no page that can be judged" in str(result.exception)
+
+
+MARKS = "url_a\turl_b\tlabel\tplace_a\tplace_b\n"
+
+
+def test_pairs_that_people_marked_are_counted(labelled: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks.tsv"
+    places = "pages.jsonl:0\tpages.jsonl:1"
+    marks.write_text(
+        f"{MARKS}a\tb\tsame\t{places}\nb\td\tdifferent\t\t\nc\td\tdifferent\n", "utf-8"
+    )
+    arguments = ["evaluate", str(labelled), "--methods", "bottom_k", "--marks", str(marks)]
+    done = runner.invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    (trial,) = msgspec.json.decode(done.stdout, type=list[Trial])
+    assert (trial.labelled, trial.different) == ((1, 1), (1, 2))
+    done = runner.invoke(app, arguments, env={"COLUMNS": "140"})
+    assert "of 1 wrong of 2" in " ".join(done.stdout.split())
+
+
+def test_the_threshold_that_separates_marked_pairs_is_found(labelled: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks.tsv"
+    marks.write_text(f"{MARKS}a\tb\tsame\nb\td\tdifferent\na\tgone\tsame\n", "utf-8")
+    given = ["--marks", str(marks)]
+    done = runner.invoke(tune_app, ["--sample", str(labelled), *given])
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    assert (
+        "The threshold 0.49 separates the marked pairs best: 1 of 1 marked as the same reach it, "
+        "and 0 of 1 marked as different. 1 pairs are not in the sample, or too short."
+    ) in said
+    assert "at 0.49 or more" in said
+    assert isinstance(runner.invoke(tune_app, given).exception, SettingsError)
+    marks.write_text(f"{MARKS}a\tb\tsame\n", "utf-8")
+    done = runner.invoke(tune_app, ["--sample", str(labelled), *given])
+    assert isinstance(done.exception, InputError)
+    assert "Mark at least one of each" in str(done.exception)

@@ -1,0 +1,155 @@
+"""Dead letters that a person chooses to have judged again, one or all of a code.
+
+The console judges nothing: what a record needs is most often another mapping, which a run has, and
+only one process may write to an index. So for files the chosen dead letters are appended to a file,
+and `streamer replay` judges that with the index and the verdicts that it has. A dead letter is
+appended once, and a replay judges each line of a file once, also when the file has grown. What
+fails again becomes a dead letter of that file, so nothing goes round in circles.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from streamer.cli.dead_letters import letters_in
+from streamer.console.inputs import CutOff, has_letters, lines_in
+from streamer.console.view import QueryTooLong
+from streamer.errors import InputError, SettingsError
+from streamer.model import DeadLetter
+from streamer.pages.files import CDX, format_by_name, is_of_messages
+from streamer.run.explanation import place_name
+
+_decode = msgspec.json.Decoder(DeadLetter).decode
+SUFFIX = ".dead.jsonl"  # by which a replay knows dead letters
+
+
+class RetriedLetters(msgspec.Struct, frozen=True):
+    """What became of dead letters that were chosen.
+
+    Attributes:
+        sent: those that will be judged again.
+        before: those that were chosen before.
+        cut: those that do not have all of their record, which stay dead letters.
+    """
+
+    sent: int = 0
+    before: int = 0
+    cut: int = 0
+
+
+class RetryState(msgspec.Struct, frozen=True):
+    """What is to be judged again so far, and the command that does it."""
+
+    file: str
+    chosen: int
+    command: str
+
+
+class FileRetries:
+    """Appends chosen dead letters of files to another one.
+
+    Raises:
+        SettingsError: `out` is not named as dead letters are.
+        InputError: `out` has something else.
+    """
+
+    def __init__(self, out: Path, files: Sequence[Path], index: Path | None) -> None:
+        self._out, self._index = out, index
+        self._files = [path for path in files if path.resolve() != out.resolve()]
+        if not out.name.endswith(SUFFIX):
+            raise SettingsError(
+                f"--retry-file {out} must end in {SUFFIX}, by which a replay knows dead letters."
+            )
+        self._size, self._places = 0, set[str]()
+        self._read()
+
+    @property
+    def state(self) -> RetryState:
+        """Return what is chosen, and the command that judges it."""
+        self._read()
+        verdicts = [path for path in self._files if path.exists() and not has_letters(path)]
+        given = {
+            "--index": self._index or "INDEX",
+            "--verdicts": verdicts[0] if len(verdicts) == 1 else "VERDICTS",
+            "--dead-letters": self._out.with_name(f"again.{self._out.name}"),
+        }
+        options = [part for name, value in given.items() for part in (name, str(value))]
+        command = shlex.join(["streamer", "replay", str(self._out), *options])
+        return RetryState(str(self._out), len(self._places), command)
+
+    def choose(self, code: str, place: str, seconds: float) -> RetriedLetters:
+        """Append the dead letters of a code, or with `place` the one there.
+
+        Raises:
+            QueryTooLong: reading all dead letters takes longer; nothing is appended then.
+            InputError: a file cannot be read or written.
+        """
+        self._read()
+        deadline, counts, places = time.monotonic() + seconds, RetriedLetters(), set[str]()
+        with tempfile.TemporaryFile() as chosen:
+            for letter in self._found(code, place, deadline):
+                at, replace = place_name(letter.page), msgspec.structs.replace
+                if at in self._places or at in places:
+                    counts = replace(counts, before=counts.before + 1)
+                elif letter.truncated or not _is_whole(letter):
+                    counts = replace(counts, cut=counts.cut + 1)
+                else:
+                    places.add(at)
+                    chosen.write(msgspec.json.encode(letter) + b"\n")
+                    counts = replace(counts, sent=counts.sent + 1)
+            chosen.seek(0)
+            self._append(chosen)
+        return counts
+
+    def _read(self) -> None:
+        """Read the places of what is chosen, unless the file is as it was."""
+        size = self._out.stat().st_size if self._out.is_file() else 0
+        if size != self._size:
+            letters = letters_in(self._out) if size else ()
+            self._places = {place_name(letter.page) for letter in letters}
+            self._size = size
+
+    def _found(self, code: str, place: str, deadline: float) -> Iterator[DeadLetter]:
+        for path in filter(has_letters, self._files):
+            with suppress(CutOff):  # a run is writing it
+                for line in lines_in(path, 0):
+                    if time.monotonic() > deadline:
+                        raise QueryTooLong
+                    letter = _decode(line)
+                    if letter.code == code and place in {"", place_name(letter.page)}:
+                        yield letter
+
+    def _append(self, chosen: BinaryIO) -> None:
+        """Append whole lines; those of a write that failed are cut off again."""
+        try:
+            with self._out.open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                size = file.seek(0, os.SEEK_END)
+                try:
+                    shutil.copyfileobj(chosen, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(size)
+                    raise
+        except OSError as error:
+            raise InputError(
+                f"{self._out}: {error.strerror or error}; free space or give another --retry-file"
+            ) from error
+
+
+def _is_whole(letter: DeadLetter) -> bool:
+    """Return whether a dead letter has all that is needed to judge its record."""
+    source = letter.page.topic
+    return is_of_messages(source) and format_by_name(source) is not CDX
