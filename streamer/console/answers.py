@@ -17,6 +17,15 @@ import msgspec
 from streamer.analysis.marks import MarkFile, PageOfPair
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
+from streamer.console.clusters import (
+    RelationRow,
+    SeenCluster,
+    is_lost,
+    recent_verdicts,
+    relations_of,
+    seen_cluster,
+    seen_clusters,
+)
 from streamer.console.index import Explanation, IndexFacts, IndexReader, PageTexts
 from streamer.console.queries import (
     ClusterRow,
@@ -115,7 +124,7 @@ class Overview(msgspec.Struct, frozen=True):
     letters: int
     verdicts: list[VerdictCount]
     histogram: list[SimilarityBar]
-    clusters: list[ClusterRow]
+    clusters: list[SeenCluster]
     hosts: list[HostRow]
     codes: list[CodeRow]
     inputs: list[InputState]
@@ -252,7 +261,8 @@ def _why(verdict: Verdict) -> str:
     if verdict.is_duplicate:
         return why_duplicate(verdict.basis)
     if verdict.basis == "too_short":
-        return "The page is too short to compare, and no kept page had equal content."
+        lost = " It has much text for that: its characters may be lost." * is_lost(verdict)
+        return f"The page is too short to compare, and no kept page had equal content.{lost}"
     return "No kept page was similar enough when this page was judged, so it is kept."
 
 
@@ -308,33 +318,41 @@ def _after(rows: Sequence[NumberedVerdict | LetterRow], limit: int) -> int | Non
 
 
 class ClustersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The largest clusters, of one host if that is named: of its representative."""
+    """The largest clusters or those that grow fastest, of one host if that is named.
+
+    The host is that of the representative.
+    """
 
     host: Name | None = None
-    limit: Limit = 50
+    sort: Literal["size", "growth"] = "size"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="most rows")] = 50
     offset: Offset = 0
 
 
 class ClustersAnswer(msgspec.Struct, frozen=True):
-    """Clusters, the largest first; `next` is the offset of the rest."""
+    """Clusters in the order that is asked for; `next` is the offset of the rest.
 
-    clusters: list[ClusterRow]
+    `recent` is how many of the newest verdicts count as recent. `relations` are those of duplicates
+    to their representatives, among the newest verdicts; not of one host, and not behind the first
+    clusters.
+    """
+
+    clusters: list[SeenCluster]
+    relations: list[RelationRow]
+    recent: int
     next: int | None
 
 
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
     with data.read() as view:
-        found = _clusters(view, query)
-    return ClustersAnswer(found, _next(query.offset, query.limit, len(found)))
+        found, recent = _clusters(view, query), recent_verdicts(view)
+        relations = [] if query.host or query.offset else relations_of(view)
+    return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
 
 
-def _clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow]:
-    condition = queries.CLUSTER_OF_ALL if query.host is None else queries.CLUSTER_OF_HOST
-    return queries.records(
-        view, queries.CLUSTERS.format(condition=condition), ClusterRow,
-        host=query.host, limit=query.limit, offset=query.offset,
-    )  # fmt: skip
+def _clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[SeenCluster]:
+    return seen_clusters(view, query.sort, query.host, query.limit, query.offset)
 
 
 def _next(offset: int, limit: int, found: int) -> int | None:
@@ -354,7 +372,7 @@ class ClusterQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ClusterAnswer(msgspec.Struct, frozen=True):
     """A cluster and its duplicates, in the order of the fold."""
 
-    cluster: ClusterRow
+    cluster: SeenCluster
     members: list[Verdict]
     next: int | None
 
@@ -376,7 +394,8 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
                     view, queries.OF_CLUSTER, query.limit, after=query.after, ref=ref
                 )
                 shown = [each.verdict for each in members]
-                return ClusterAnswer(found[0], shown, _after(members, query.limit))
+                seen = seen_cluster(view, found[0])
+                return ClusterAnswer(seen, shown, _after(members, query.limit))
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
 
 

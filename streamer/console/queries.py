@@ -65,6 +65,7 @@ OF_URL = "page.url_key = :url_key AND page.url = :url AND page.number > :after"
 OF_REF = "page.ref = :ref AND page.number > :after"
 OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.number > :after"
 OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
+RECENT_DUPLICATES = "page.number > :recent_from AND +page.cluster IS NOT NULL"
 SIMILAR_AT_LEAST = "page.basis = 'signature' AND page.similarity >= :similarity"
 SIMILAR_BELOW = "page.basis = 'signature' AND page.similarity < :similarity"
 NEAR_MISS_AT_LEAST = "page.near_similarity >= :similarity"
@@ -79,6 +80,23 @@ FROM cluster
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
 WHERE {condition} ORDER BY cluster.duplicates DESC, cluster.ref LIMIT :limit OFFSET :offset
+"""
+# Of the newest pages only, so that no more of them are read.
+GROWING = """
+SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS host,
+    cluster.duplicates
+FROM (
+    SELECT cluster AS ref, count(*) AS recent FROM page
+    WHERE number > :recent_from AND +cluster IS NOT NULL GROUP BY +cluster
+) AS growing
+CROSS JOIN cluster ON cluster.ref = growing.ref
+CROSS JOIN source ON source.number = cluster.source
+CROSS JOIN host ON host.number = cluster.host
+WHERE {condition} ORDER BY growing.recent DESC, cluster.ref LIMIT :limit OFFSET :offset
+"""
+NEWEST_PAGE = "SELECT ifnull(max(number), 0) AS number FROM page"
+RECENT_OF_CLUSTER = """
+SELECT count(*) AS pages FROM page WHERE cluster = :ref AND number > :recent_from
 """
 CLUSTER_OF_ALL = "cluster.duplicates > 0"
 CLUSTER_OF_HOST = (

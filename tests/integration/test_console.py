@@ -20,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from streamer.testing.plugin import leave_out
@@ -47,6 +48,7 @@ PAGES = [
 ]  # fmt: skip
 AGAIN = "again.dead.jsonl"
 TITLE = "{} \N{EN DASH} streamer"
+AXE = Axe()
 ONCE = pytest.mark.parametrize("tab", [False], ids=["no_scripts"], indirect=True)
 VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "threshold"]
 
@@ -178,7 +180,7 @@ def test_a_person_goes_from_the_overview_to_a_page_and_asks_why(tab: Page) -> No
     tab.goto("")
     assert "47 pages judged" in " ".join(tab.locator("main").inner_text().split())
     tab.get_by_role("link", name="All clusters").click()
-    tab.locator("tbody tr").first.get_by_role("link").first.click()
+    tab.get_by_role("link", name="duplicates of").first.click()
     assert "pages are duplicates of" in tab.locator("main").inner_text()
     tab.locator("tbody tr").first.get_by_role("link").nth(1).click()
     article = tab.locator("article").first
@@ -206,24 +208,37 @@ def test_the_keyboard_alone_looks_up_a_page(tab: Page) -> None:
     assert "unique. No kept page was similar enough" in tab.locator("article").inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1200])
-def test_nothing_is_wider_than_the_screen(
-    browser: Browser, address: str, scheme: Any, width: int
+def looked_at(urls: list[str]) -> list[str]:
+    """Return each view, and those that show something when they are asked."""
+    compared = {"page": urls[0], "with": "https://copy.example/0"}
+    return [
+        *VIEWS,
+        "page?" + urlencode({"page": urls[4], "explain": "yes"}),
+        "compare?" + urlencode(compared),
+        "threshold?at=0.9",
+        "dead-letters?code=invalid_json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "direction"), [("light", 320, "rtl"), ("dark", 1200, "ltr")]
+)
+def test_every_view_suits_everyone(
+    browser: Browser, address: str, urls: list[str], scheme: Any, width: int, direction: str
 ) -> None:
     context = browser.new_context(
         base_url=address, color_scheme=scheme, viewport={"width": width, "height": 700}
     )
-    page = context.new_page()
-    colours = set()
-    for path in (
-        *VIEWS,
-        "page?" + urlencode({"page": HOSTILE[0]}),
-        "dead-letters?code=invalid_json",
-    ):
+    page, colours = context.new_page(), set()
+    cluster = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
+    for path in (*looked_at(urls), "cluster?" + urlencode({"place": cluster})):
         page.goto(path)
         # Playwright's own evaluation is not bound by the page's policy.
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate(f"document.documentElement.dir = '{direction}'")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = AXE.run(page)
+        assert found.violations_count == 0, found.generate_report()
         colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     (colour,) = colours
     assert (colour == "rgb(255, 255, 255)") == (scheme == "light")

@@ -22,7 +22,6 @@ from streamer.console.answers import (
     WrongQuery,
 )
 from streamer.console.index import IndexOptions, IndexReader
-from streamer.console.queries import ClusterRow
 from streamer.console.threshold import ThresholdQuery, threshold
 from streamer.model import Location, Representative, Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
@@ -176,7 +175,10 @@ def test_two_things_are_refused(data: ConsoleData) -> None:
 
 def test_clusters_come_largest_first_and_by_host(data: ConsoleData) -> None:
     first = answers.clusters(data, ClustersQuery(limit=1))
-    assert first.clusters == [ClusterRow("pages.jsonl:0", url_of(0), "www.site0.example", 15)]
+    (row,) = first.clusters
+    assert (row.place, row.url, row.host, row.duplicates) == (
+        "pages.jsonl:0", url_of(0), "www.site0.example", 15,
+    )  # fmt: skip
     rest = answers.clusters(data, ClustersQuery(limit=1, offset=first.next or 0))
     assert rest.clusters == answers.clusters(data, ClustersQuery("www.site1.example")).clusters
     assert [row.duplicates for row in rest.clusters] == [1]
