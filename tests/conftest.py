@@ -32,6 +32,7 @@ FULL = (
     "tests/integration/test_campaign.py",
     "tests/integration/test_chaos.py",
     "tests/integration/test_examples.py",
+    "tests/integration/test_hints.py",
     "tests/integration/test_idle.py",
     "tests/integration/test_install.py",
     "tests/integration/test_kept_rights.py",

@@ -49,6 +49,7 @@ PANELS = {
         "check": "cli.inspect",
         "verify": "analysis.cli.verify",
         "clusters": "analysis.cli.clusters",
+        "hints": "analysis.cli.hints",
         "rethreshold": "analysis.cli.rethreshold",
         "explain": "analysis.cli.explain",
         "dead-letters": "cli.dead_letters",
@@ -213,6 +214,7 @@ EPILOG = """
   streamer forget my-index --host example.org --dry-run\n
   streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
+  streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json\n
   streamer rethreshold near.jsonl 0.72 --out lax.jsonl\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n

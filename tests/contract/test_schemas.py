@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.analysis.hints.hint import CanonicalAgreement, Hint, HintKind, HostHints
 from streamer.model import (
     SEQUENCE_MASK,
     Basis,
@@ -29,6 +30,7 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "page": Page,
     "verdict": Verdict,
     "dead_letter": DeadLetter,
+    "hints": HostHints,
 }
 NAMES = sorted(TYPES)
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -52,6 +54,14 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
+sizes = st.integers(0, 2**53)
+hints = st.builds(
+    Hint, kind=st.sampled_from(HintKind), name=st.text(), under=st.text(), urls=sizes,
+    support=sizes, differing=sizes, error=st.none() | st.floats(0, 1), recheck=st.floats(0, 1),
+    examples=st.lists(st.text(), max_size=2),
+    representative=st.just(msgspec.UNSET) | representatives,
+    canonical=st.just(msgspec.UNSET) | st.builds(CanonicalAgreement, sizes, sizes),
+)  # fmt: skip
 INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
     "verdict": st.builds(
         Verdict,
@@ -83,6 +93,15 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         value_bytes=counts,
         truncated=st.booleans(),
         schema=st.just("streamer.dead_letter/1"),
+    ),
+    "hints": st.builds(
+        HostHints,
+        st.text(),
+        sizes,
+        sizes,
+        sizes,
+        st.lists(hints, max_size=2),
+        st.just("streamer.hints/1"),
     ),
     "page": st.sampled_from(["body", "body_base64"]).flatmap(
         lambda field: st.builds(
@@ -175,7 +194,7 @@ def test_defaults_are_those_of_the_type(name: str) -> None:
     assert stated == defaults
 
 
-@pytest.mark.parametrize("name", ["verdict", "dead_letter"])
+@pytest.mark.parametrize("name", ["verdict", "dead_letter", "hints"])
 def test_the_version_in_a_message_is_the_one_of_its_schema(name: str) -> None:
     field = SCHEMAS[name]["properties"]["schema"]
     assert field["const"] == field["default"] == f"streamer.{name}/1"

@@ -24,6 +24,9 @@ from streamer.analysis.sample.score import (
     read_verdicts,
 )
 from streamer.analysis.sample.score import score as score_verdicts
+from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
+from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
+from streamer.analysis.sample.url_variants import write_url_variants
 from streamer.cli.options import command
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
@@ -37,13 +40,24 @@ def sample(
     ],
     pages: Annotated[int, typer.Option(min=0, help="How many records.")] = 4000,
     seed: Annotated[int, typer.Option(help="Another seed gives another crawl.")] = SEED,
+    url_variants: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Also write so many sites of each kind whose pages have several URLs, and the "
+            "hints that are true of them.",
+        ),
+    ] = 0,
 ) -> None:
     """Write a sample crawl: pages in seven languages, near-duplicates planted among them.
 
     Makes `pages.jsonl`, and `truth.tsv` with what each page is a copy of. The same number and seed
-    give the same bytes everywhere.
+    give the same bytes everywhere. With --url-variants, `url-variants.jsonl` has further pages, and
+    `url-variants.tsv` what `streamer hints` should say of them.
 
     Example: streamer sample crawl --pages 4000
+
+    Example: streamer sample crawl --pages 0 --url-variants 3
     """
     with count_bar() as tell:
         counts = write_crawl(out, pages, seed, lambda done: tell("writing pages", done, pages))
@@ -52,6 +66,12 @@ def sample(
         f"{out / PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
         f" what was planted is in {out / TRUTH_FILE}"
     )
+    if url_variants:
+        number = write_url_variants(out, url_variants, seed)
+        typer.echo(
+            f"{out / URLS_FILE}: {number:,} pages with several URLs each; the hints that are true"
+            f" are in {out / URL_TRUTH_FILE}"
+        )
 
 
 @command

@@ -187,7 +187,7 @@ class Crawl:
         elif (place := int(rng.random() * self._originals)) < ORIGINS_MAX:  # reservoir sampling
             self._origins[place] = origin
         charset = site.language.charset if rng.random() * 10 < 1 else None
-        line = _line(ordinal, origin.url, site.render(article), charset)
+        line = page_line(ordinal, origin.url, site.render(article), charset)
         return Planted(ordinal, origin.url, Kind.ORIGINAL, None, line)
 
     def _copy(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
@@ -211,14 +211,14 @@ class Crawl:
         elif kind is Kind.RECRAWL:
             url = origin.url
             self._origins[place] = replace(origin, ordinal=ordinal, article=article)
-        return Planted(ordinal, url, kind, origin, _line(ordinal, url, html, charset))
+        return Planted(ordinal, url, kind, origin, page_line(ordinal, url, html, charset))
 
     def _boilerplate(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
         text = write_article(rng, site.language, 4)
         article = replace(text, title=site.name)
         url = _address(rng, site.host)
-        line = _line(ordinal, url, site.render(article))
+        line = page_line(ordinal, url, site.render(article))
         return Planted(ordinal, url, Kind.BOILERPLATE, None, line)
 
     def _short(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
@@ -232,7 +232,7 @@ class Crawl:
             article = write_article(rng, site.language, 2)
             if len(self._shorts) < ORIGINS_MAX:
                 self._shorts.append(Origin(ordinal, url, site, article, is_bare=True))
-        return Planted(ordinal, url, kind, origin, _line(ordinal, url, site.bare_page(article)))
+        return Planted(ordinal, url, kind, origin, page_line(ordinal, url, site.bare_page(article)))
 
     def _no_page(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
         site = self._site(rng)
@@ -244,7 +244,7 @@ class Crawl:
         elif kind is Kind.MISSING_BODY:
             line = msgspec.json.encode({"url": url, "content_type": "text/html"})
         else:
-            line = _line(ordinal, url, site.render(write_article(rng, site.language, 40)))
+            line = page_line(ordinal, url, site.render(write_article(rng, site.language, 40)))
             line = line[: len(line) // 2].removesuffix(b"\\")
         return Planted(ordinal, url, kind, None, line)
 
@@ -258,7 +258,7 @@ def _address(rng: Random, host: str) -> str:
     return f"https://{host}/articles/{rng.getrandbits(48):012x}.html"
 
 
-def _line(ordinal: int, url: str, html: str, charset: str | None = None) -> bytes:
+def page_line(ordinal: int, url: str, html: str, charset: str | None = None) -> bytes:
     """Return a page message; with `charset` its body is bytes, not yet decoded."""
     fetched = (START + timedelta(seconds=7 * ordinal)).strftime("%Y-%m-%dT%H:%M:%SZ")
     if charset is None:

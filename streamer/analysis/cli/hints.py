@@ -1,0 +1,195 @@
+"""The command `hints`: what a crawler need not fetch, learned from verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from streamer.analysis.hints.by_host import VerdictsByHost
+from streamer.analysis.hints.filters import FilterRules
+from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
+from streamer.analysis.hints.parameters import WHOLE_HOST
+from streamer.analysis.sample.score import read_places
+from streamer.cli.options import command
+from streamer.cli.progress import amount_bar
+from streamer.cli.terminal import Terminal
+from streamer.errors import InputError, SettingsError
+from streamer.run.outputs import check_distinct, complete_output
+
+ROWS_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class HintOutputs:
+    """The files that are made of hints."""
+
+    out: Annotated[
+        str | None,
+        typer.Option(help="File for the hints, one line of JSON per host; - for stdout."),
+    ] = None
+    stormcrawler: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.json", help="File of URL filters for StormCrawler."),
+    ] = None
+    nutch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for Nutch: .xml for its regex-normalize.xml, .txt for its "
+            "regex-urlfilter.txt. May be given twice.",
+        ),
+    ] = None
+
+    @property
+    def names(self) -> list[str]:
+        """Return the files that are written."""
+        given = [self.out, self.stormcrawler, *(self.nutch or ())]
+        return [name for name in given if name is not None]
+
+    def check(self, inputs: Iterable[Path]) -> None:
+        """Raise SettingsError if they cannot be written as they are named."""
+        for name in self.nutch or ():
+            if not name.endswith((".xml", ".txt")):
+                raise SettingsError(
+                    f"--nutch {name} must end in .xml (regex-normalize) or .txt (regex-urlfilter)."
+                )
+        check_distinct(self.names, map(str, inputs))
+
+
+@command
+def hints(
+    verdicts: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The verdicts of an index: JSON lines (.gz, .zst as well) or Parquet, in order.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    *,
+    outputs: HintOutputs,
+    error_max: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            max=0.5,
+            help="Greatest error of a hint: the share of pages that it may get wrong, as an upper "
+            "bound with 95 % confidence.",
+        ),
+    ] = 0.1,
+    support_min: Annotated[
+        int, typer.Option(min=2, help="Least support of a hint: groups of pages that tell.")
+    ] = 10,
+) -> None:
+    """Learn from verdicts which URLs of a host have the same content, so need not be fetched.
+
+    Per host: parameters and path segments that do not change a page, soft errors (one page that
+    answers for unlike URLs), and traps (URLs that grow without new content). Each hint has its
+    support, its error, and the share of its URLs that must still be fetched to notice a change.
+    Without an output, a table is shown.
+
+    Memory is bounded: verdicts are sorted in TMPDIR (about 200 bytes each), and of a host the first
+    200,000 URLs are looked at.
+
+    Example: streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json
+
+    Example: streamer hints verdicts.jsonl --nutch regex-normalize.xml --nutch regex-urlfilter.txt
+    """
+    outputs.check(verdicts)
+    console = Terminal(stderr=True)
+    with VerdictsByHost() as by_host:
+        _read(verdicts, by_host, console)
+        learned = by_host.hints(HintLimits(error_max, support_min))
+        table = _write(learned, outputs)
+    (console if outputs.names else Terminal()).print(table)
+
+
+def _read(files: Iterable[Path], by_host: VerdictsByHost, console: Terminal) -> None:
+    """Read all verdicts; warn of those without a host.
+
+    Raises:
+        InputError: a file cannot be read, or no verdict has a URL.
+    """
+    place = 0
+    for path in files:
+        before = by_host.judged, by_host.without_host
+        with amount_bar(f"reading {path.name}", path.stat().st_size) as report:
+            for _, verdict in read_places(path, report):
+                by_host.add(verdict, place)
+                place += 1
+        judged, lacking = by_host.judged - before[0], by_host.without_host - before[1]
+        if lacking == judged:
+            raise InputError(
+                f"{path}: has no verdict with the URL of a web page, from which hints are learned; "
+                "give verdicts of pages with URLs."
+            )
+        if lacking:
+            console.warn(f"{path}: {lacking:,} of {judged:,} verdicts have no URL of a web host.")
+
+
+def _write(learned: Iterable[HostHints], outputs: HintOutputs) -> Table:
+    """Write the files that are asked for; return the table."""
+    rules, table, encode = FilterRules(), _Shown(), msgspec.json.Encoder().encode
+
+    def lines() -> Iterator[bytes]:
+        for each in learned:
+            rules.add(each)
+            table.add(each)
+            yield encode(each) + b"\n"
+
+    if outputs.out is None:
+        for _ in lines():
+            pass
+    else:
+        with complete_output(outputs.out) as file:
+            for line in lines():
+                file.write(line)
+    contents = {name: rules.nutch(name) for name in outputs.nutch or ()}
+    if outputs.stormcrawler is not None:
+        contents[outputs.stormcrawler] = rules.storm_crawler()
+    for name, content in contents.items():
+        with complete_output(name) as file:
+            file.write(content)
+    return table.shown()
+
+
+class _Shown:
+    """The hints as a table, those of the first hosts."""
+
+    def __init__(self) -> None:
+        self._table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+        for name in ("host", "hint", "name"):
+            self._table.add_column(name, overflow="fold")
+        for name in ("URLs", "support", "differ", "error", "recheck"):
+            self._table.add_column(name, justify="right")
+        self._hosts = self._hints = 0
+
+    def add(self, learned: HostHints) -> None:
+        self._hosts += 1
+        for hint in learned.hints:
+            self._hints += 1
+            if self._hints <= ROWS_SHOWN:
+                self._table.add_row(learned.host, *_row(hint))
+
+    def shown(self) -> Table:
+        self._table.title = f"{self._hints:,} hints for {self._hosts:,} hosts"
+        if self._hints > ROWS_SHOWN:
+            self._table.caption = f"the first {ROWS_SHOWN}; --out writes all"
+        return self._table
+
+
+def _row(hint: Hint) -> tuple[str, ...]:
+    where = "" if hint.under == WHOLE_HOST else f" under {hint.under}"
+    name = hint.name
+    if hint.kind is HintKind.SOFT_404 and hint.representative:
+        name = hint.representative.url
+    error = "-" if hint.error is None else f"{hint.error:.3f}"
+    counts = (f"{each:,}" for each in (hint.urls, hint.support, hint.differing))
+    return hint.kind.replace("_", " "), name + where, *counts, error, f"{hint.recheck:.3f}"

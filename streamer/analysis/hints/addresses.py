@@ -1,0 +1,111 @@
+"""URLs in parts: segments of the path, and parameters of query and path.
+
+The order of parameters, the scheme and the fragment do not count; a port does. A family is what
+URLs have in common whose paths differ in numbers and ids only.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from typing import NamedTuple
+
+from streamer.analysis.clusters import HOSTS_REMEMBERED, host_of
+
+Items = tuple[tuple[str, str], ...]
+
+# Ids: a UUID, eight hexadecimal digits or more, 16 letters and digits or more; and numbers.
+_VARYING = re.compile(
+    r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+    r"|\b(?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{8,}\b|\b(?=[A-Za-z]*[0-9])[0-9A-Za-z]{16,}\b|[0-9]+"
+)
+_NAME_LENGTH_MAX = 100
+AGAIN = "{again}"  # in the name of a family whose segments repeat
+
+
+class Address(NamedTuple):
+    """A URL in parts.
+
+    Attributes:
+        port: as ":8080", or "".
+        segments: of the path, without their parameters; the last one is "" behind a slash.
+        items: names and values of all parameters, sorted; a name of the path's begins with ";".
+    """
+
+    port: str
+    segments: tuple[str, ...]
+    items: Items
+
+
+def split(url: str) -> tuple[str, Address] | None:
+    """Return the host of a URL and its parts; None where it is no URL of the web."""
+    scheme, colon, rest = url.partition("://")
+    if not colon or scheme.lower() not in {"http", "https"}:
+        return None
+    before, _, query = rest.partition("#")[0].partition("?")
+    authority, _, path = before.partition("/")
+    host, port = _authority(authority)
+    if not host:
+        return None
+    items: list[tuple[str, str]] = []
+    if ";" in path:
+        path, items = _without_parameters(path)
+    for part in query.split("&") if query else ():
+        if part:
+            name, _, value = part.partition("=")
+            items.append((sys.intern(name), value))
+    items.sort()
+    return host, Address(port, tuple(map(sys.intern, path.split("/"))), tuple(items))
+
+
+@lru_cache(maxsize=HOSTS_REMEMBERED)
+def _authority(authority: str) -> tuple[str, str]:
+    """Return the host and the port; "" for what has no host."""
+    if not authority or any(each.isspace() for each in authority):
+        return "", ""
+    host = host_of(f"http://{authority}/")
+    port = re.search(r":([0-9]+)$", authority)
+    usual = port is None or port[1] in {"80", "443"}
+    return ("" if "/" in host else sys.intern(host)), "" if usual or not port else port[0]
+
+
+def _without_parameters(path: str) -> tuple[str, list[tuple[str, str]]]:
+    items = []
+    segments = []
+    for segment in path.split("/"):
+        stem, *parameters = segment.split(";")
+        segments.append(stem)
+        for part in parameters:
+            name, _, value = part.partition("=")
+            items.append((sys.intern(f";{name}"), value))
+    return "/".join(segments), items
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a name can stand in a hint and in the files made of it."""
+    return 0 < len(name.lstrip(";")) <= len(name) <= _NAME_LENGTH_MAX and name.isprintable()
+
+
+def masked(segment: str) -> str:
+    """Return a segment with "*" for numbers and ids."""
+    return _VARYING.sub("*", segment)
+
+
+def directory(segments: tuple[str, ...]) -> str:
+    """Return the path up to its last slash, with "*" for numbers and ids."""
+    return "/".join(("", *map(masked, segments[:-1]), ""))
+
+
+def family(segments: tuple[str, ...], items: Items) -> str:
+    """Return the path with "*" for numbers and ids, and the names of the parameters.
+
+    Of a path whose segments repeat they are sorted, each once, with a mark behind.
+    """
+    masks = [masked(each) for each in segments]
+    words = [each for each, mask in zip(segments, masks, strict=True) if each and mask != "*"]
+    path = "/".join(("", *masks))
+    if len(set(words)) < len(words):  # numbers may be the same by chance
+        path = "/".join(("", *sorted({mask for mask in masks if mask}), AGAIN))
+    names = "&".join(dict.fromkeys(name for name, _ in items))
+    return f"{path}?{names}" if names else path

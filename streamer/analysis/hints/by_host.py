@@ -1,0 +1,156 @@
+"""Verdicts and canonical links by host: sorted by SQLite, on disk.
+
+Memory is SQLite's cache and the first URLs of one host (learn.py). A content is the kept page that
+stands for it: of a duplicate its representative, of a unique page that one itself.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import xxhash
+
+from streamer.analysis.clusters import place_of
+from streamer.analysis.hints.addresses import split
+from streamer.analysis.hints.hint import HintLimits, HostHints
+from streamer.analysis.hints.learn import URLS_MAX, UrlVerdict, learn_host
+from streamer.analysis.sample.score import VerdictLine
+from streamer.errors import InputError
+from streamer.model import Representative
+
+_TABLES = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;
+PRAGMA cache_size = -65536;
+CREATE TABLE verdict (host TEXT, place INTEGER, url TEXT, content INTEGER, kept BLOB);
+CREATE TABLE canonical (host TEXT, url TEXT, link TEXT);
+"""
+_ADD_VERDICT = "INSERT INTO verdict VALUES (?, ?, ?, ?, ?)"
+_ADD_CANONICAL = "INSERT INTO canonical VALUES (?, ?, ?)"
+_SORTED = "SELECT host, url, content, kept FROM verdict ORDER BY host, place"
+_LINKS = "SELECT url, link FROM canonical WHERE host = ? LIMIT ?"
+_BATCH = 10_000
+_SIGN = 1 << 63  # SQLite's integers have one, hashes have none
+
+_encode = msgspec.json.Encoder().encode
+_decode_kept = msgspec.json.Decoder(Representative).decode
+
+
+class VerdictsByHost:
+    """Verdicts, in a temporary database that is removed at the end: use it with `with`.
+
+    Attributes:
+        judged: verdicts that were added.
+        without_host: those of them that have no URL of a web host; nothing is learned of these.
+
+    Raises:
+        InputError: the disk for temporary files refuses.
+    """
+
+    def __init__(self) -> None:
+        self.judged = self.without_host = 0
+        self._rows: list[tuple[Any, ...]] = []
+        self._links: list[tuple[Any, ...]] = []
+        self._has_links = False
+        self._folder = tempfile.TemporaryDirectory(prefix="streamer-hints-")
+        self._database = sqlite3.connect(
+            Path(self._folder.name) / "by-host.sqlite", isolation_level=None
+        )
+
+    def __enter__(self) -> Self:
+        """Make the tables."""
+        with _disk_told():
+            self._database.executescript(_TABLES)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the database."""
+        self._database.close()
+        self._folder.cleanup()
+
+    def add(self, verdict: VerdictLine, place: int) -> None:
+        """Add a verdict; `place` orders those of a host."""
+        if verdict.page is None:
+            return
+        self.judged += 1
+        found = split(verdict.url)
+        if found is None:
+            self.without_host += 1
+            return
+        other = verdict.representative
+        page = verdict.page if other is None else place_of(other)
+        name = f"{page.topic}\0{page.partition}\0{page.offset}"
+        content = xxhash.xxh3_64_intdigest(name.encode(errors="replace")) - _SIGN
+        kept = None if other is None else _encode(other)
+        self._rows.append((found[0], place, _text(verdict.url), content, kept))
+        if len(self._rows) == _BATCH:
+            self._write(_ADD_VERDICT, self._rows)
+
+    def add_canonical(self, url: str, link: str) -> None:
+        """Add the canonical link of a page, as written in it."""
+        found = split(url)
+        if found is not None:
+            self._has_links = True
+            self._links.append((found[0], _text(url), _text(link)))
+            if len(self._links) == _BATCH:
+                self._write(_ADD_CANONICAL, self._links)
+
+    def hints(self, limits: HintLimits, *, with_links: bool = False) -> Iterator[HostHints]:
+        """Yield what is learned of each host that has a hint, by name.
+
+        `with_links`: canonical links were added, and are compared with the hints.
+        """
+        self._write(_ADD_VERDICT, self._rows)
+        self._write(_ADD_CANONICAL, self._links)
+        with _disk_told():
+            if self._has_links:
+                self._database.execute("CREATE INDEX by_host ON canonical (host)")
+            rows = self._database.execute(_SORTED)
+            for host, found in groupby(rows, itemgetter(0)):
+                links = None
+                if with_links:
+                    links = dict(self._database.execute(_LINKS, (host, URLS_MAX)))
+                learned = learn_host(host, map(_verdict, found), limits, links)
+                if learned.hints:
+                    yield learned
+
+    def _write(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        with _disk_told():
+            self._database.execute("BEGIN")
+            self._database.executemany(statement, rows)
+            self._database.execute("COMMIT")
+        rows.clear()
+
+
+def _verdict(row: tuple[str, str, int, bytes | None]) -> UrlVerdict:
+    _, url, content, kept = row
+    return UrlVerdict(url, content, None if kept is None else _decode_kept(kept))
+
+
+def _text(value: str) -> str:
+    """Return a string without the halves of surrogates, which SQLite does not take."""
+    return value.encode("utf-8", "replace").decode()
+
+
+@contextmanager
+def _disk_told() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise InputError(
+            f"Verdicts cannot be sorted in {tempfile.gettempdir()} ({error}). Free space there, or "
+            "name another folder in TMPDIR."
+        ) from error

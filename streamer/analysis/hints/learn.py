@@ -1,0 +1,196 @@
+"""The hints of one host, from its URLs and the contents of their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urljoin
+
+import msgspec
+
+from streamer.analysis.hints.addresses import Address, directory, split
+from streamer.analysis.hints.hint import (
+    CanonicalAgreement,
+    Evidence,
+    Hint,
+    HintKind,
+    HintLimits,
+    HostHints,
+    error_bound,
+)
+from streamer.analysis.hints.parameters import (
+    WHOLE_HOST,
+    FoundParameter,
+    UrlPage,
+    learn_parameters,
+)
+from streamer.analysis.hints.paths import (
+    FoundSegment,
+    Swallowed,
+    Trap,
+    bases_of,
+    drop_segments,
+    drop_varying,
+    learn_segments,
+    learn_soft_404,
+    learn_traps,
+    learn_varying,
+)
+from streamer.model import Representative
+
+URLS_MAX = 200_000  # of a host: the first ones
+EXAMPLES = 2
+
+Agrees = Callable[[Address], bool]  # is called with a canonical link
+
+
+class UrlVerdict(NamedTuple):
+    """What is known of a URL: the number of its content and, of a duplicate, the kept page."""
+
+    url: str
+    content: int
+    kept: Representative | None = None
+
+
+def learn_host(
+    host: str,
+    verdicts: Iterable[UrlVerdict],
+    limits: HintLimits,
+    canonicals: Mapping[str, str] | None = None,
+) -> HostHints:
+    """Return the hints of a host. Of the verdicts on a URL the last one counts.
+
+    `canonicals` has the canonical links of pages by their URL; None: they were not looked for.
+    """
+    known: dict[str, UrlVerdict] = {}
+    left_out = 0
+    for verdict in verdicts:
+        if len(known) < URLS_MAX or verdict.url in known:
+            known[verdict.url] = verdict
+        else:
+            left_out += 1
+    pages = []
+    for url, verdict in known.items():
+        found = split(url)
+        if found is not None:
+            pages.append(UrlPage(url, found[1], directory(found[1].segments), verdict.content))
+    contents = len({page.content for page in pages})
+    hints = _Learner(host, pages, known, limits, canonicals).hints()
+    return HostHints(host, len(pages), contents, left_out, hints)
+
+
+class _Learner:
+    """The steps that find hints: each leaves out of the URLs what the steps before have found."""
+
+    def __init__(
+        self,
+        host: str,
+        pages: Sequence[UrlPage],
+        known: Mapping[str, UrlVerdict],
+        limits: HintLimits,
+        canonicals: Mapping[str, str] | None,
+    ) -> None:
+        self._host = host
+        self._pages = pages
+        self._known = known
+        self._limits = limits
+        self._canonicals = canonicals
+
+    def hints(self) -> list[Hint]:
+        """Return the hints, those first that the others stand on."""
+        limits = self._limits
+        parameters = learn_parameters(self._pages, limits)
+        ignored: dict[str, frozenset[str]] = {}
+        for name, under, _ in parameters:
+            ignored[under] = ignored.get(under, frozenset()) | {name}
+        bases = bases_of(self._pages, ignored)
+        segments = learn_segments(bases, limits)
+        bases = drop_segments(bases, [each.name for each in segments])
+        varying = learn_varying(bases, limits)
+        bases = drop_varying(bases, [each.name for each in varying])
+        swallowed = learn_soft_404(bases)
+        traps = learn_traps(bases, {each.content for each in swallowed}, limits)
+        return [
+            *map(self._of_parameter, parameters),
+            *map(self._of_segment, segments),
+            *map(self._of_varying, varying),
+            *sorted(map(self._of_soft_404, swallowed), key=lambda hint: hint.examples),
+            *map(self._of_trap, traps),
+        ]
+
+    def _of_parameter(self, found: FoundParameter) -> Hint:
+        name, under, evidence = found
+        pages = [
+            page
+            for page in self._pages
+            if under in (WHOLE_HOST, page.directory) and has_parameter(page.address, name)
+        ]
+        kind = HintKind.PATH_PARAMETER if name.startswith(";") else HintKind.PARAMETER
+        hint = self._hint(kind, name.removeprefix(";"), pages, evidence)
+        hint = msgspec.structs.replace(hint, under=under)
+        return self._compared(hint, pages, lambda link: not has_parameter(link, name))
+
+    def _of_segment(self, found: FoundSegment) -> Hint:
+        name, evidence, pages = found
+        hint = self._hint(HintKind.SEGMENT, name, pages, evidence)
+        return self._compared(hint, pages, lambda link: name not in link.segments)
+
+    def _of_varying(self, found: FoundSegment) -> Hint:
+        name, evidence, pages = found
+        return self._hint(HintKind.VARYING_SEGMENT, name, pages, evidence)
+
+    def _of_soft_404(self, found: Swallowed) -> Hint:
+        kept = (self._known[page.url].kept for page in found.pages)
+        hint = self._hint(HintKind.SOFT_404, "", found.pages, None)
+        return msgspec.structs.replace(
+            hint,
+            support=found.families,
+            representative=next(each for each in kept if each is not None),
+        )
+
+    def _of_trap(self, found: Trap) -> Hint:
+        hint = self._hint(HintKind.TRAP, found.name, found.pages, None)
+        error = round(error_bound(found.new, found.newer), 4)
+        return msgspec.structs.replace(hint, support=found.newer, differing=found.new, error=error)
+
+    def _hint(
+        self, kind: HintKind, name: str, pages: Sequence[UrlPage], evidence: Evidence | None
+    ) -> Hint:
+        return Hint(
+            kind=kind,
+            name=name,
+            under=WHOLE_HOST,
+            urls=len(pages),
+            support=evidence.support if evidence else 0,
+            differing=evidence.differing if evidence else 0,
+            error=round(evidence.error, 4) if evidence else None,
+            recheck=self._limits.recheck(len(pages)),
+            examples=[page.url for page in pages[:EXAMPLES]],
+        )
+
+    def _compared(self, hint: Hint, pages: Sequence[UrlPage], agrees: Agrees) -> Hint:
+        """Return the hint with what the canonical links of its pages say of it."""
+        if self._canonicals is None:
+            return hint
+        told = [
+            agrees(link)
+            for page in pages
+            if (written := self._canonicals.get(page.url))
+            and (link := canonical_address(self._host, page.url, written)) is not None
+        ]
+        agreement = CanonicalAgreement(len(told), sum(told))
+        return msgspec.structs.replace(hint, canonical=agreement)
+
+
+def has_parameter(address: Address, name: str) -> bool:
+    """Return whether a URL has a parameter; the name of the path's begins with ";"."""
+    return any(each == name for each, _ in address.items)
+
+
+def canonical_address(host: str, url: str, written: str) -> Address | None:
+    """Return what a canonical link says of a page; None where it names another host."""
+    try:
+        found = split(urljoin(url, written.strip()))
+    except ValueError:  # brackets that hold no IPv6 address
+        return None
+    return found[1] if found is not None and found[0] == host else None

@@ -1,0 +1,114 @@
+"""`streamer hints` on sites whose truth is known: what it says is right, and little is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from streamer.analysis.sample.url_variants import TRUTH_FILE, read_url_truth, write_url_variants
+from tests.helpers.fleet import exit_code
+from tests.integration.test_replay import lines
+
+PRECISION_MIN, RECALL_MIN = 0.98, 0.9
+
+# Applies a file of rules as Nutch's RegexURLNormalizer does: each rule to each URL, in their order.
+JAVA = """
+import java.nio.file.*; import java.util.regex.*; import javax.xml.parsers.*; import org.w3c.dom.*;
+public class Rules {
+  public static void main(String[] files) throws Exception {
+    NodeList rules = DocumentBuilderFactory.newInstance().newDocumentBuilder()
+        .parse(files[0]).getElementsByTagName("regex");
+    var patterns = new java.util.ArrayList<Pattern>();
+    var others = new java.util.ArrayList<String>();
+    for (int i = 0; i < rules.getLength(); i++) {
+      Element rule = (Element) rules.item(i);
+      patterns.add(Pattern.compile(rule.getElementsByTagName("pattern").item(0).getTextContent()));
+      others.add(rule.getElementsByTagName("substitution").item(0).getTextContent());
+    }
+    var refused = new java.util.ArrayList<Pattern>();
+    for (String line : Files.readAllLines(Path.of(files[1])))
+      if (line.startsWith("-")) refused.add(Pattern.compile(line.substring(1)));
+    for (String url : Files.readAllLines(Path.of(files[2]))) {
+      for (int i = 0; i < patterns.size(); i++)
+        url = patterns.get(i).matcher(url).replaceAll(others.get(i));
+      final String left = url;
+      System.out.println(
+          refused.stream().anyMatch(each -> each.matcher(left).find()) ? "-" : left);
+    }
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write sites, their verdicts, and all files that are made of their hints."""
+    folder = tmp_path_factory.mktemp("hints")
+    write_url_variants(folder, 3)
+    verdicts = folder / "verdicts.jsonl"
+    assert exit_code("replay", folder / "url-variants.jsonl", "--verdicts", verdicts) == 0
+    outputs = ("--out", folder / "hints.jsonl", "--stormcrawler", folder / "filters.json")
+    nutch = ("--nutch", folder / "normalize.xml", "--nutch", folder / "urlfilter.txt")
+    assert exit_code("hints", verdicts, *outputs, *nutch) == 0
+    return folder
+
+
+def said(folder: Path) -> set[tuple[str, ...]]:
+    return {
+        (host["host"], hint["kind"], hint["name"], hint["under"])
+        for host in lines(folder / "hints.jsonl")
+        for hint in host["hints"]
+    }
+
+
+def test_hints_are_right_and_few_are_missing(crawl: Path) -> None:
+    truth, found = read_url_truth(crawl / TRUTH_FILE), said(crawl)
+    assert len(truth & found) / len(found) >= PRECISION_MIN, sorted(found - truth)
+    assert len(truth & found) / len(truth) >= RECALL_MIN, sorted(truth - found)
+
+
+def test_rules_leave_no_two_contents_under_one_url(crawl: Path) -> None:
+    root = ET.fromstring((crawl / "normalize.xml").read_bytes())  # noqa: S314 - of our own
+    rules = [(each.findtext("pattern", ""), each.findtext("substitution", "")) for each in root]
+    compiled = [(re.compile(one), other.replace("$1", r"\g<1>")) for one, other in rules]
+    contents: dict[str, set[str]] = defaultdict(set)
+    verdicts: list[dict[str, Any]] = lines(crawl / "verdicts.jsonl")
+    for verdict in verdicts:
+        url = verdict["url"]
+        for pattern, other in compiled:
+            url = pattern.sub(other, url)
+        page = (verdict["representative"] or verdict)["page"]
+        contents[url].add(json.dumps(page))
+    assert len(contents) < 0.75 * len(verdicts)
+    several = sum(len(each) > 1 for each in contents.values())
+    assert several / len(contents) < 0.01  # pages that were edited between two fetches
+
+
+@pytest.mark.skipif(not shutil.which("javac"), reason="needs a Java Development Kit")
+def test_java_reads_the_rules_as_python_does(crawl: Path) -> None:
+    (crawl / "Rules.java").write_text(JAVA, "utf-8")
+    urls = [verdict["url"] for verdict in lines(crawl / "verdicts.jsonl")]
+    (crawl / "urls.txt").write_text("\n".join(urls), "utf-8")
+    names = ("Rules.java", "normalize.xml", "urlfilter.txt", "urls.txt")
+    command = ["java", *(str(crawl / name) for name in names)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    filters = json.loads((crawl / "filters.json").read_text("utf-8"))
+    normalizer, refusals = (each["params"] for each in next(iter(filters.values())))
+    expected = []
+    for url in urls:
+        left = url
+        for rule in normalizer["urlNormalizers"]:
+            substitution = rule["substitution"].replace("$1", r"\g<1>")
+            left = re.sub(rule["pattern"], substitution, left)
+        patterns = [each[1:] for each in refusals["urlFilters"] if each.startswith("-")]
+        expected.append("-" if any(re.search(each, left) for each in patterns) else left)
+    assert told == expected
+    assert 0 < expected.count("-") < len(urls) / 3

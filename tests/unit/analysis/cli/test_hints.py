@@ -1,0 +1,111 @@
+"""The command `hints`: its outputs and its table, and what it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streamer.analysis.cli.hints import hints
+from streamer.compression import zstd
+from streamer.errors import InputError, SettingsError
+from tests.unit.analysis.test_clusters import verdict, write
+
+app = typer.Typer()
+app.command()(hints)
+runner = CliRunner()
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Path:
+    """Write 60 verdicts of a host with sessions, and one of a page without a URL."""
+    said = [
+        verdict(n, None if n % 2 == 0 else n - 1, f"http://a.example/item?id={n // 2}&sid={n}")
+        for n in range(60)
+    ]
+    return write(tmp_path / "verdicts.jsonl", [*said, verdict(60, None, "dns:a.example")])
+
+
+def told(*arguments: Path | str) -> bytes:
+    """Return the hints that the command writes; the first argument is a file of verdicts."""
+    out = Path(arguments[0]).with_name("told.jsonl")
+    result = runner.invoke(app, [*map(str, arguments), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    return out.read_bytes()
+
+
+def test_without_an_output_a_table_is_shown(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts)], env={"COLUMNS": "100"})
+    assert result.exit_code == 0, result.output
+    assert "1 hints for 1 hosts" in result.stdout
+    row = next(line for line in result.stdout.splitlines() if "a.example" in line)
+    assert row.split() == ["a.example", "parameter", "sid", "60", "30", "0", "0.083", "0.483"]
+    assert "1 of 61 verdicts have no URL of a web host" in result.stderr
+
+
+def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_path: Path) -> None:
+    names = ["hints.jsonl", "filters.json", "normalize.xml", "urlfilter.txt"]
+    outputs = [tmp_path / name for name in names]
+    options = [f"--{option}" for option in ("out", "stormcrawler", "nutch", "nutch")]
+    given = [str(each) for pair in zip(options, outputs, strict=True) for each in pair]
+    result = runner.invoke(app, [str(verdicts), *given])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    first = [each.read_bytes() for each in outputs]
+    assert json.loads(first[0])["hints"][0]["name"] == "sid"
+    assert [b"sid" in each for each in first] == [True, True, True, False]
+    assert runner.invoke(app, [str(verdicts), *given]).exit_code == 0
+    assert [each.read_bytes() for each in outputs] == first
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("zst", zstd.compress)])
+def test_compressed_files_and_several_give_the_hints_of_one_plain_file(
+    verdicts: Path, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    content = verdicts.read_bytes().splitlines(keepends=True)
+    parts = []
+    for number, half in enumerate((content[:30], content[30:])):
+        parts.append(verdicts.with_name(f"part{number}.jsonl.{ending}"))
+        parts[-1].write_bytes(pack(b"".join(half)))
+    assert told(*parts) == told(verdicts) != b""
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--nutch", "rules.json"], "must end in .xml"),
+        (["--out", "VERDICTS"], "same file"),
+        (["--stormcrawler", "VERDICTS"], "same file"),
+    ],
+)
+def test_outputs_that_cannot_be_are_refused_before_anything_is_read(
+    verdicts: Path, options: list[str], error: str
+) -> None:
+    given = [each.replace("VERDICTS", str(verdicts)) for each in options]
+    before = verdicts.read_bytes()
+    result = runner.invoke(app, [str(verdicts), *given])
+    assert isinstance(result.exception, SettingsError)
+    assert error in str(result.exception)
+    assert verdicts.read_bytes() == before
+
+
+def test_verdicts_without_urls_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "verdicts.jsonl", [verdict(n, url="dns:x") for n in range(3)])
+    result = runner.invoke(app, [str(path)])
+    assert isinstance(result.exception, InputError)
+    assert "no verdict with the URL of a web page" in str(result.exception)
+    path.write_text("", "utf-8")
+    assert isinstance(runner.invoke(app, [str(path)]).exception, InputError)
+    path.write_text('{"half', "utf-8")
+    assert "verdicts.jsonl:1: not a verdict" in str(runner.invoke(app, [str(path)]).exception)
+
+
+def test_limits_decide_what_is_given(verdicts: Path) -> None:
+    assert told(verdicts, "--error-max", "0.05") == b""
+    assert told(verdicts, "--support-min", "31") == b""
+    assert told(verdicts, "--support-min", "30") == told(verdicts) != b""

@@ -1,0 +1,62 @@
+"""URLs in parts: what counts and what does not, and what families have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.analysis.hints.addresses import Address, directory, family, is_plain, split
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "address"),
+    [
+        ("https://A.example/b/c?y=2&x=1#d", "a.example",
+         Address("", ("b", "c"), (("x", "1"), ("y", "2")))),
+        ("http://a.example", "a.example", Address("", ("",), ())),
+        ("HTTP://a.example:80?x", "a.example", Address("", ("",), (("x", ""),))),
+        ("http://u:p@a.example:8080/", "a.example", Address(":8080", ("",), ())),
+        ("http://a.example/b;s=1/c;t?u=;v", "a.example",
+         Address("", ("b", "c"), ((";s", "1"), (";t", ""), ("u", ";v")))),
+        ("http://[::1]/x?&&a=1=2&", "::1", Address("", ("x",), (("a", "1=2"),))),
+    ],
+)  # fmt: skip
+def test_a_url_has_a_host_segments_and_sorted_parameters(
+    url: str, host: str, address: Address
+) -> None:
+    assert split(url) == (host, address)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "a", "dns:a.example", "ftp://a.example/", "https:///b", "http://a b/", "http://[/"]
+)
+def test_what_is_no_url_of_the_web_has_no_parts(url: str) -> None:
+    assert split(url) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/calendar/2031/05", "/calendar/*/*"),
+        ("/articles/4f3a9c0b12de.html", "/articles/*.html"),
+        ("/a/0b1c2d3e-0000-4a5b-8c6d-001122334455/", "/a/*/"),
+        ("/s/AbC123dEf456gHi789/", "/s/*/"),
+        ("/how-to-cook", "/how-to-cook"),
+        ("/b/a/b/a/", "/a/b/{again}"),
+        ("/2031/5/5/", "/*/*/*/"),
+        ("/list?page=3&q=x", "/list?page&q"),
+    ],
+)
+def test_a_family_has_paths_that_differ_in_numbers_and_ids(path: str, name: str) -> None:
+    found = split(f"https://a.example{path}")
+    assert found is not None
+    assert family(found[1].segments, found[1].items) == name
+
+
+def test_a_directory_is_the_path_up_to_its_last_slash() -> None:
+    assert directory(("user", "17", "posts", "x.html")) == "/user/*/posts/"
+    assert directory(("",)) == directory(("x",)) == "/"
+
+
+def test_names_that_no_file_of_rules_can_hold_are_not_plain() -> None:
+    assert [name for name in ("sid", ";sid", "ü", "a b", "", ";", "\x00", "a\nb", "x" * 101)
+            if is_plain(name)] == ["sid", ";sid", "ü", "a b"]  # fmt: skip

@@ -1,0 +1,90 @@
+"""Verdicts sorted by host: what is added, in which order, and what the disk refuses."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from streamer.analysis.hints import by_host
+from streamer.analysis.hints.by_host import VerdictsByHost
+from streamer.analysis.hints.hint import HintLimits
+from streamer.analysis.sample.score import VerdictLine
+from streamer.errors import InputError
+from streamer.model import Decision, Location, Representative
+
+
+def verdict(offset: int, url: str, of: tuple[int, str] | None = None) -> VerdictLine:
+    other = Representative(Location("p", 0, of[0]), of[1]) if of else None
+    decision = Decision.DUPLICATE if of else Decision.UNIQUE
+    return VerdictLine(Location("p", 0, offset), url, decision, other)
+
+
+def sessions(host: str, first: int = 0) -> list[VerdictLine]:
+    found = []
+    for n in range(first, first + 60, 2):
+        url = f"https://{host}/item?id={n}&sid="
+        found += [verdict(n, f"{url}a"), verdict(n + 1, f"{url}b", (n, f"{url}a"))]
+    return found
+
+
+def test_hosts_come_by_name_and_those_without_hints_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(by_host, "_BATCH", 7)
+    said = [*sessions("b.example"), *sessions("a.example", 100), verdict(200, "http://c.example/")]
+    said += [verdict(201, ""), verdict(202, "dns:a.example"), VerdictLine(url="http://a.example/")]
+    with VerdictsByHost() as table:
+        for place, each in enumerate(said):
+            table.add(each, place)
+        found = list(table.hints(HintLimits()))
+    assert [(each.host, each.urls, each.contents) for each in found] == [
+        ("a.example", 60, 30), ("b.example", 60, 30),
+    ]  # fmt: skip
+    assert [hint.name for each in found for hint in each.hints] == ["sid", "sid"]
+    assert (table.judged, table.without_host) == (123, 2)
+
+
+def test_the_order_is_that_of_the_places_and_not_that_of_adding() -> None:
+    said = list(enumerate(sessions("a.example")))
+    results = []
+    for order in (said, said[::-1]):
+        with VerdictsByHost() as table:
+            for place, each in order:
+                table.add(each, place)
+            results.append(list(table.hints(HintLimits())))
+    assert results[0] == results[1]
+
+
+def test_canonical_links_are_those_of_their_host() -> None:
+    with VerdictsByHost() as table:
+        for place, each in enumerate(sessions("a.example")):
+            table.add(each, place)
+            table.add_canonical(each.url, each.url.partition("&")[0])
+        table.add_canonical("https://b.example/", "/")
+        (found,) = table.hints(HintLimits(), with_links=True)
+    assert found.hints[0].canonical
+    assert (found.hints[0].canonical.pages, found.hints[0].canonical.agree) == (60, 60)
+
+
+def test_halves_of_surrogates_end_nothing() -> None:
+    with VerdictsByHost() as table:
+        table.add(verdict(1, "http://a.example/\ud800"), 0)
+        assert list(table.hints(HintLimits())) == []
+
+
+def test_the_database_is_removed_and_a_disk_that_refuses_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with VerdictsByHost() as table:
+        assert list(tmp_path.iterdir())
+        table._database.execute("PRAGMA max_page_count = 4")  # noqa: SLF001 - a full disk
+        for n in range(2_000):
+            table.add(verdict(n, f"http://a.example/{n}"), n)
+        with pytest.raises(InputError, match="Free space there, or name another folder in TMPDIR"):
+            list(table.hints(HintLimits()))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(sqlite3.ProgrammingError):
+        table._database.execute("SELECT 1")  # noqa: SLF001 - it is closed

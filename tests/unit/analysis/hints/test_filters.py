@@ -1,0 +1,137 @@
+"""Rules made of hints: which URLs they rewrite or refuse, and the files that hold them."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from streamer.analysis.hints.filters import FilterRules
+from streamer.analysis.hints.hint import Hint, HintKind, HostHints
+
+
+def rules(kind: str, name: str, under: str = "/", host: str = "a.example") -> FilterRules:
+    hint = Hint(HintKind(kind), name, under, 9, 9, 0, 0.1, 0.5, [])
+    return FilterRules([HostHints(host, 9, 9, 0, [hint])])
+
+
+def rewritten(found: FilterRules, url: str) -> str:
+    for pattern, substitution in found.rewritings:
+        url = re.sub(pattern, substitution.replace("$1", r"\g<1>"), url)
+    return url
+
+
+@pytest.mark.parametrize(
+    ("url", "left"),
+    [
+        ("https://a.example/x?sid=1", "https://a.example/x"),
+        ("https://a.example/x?sid=1&b=2", "https://a.example/x?b=2"),
+        ("https://a.example/x?a=1&sid=1&b=2#c", "https://a.example/x?a=1&b=2#c"),
+        ("https://a.example/x?a=1&sid=1#c", "https://a.example/x?a=1#c"),
+        ("http://A.Example:8080/?sid", "http://A.Example:8080/"),
+        ("https://a.example?sid=1", "https://a.example"),
+        ("https://a.example/x?side=1&xsid=2", "https://a.example/x?side=1&xsid=2"),
+        ("https://b.example/x?sid=1", "https://b.example/x?sid=1"),
+        ("https://a.example.org/x?sid=1", "https://a.example.org/x?sid=1"),
+        ("https://aXexample/x?sid=1", "https://aXexample/x?sid=1"),
+        ("https://b.example/?u=https://a.example/x?sid=1",
+         "https://b.example/?u=https://a.example/x?sid=1"),
+        ("https://a.example/x#?sid=1", "https://a.example/x#?sid=1"),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_removed_on_its_host_only(url: str, left: str) -> None:
+    assert rewritten(rules("parameter", "sid"), url) == left
+
+
+@pytest.mark.parametrize(
+    ("url", "left"),
+    [
+        ("https://a.example/products/7?brand=1", "https://a.example/products/7"),
+        ("https://a.example/products/7?brand=1&c=2", "https://a.example/products/7?c=2"),
+        ("https://a.example/products/7/more?brand=1", "https://a.example/products/7/more?brand=1"),
+        ("https://a.example/lists/all?brand=1", "https://a.example/lists/all?brand=1"),
+    ],
+)
+def test_a_parameter_of_a_directory_is_removed_there_only(url: str, left: str) -> None:
+    assert rewritten(rules("parameter", "brand", "/products/"), url) == left
+
+
+def test_a_directory_may_have_numbers() -> None:
+    found = rules("parameter", "x", "/user/*/posts/")
+    assert rewritten(found, "http://a.example/user/4f/posts/1?x=1").endswith("/user/4f/posts/1")
+    assert rewritten(found, "http://a.example/user/a/b/posts/1?x=1").endswith("?x=1")
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("/x.html;jsessionid=AB", "/x.html"),
+        ("/x.html;jsessionid=AB?a=1", "/x.html?a=1"),
+        ("/x;jsessionid=AB/y", "/x/y"),
+        ("/x;a=1;jsessionid=AB", "/x;a=1"),
+        ("/x?a=;jsessionid=AB", "/x?a=;jsessionid=AB"),
+    ],
+)
+def test_a_parameter_of_the_path_is_removed(path: str, left: str) -> None:
+    found = rules("path_parameter", "jsessionid")
+    assert rewritten(found, f"https://a.example{path}") == f"https://a.example{left}"
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("/print/x", "/x"), ("/x/print", "/x"), ("/x/print/?a", "/x/?a"),
+        ("/printer/x", "/printer/x"), ("/x?u=/print/", "/x?u=/print/"),
+    ],
+)  # fmt: skip
+def test_a_segment_is_left_out(path: str, left: str) -> None:
+    assert rewritten(rules("segment", "print"), f"http://a.example{path}").endswith(left)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "accepted"),
+    [
+        ("/calendar/*/*", ["/calendar/2031/05", "/calendar/2031/05?x=1"],
+         ["/calendar/2031", "/calendar/2031/05/1", "/a/calendar/2031/05"]),
+        ("/list?page&q", ["/list?q=a&page=7", "/list?page=7&q=a&z=1"],
+         ["/list", "/list?page=7", "/list?pages=7&q=a"]),
+        ("/a/b/{again}", ["/a/b/a/", "/b/a/b/a/b/"], ["/a/b/", "/a/b/c/a/b/", "/a/b"]),
+        ("/s/{varies}/month-*", ["/s/x.y/month-7"], ["/s/x/y/month-7", "/s/x/month-"]),
+    ],
+)  # fmt: skip
+def test_the_urls_of_a_trap_are_refused(name: str, refused: list[str], accepted: list[str]) -> None:
+    (pattern,) = rules("trap", name).refusals
+    for host in ("a.example", "A.example:81"):
+        assert [path for path in refused if not re.search(pattern, f"https://{host}{path}")] == []
+    assert [path for path in accepted if re.search(pattern, f"https://a.example{path}")] == []
+
+
+def test_names_and_hosts_are_taken_literally() -> None:
+    found = rules("parameter", "a[]+.$1\\", host="x.example")
+    assert rewritten(found, "http://x.example/?a[]+.$1\\=1&b=2") == "http://x.example/?b=2"
+    assert rewritten(found, "http://xyexample/?a[]+.$1\\=1") == "http://xyexample/?a[]+.$1\\=1"
+
+
+def test_the_files_hold_the_rules_as_their_readers_expect() -> None:
+    found = rules("parameter", "a&<b")
+    found.add(HostHints("b.example", 9, 9, 0, [
+        Hint(HintKind.TRAP, "/c/*", "/", 9, 9, 0, 0.1, 1, []),
+        Hint(HintKind.SOFT_404, "", "/", 9, 9, 0, None, 1, []),
+    ]))  # fmt: skip
+    root = ET.fromstring(found.nutch("regex-normalize.xml"))  # noqa: S314 - of our own
+    assert root.tag == "regex-normalize"
+    pairs = [(each.findtext("pattern"), each.findtext("substitution")) for each in root]
+    assert {each.tag for each in root} == {"regex"}
+    assert pairs == found.rewritings
+    lines = found.nutch("regex-urlfilter.txt").decode().splitlines()
+    assert lines == [f"-{found.refusals[0]}", "+."]
+    filters = json.loads(found.storm_crawler())["org.apache.stormcrawler.filtering.URLFilters"]
+    assert [each["class"].rpartition(".")[2] for each in filters] == [
+        "RegexURLNormalizer", "RegexURLFilter",
+    ]  # fmt: skip
+    normalizers = filters[0]["params"]["urlNormalizers"]
+    assert [(each["pattern"], each["substitution"]) for each in normalizers] == pairs
+    assert filters[1]["params"]["urlFilters"] == lines
+    assert found.without_rule == 1

@@ -1,0 +1,76 @@
+"""The hints of a host: their order and fields, and what canonical links say of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.analysis.hints import learn
+from streamer.analysis.hints.hint import CanonicalAgreement, HintKind, HintLimits
+from streamer.analysis.hints.learn import UrlVerdict, canonical_address, learn_host
+from streamer.model import Location, Representative
+
+KEPT = Representative(Location("pages", 0, 7), "https://a.example/kept")
+
+
+def visits() -> list[UrlVerdict]:
+    """Return a host with a session and views for printing, and a soft error under ten names."""
+    urls = [
+        UrlVerdict(f"https://a.example{before}/n/{n}?sid={n}{s}", n)
+        for n in range(40)
+        for s in range(2)
+        for before in ("", "/print")
+    ]
+    words = ["help", "tours", "jobs", "press", "shop", "terms", "faq", "map", "about", "team"]
+    return urls + [UrlVerdict(f"https://a.example/{word}", -1, KEPT) for word in words]
+
+
+def test_each_hint_leaves_out_what_the_hints_before_have_found() -> None:
+    found = learn_host("a.example", visits(), HintLimits())
+    assert (found.host, found.urls, found.contents, found.left_out) == ("a.example", 170, 41, 0)
+    said = [(each.kind, each.name, each.urls, each.support, each.differing) for each in found.hints]
+    assert said == [
+        (HintKind.PARAMETER, "sid", 160, 40, 0),
+        (HintKind.SEGMENT, "print", 40, 40, 0),
+        (HintKind.SOFT_404, "", 10, 10, 0),
+    ]
+    assert [each.error for each in found.hints] == [0.0634, 0.0634, None]
+    assert found.hints[0].recheck == pytest.approx(29 / 160, abs=1e-4)
+    assert found.hints[0].examples == ["https://a.example/n/0?sid=00",
+                                       "https://a.example/print/n/0?sid=00"]  # fmt: skip
+    assert found.hints[2].representative == KEPT
+
+
+def test_of_the_verdicts_on_a_url_the_last_one_counts() -> None:
+    changed = [UrlVerdict(each.url, -2 - n) for n, each in enumerate(visits())]
+    assert learn_host("a.example", [*changed, *visits()], HintLimits()) == learn_host(
+        "a.example", visits(), HintLimits()
+    )
+
+
+def test_of_a_large_host_the_first_urls_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learn, "URLS_MAX", 160)
+    found = learn_host("a.example", visits(), HintLimits())
+    assert (found.urls, found.left_out) == (160, 10)
+    assert [each.kind for each in found.hints] == [HintKind.PARAMETER, HintKind.SEGMENT]
+
+
+def test_canonical_links_agree_or_do_not() -> None:
+    links = {each.url: each.url.partition("?")[0] for each in visits()[:100]}
+    links |= {each.url: "/n/1?sid=7" for each in visits()[:10]}
+    links |= {each.url: "https://elsewhere.example/" for each in visits()[20:30]}
+    hints = learn_host("a.example", visits(), HintLimits(), links).hints
+    assert hints[0].canonical == CanonicalAgreement(90, 80)
+    assert hints[1].canonical == CanonicalAgreement(22, 3)
+    assert not hints[2].canonical
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [("/b?c=1", ("b",)), (" x ", ("a", "x")), ("//other.example/", None), ("http://[", None),
+     ("mailto:a", None)],
+)  # fmt: skip
+def test_a_canonical_link_is_resolved_and_stays_on_its_host(
+    written: str, path: tuple[str, ...] | None
+) -> None:
+    found = canonical_address("a.example", "https://a.example/a/", written)
+    assert (found and found.segments) == path
