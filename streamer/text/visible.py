@@ -1,4 +1,4 @@
-r"""The visible text of a body, and the description that its author gave.
+r"""The visible text of a body, and what its author says of it: description, canonical link.
 
 The kernel serves the native signer; the functions serve methods in Python, which see the same text.
 
@@ -12,6 +12,7 @@ that the cost has a bound.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from html.parser import HTMLParser
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -88,9 +89,10 @@ def looks_like_html(body: bytes | bytearray | memoryview, content_type: str | No
 
 Buffer = bytes | bytearray | memoryview
 
-HEAD_BYTES_MAX = 1 << 16  # a description further down is not looked for
+HEAD_BYTES_MAX = 1 << 16  # what stands further down is not looked for
 
 _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
+_CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 
 @allocating_kernel
@@ -173,27 +175,37 @@ def _visible(body: Buffer, flags: int) -> Bytes:
 
 def meta_description(body: Buffer, flags: int) -> str:
     """Return the content of the first `meta name=description` of an HTML body, "" if none."""
-    if not flags & HTML:
-        return ""
-    head = bytes(body[:HEAD_BYTES_MAX])
-    if not _DESCRIPTION.search(head):
-        return ""
-    reader = _DescriptionReader()
-    reader.feed(visible_text(head, flags & ESCAPED))
-    return reader.description
+    return _head_reader(body, flags, _DESCRIPTION).description
 
 
-class _DescriptionReader(HTMLParser):
-    """Takes the first description among a page's meta elements."""
+def canonical_link(body: Buffer, flags: int) -> str:
+    """Return the address of the first `link rel=canonical` of an HTML body, "" if none."""
+    return _head_reader(body, flags, _CANONICAL).canonical
+
+
+def _head_reader(body: Buffer, flags: int, needed: re.Pattern[bytes]) -> _HeadReader:
+    """Return what the head of a body says, where it has what is `needed`."""
+    reader = _HeadReader()
+    head = bytes(body[:HEAD_BYTES_MAX]) if flags & HTML else b""
+    if needed.search(head):
+        with suppress(AssertionError):  # the parser's way to give up on a malformed `<![`
+            reader.feed(visible_text(head, flags & ESCAPED))
+    return reader
+
+
+class _HeadReader(HTMLParser):
+    """Takes the first description and the first canonical link among a page's elements."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.description = ""
+        self.description = self.canonical = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Look at one tag."""
-        if tag != "meta" or self.description:
+        if tag not in {"meta", "link"}:
             return
         values = {name: value or "" for name, value in attrs}
-        if values.get("name", "").strip().lower() == "description":
-            self.description = " ".join(values.get("content", "").split())
+        if tag == "link" and "canonical" in values.get("rel", "").lower().split():
+            self.canonical = self.canonical or values.get("href", "").strip()
+        elif tag == "meta" and values.get("name", "").strip().lower() == "description":
+            self.description = self.description or " ".join(values.get("content", "").split())

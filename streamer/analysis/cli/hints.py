@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,10 +18,12 @@ from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
 from streamer.analysis.sample.score import read_places
 from streamer.cli.options import command
-from streamer.cli.progress import amount_bar
+from streamer.cli.progress import amount_bar, progress_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
 from streamer.run.outputs import check_distinct, complete_output
+from streamer.run.page_reader import PageReader
+from streamer.text.visible import canonical_link
 
 ROWS_SHOWN = 40
 
@@ -87,6 +89,15 @@ def hints(
     support_min: Annotated[
         int, typer.Option(min=2, help="Least support of a hint: groups of pages that tell.")
     ] = 10,
+    pages: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILES",
+            help="Files with the pages, or folders of these: compare hints with the canonical "
+            "links of the pages. May be given several times.",
+        ),
+    ] = None,
+    reader: PageReader,
 ) -> None:
     """Learn from verdicts which URLs of a host have the same content, so need not be fetched.
 
@@ -100,13 +111,18 @@ def hints(
 
     Example: streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json
 
+    Example: streamer hints verdicts.jsonl --pages crawl/ --out hints.jsonl
+
     Example: streamer hints verdicts.jsonl --nutch regex-normalize.xml --nutch regex-urlfilter.txt
     """
     outputs.check(verdicts)
     console = Terminal(stderr=True)
     with VerdictsByHost() as by_host:
         _read(verdicts, by_host, console)
-        learned = by_host.hints(HintLimits(error_max, support_min))
+        if pages is not None:
+            _read_links(reader, pages, by_host)
+        limits = HintLimits(error_max, support_min)
+        learned = by_host.hints(limits, with_links=pages is not None)
         table = _write(learned, outputs)
     (console if outputs.names else Terminal()).print(table)
 
@@ -132,6 +148,21 @@ def _read(files: Iterable[Path], by_host: VerdictsByHost, console: Terminal) -> 
             )
         if lacking:
             console.warn(f"{path}: {lacking:,} of {judged:,} verdicts have no URL of a web host.")
+
+
+def _read_links(reader: PageReader, names: Sequence[str], by_host: VerdictsByHost) -> None:
+    """Read the canonical links of pages.
+
+    Raises:
+        StreamerError: as `PageReader.read`.
+    """
+    sources = reader.open(names)
+    with progress_bar(sources) as report:
+        for _, _, batch in reader.read(sources, report):
+            for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
+                link = canonical_link(body, flags)
+                if link:
+                    by_host.add_canonical(url.decode(), link)
 
 
 def _write(learned: Iterable[HostHints], outputs: HintOutputs) -> Table:
@@ -167,7 +198,7 @@ class _Shown:
         self._table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
         for name in ("host", "hint", "name"):
             self._table.add_column(name, overflow="fold")
-        for name in ("URLs", "support", "differ", "error", "recheck"):
+        for name in ("URLs", "support", "differ", "error", "recheck", "canonical"):
             self._table.add_column(name, justify="right")
         self._hosts = self._hints = 0
 
@@ -192,4 +223,6 @@ def _row(hint: Hint) -> tuple[str, ...]:
         name = hint.representative.url
     error = "-" if hint.error is None else f"{hint.error:.3f}"
     counts = (f"{each:,}" for each in (hint.urls, hint.support, hint.differing))
-    return hint.kind.replace("_", " "), name + where, *counts, error, f"{hint.recheck:.3f}"
+    agrees = f"{hint.canonical.agree:,} of {hint.canonical.pages:,}" if hint.canonical else ""
+    shares = error, f"{hint.recheck:.3f}", agrees
+    return hint.kind.replace("_", " "), name + where, *counts, *shares

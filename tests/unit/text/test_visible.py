@@ -12,6 +12,7 @@ from streamer.text.visible import (
     ESCAPED,
     HEAD_BYTES_MAX,
     HTML,
+    canonical_link,
     looks_like_html,
     meta_description,
     visible_text,
@@ -55,6 +56,25 @@ def test_the_description_is_the_first_that_the_head_has(html: str, description: 
     assert meta_description(html.encode(), HTML) == description
     assert meta_description(escaped(html), HTML | ESCAPED) == description
     assert meta_description(html.encode(), 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("html", "link"),
+    [
+        ('<link rel="canonical" href=" https://a.example/?a=1&amp;b=2 ">',
+         "https://a.example/?a=1&b=2"),
+        ("<LINK href=/a REL='next Canonical'><link rel=canonical href=/b>", "/a"),
+        ('<link rel="canonical"><a rel="canonical" href="/a">', ""),
+        ('<link rel="canonicalized" href="/a">', ""),
+        ('<![odd[ <link rel="canonical" href="/a">', ""),
+        ('<link rel="canonical" href="/a"><![odd[ ', "/a"),
+        (" " * HEAD_BYTES_MAX + '<link rel="canonical" href="/a">', ""),
+    ],
+)  # fmt: skip
+def test_the_canonical_link_is_the_first_that_the_head_has(html: str, link: str) -> None:
+    assert canonical_link(html.encode(), HTML) == link
+    assert canonical_link(escaped(html), HTML | ESCAPED) == link
+    assert canonical_link(html.encode(), 0) == ""
 
 
 @pytest.mark.parametrize(
