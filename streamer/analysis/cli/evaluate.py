@@ -46,6 +46,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Marks = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of pairs marked same or different, as the console writes it; instead of "
+        "truth_pairs.tsv.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
 
 @command
 def evaluate(  # noqa: PLR0913 - the options of the command
@@ -77,15 +87,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
             help="Count the words of each dataset for the methods that weigh words.",
         ),
     ] = False,
-    marks: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of pairs marked same or different, as the console writes it; instead of "
-            "truth_pairs.tsv.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
+    marks: Marks = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hash functions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
     plot: Annotated[
