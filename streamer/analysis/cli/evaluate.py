@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 Marks = Annotated[
     Path | None,
     typer.Option(
-        help="File of pairs marked same or different, as the console writes it; instead of "
-        "truth_pairs.tsv.",
+        help="File of pairs marked same or different, as the console writes it: the labels of a "
+        "dataset or a sample.",
         exists=True,
         dir_okay=False,
     ),
@@ -160,6 +160,15 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
     return table
 
 
+Wanted = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        max=0.99,
+        help="Minimum resemblance of duplicates. \\[default: 0.8; with --marks the one that "
+        "separates them best]",
+    ),
+]
 DEFAULT = SignatureSettings()
 CAPTION = "* the default"
 
@@ -167,15 +176,7 @@ CAPTION = "* the default"
 @command
 def tune(  # noqa: PLR0913 - the options of the command
     *,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01,
-            max=0.99,
-            help="Minimum resemblance of duplicates. \\[default: 0.8; with --marks the one that "
-            "separates them best]",
-        ),
-    ] = None,
+    threshold: Wanted = None,
     hashes: Annotated[
         int, typer.Option(min=1, max=HASHES_MAX, help="Maximum number of min-hashes per page.")
     ] = 84,
@@ -191,14 +192,7 @@ def tune(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(help="Page files or folders on which to count candidates."),
     ] = None,
-    marks: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of pairs of the sample marked same or different, as the console writes it.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
+    marks: Marks = None,
     shingle_width: Annotated[
         int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
     ] = 5,
@@ -229,10 +223,7 @@ def tune(  # noqa: PLR0913 - the options of the command
     threshold = threshold or (marked.threshold if marked else THRESHOLD)
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
-    shown = ranked
-    if not any(_mark(banding.bands, banding.rows) for banding in ranked):
-        default = weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
-        shown = [*ranked, default]
+    shown = _with_default(ranked, threshold, weight_fp)
     console.print(_banding_table(shown, threshold))
     if sample:
         trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
@@ -241,6 +232,13 @@ def tune(  # noqa: PLR0913 - the options of the command
         draw_curves(ranked, threshold, plot)
         console.say(f"The S-curves are in {plot}.")
     console.say(_settings(ranked[0], threshold))
+
+
+def _with_default(ranked: list[BandChoice], threshold: float, weight_fp: float) -> list[BandChoice]:
+    """Return the bandings with the default behind them, unless it is one of them."""
+    if any(_mark(banding.bands, banding.rows) for banding in ranked):
+        return ranked
+    return [*ranked, weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
 
 
 def _of_marks(
