@@ -58,6 +58,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--passed", metavar="FILE", type=Path,
         help="do not run the tests that FILE lists as passed, and add those that pass",
     )  # fmt: skip
+    group.addoption(
+        "--pictures", metavar="FOLDER", type=Path,
+        help="have the test of the console's views write pictures of them, for docs/console.md",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -21,9 +22,11 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from streamer.testing.plugin import leave_out
+from tests.helpers.planted_crawl import LOST, MIRROR, SHOP, WALLED, planted_crawl
 from tests.helpers.verdict_lines import LETTER, duplicate, letter, unique
 from tests.unit.run.test_page_check import text_of
 
@@ -305,6 +308,58 @@ def test_a_record_chosen_in_a_browser_is_judged_by_a_replay(
     command = [part.replace(str(crawl), str(copy)) for part in command[1:]]
     run(*command, "--fields", '{"url": "/body", "body": "/body"}')
     assert b'"url":"x"' in (copy / "v.jsonl").read_bytes().splitlines()[-1]
+
+
+# ---- a crawl with faults -------------------------------------------------------------------------
+
+
+def test_four_planted_faults_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    given = request.config.getoption("--pictures")
+    folder = given.absolute() if given else None
+    monkeypatch.chdir(tmp_path)  # so that pages are called as people call them
+    planted_crawl(tmp_path, 600 if folder else 50)
+    outputs = "--verdicts", "verdicts.jsonl", "--index", "my-index"
+    run("replay", "crawl.jsonl", *outputs, "--near-misses", "0.15")
+    acting = "--allow-actions", "--marks", "marks.tsv", "--retry-file", AGAIN
+    inputs = "verdicts.jsonl", "my-index", "--pages", "crawl.jsonl"
+    with console(tmp_path / "view", *inputs, *acting) as (address, _):
+        wait_until(lambda said: said["folded"], address)
+        first = answer(address, "overview.json")["clusters"]
+        assert {(row["look"]["kind"], urlsplit(row["url"]).netloc) for row in first[:2]} == {
+            ("lost text", LOST), ("block page", WALLED),
+        }  # fmt: skip
+        relations = answer(address, "clusters.json")["relations"]
+        found = {row["relation"]: (row["host"], row["of_host"]) for row in relations}
+        assert found["session ids"] == (SHOP, SHOP)
+        assert MIRROR in found["mirror"]
+        if folder:
+            draw(request.getfixturevalue("browser"), address, folder)
+
+
+def draw(browser: Browser, address: str, folder: Path) -> None:
+    """Write a picture of each view in light and dark."""
+    near = answer(address, "threshold.json", at=0.85)["above"][0]["verdict"]
+    page, kept = (each["page"] for each in (near, near["representative"] or near["nearest"]))
+    one, other = (f"{each['topic']}:{each['offset']}" for each in (page, kept))
+    cluster = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
+    asked = {
+        "page": {"page": one, "explain": "yes"}, "compare": {"page": one, "with": other},
+        "cluster": {"place": cluster}, "dead-letters": {"code": "missing_body"},
+        "threshold": {"at": 0.75},
+    }  # fmt: skip
+    for scheme in ("light", "dark"):
+        context = browser.new_context(
+            base_url=address, color_scheme=scheme, viewport={"width": 1000, "height": 760}
+        )  # fmt: skip
+        tab = context.new_page()
+        for view in (*VIEWS, "cluster"):
+            tab.goto(f"{view}?{urlencode(asked.get(view, {}))}")
+            drawn = Image.open(BytesIO(tab.screenshot()))
+            folder.mkdir(parents=True, exist_ok=True)
+            drawn.quantize(64).save(folder / f"{view}-{scheme}.png", optimize=True)
+        context.close()
 
 
 # ---- the process ---------------------------------------------------------------------------------
