@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -24,14 +25,29 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, Stre
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.log_upkeep import IndexNames, forget_in_log, reshard_worker, trim
+from streamer.kafka.log_upkeep import (
+    IndexNames,
+    fingerprint_of_log,
+    forget_in_log,
+    reshard_worker,
+    trim,
+)
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import stored_position
 from streamer.kernel import FOLDER
 from streamer.pages.mapping import epoch_ms
+from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import shard_folders, store_folder
 from streamer.stored.forget import forget as forget_pages
 from streamer.stored.store import Store, has_index
+from streamer.upkeep.pages_of_verdicts import (
+    KeptSelection,
+    RefOf,
+    WantedPages,
+    carried_pairs,
+    refs_of_files,
+    refs_of_topic,
+)
 from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
@@ -127,6 +143,71 @@ async def _trim(
         typer.echo(f"{log}: records {start} to {end}, before snapshot {snapshot}, {what}.")
 
 
+@dataclass(frozen=True)
+class ByVerdicts:
+    """What the verdicts of an index tell of its kept pages."""
+
+    verdicts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Verdict file of the index, for the next three. Repeatable.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None
+    carried: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE", help="Carried field of the pages to forget. Repeatable."
+        ),
+    ] = None
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="Source of the pages to forget, as verdicts name it. Repeatable."),
+    ] = None
+    dependents: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="File for the verdicts on duplicates that lose their original."
+        ),
+    ] = None
+
+    def select(self, terms: Sequence[Term], ref_of: RefOf, own: str) -> KeptSelection | None:
+        """Return the pages that are selected; None where no option asks for verdicts.
+
+        `own` is the fingerprint of the index.
+
+        Raises:
+            SettingsError: an option misses another one.
+            InputError: as `KeptSelection`.
+        """
+        asks = bool(self.carried or self.source or self.dependents)
+        if asks != bool(self.verdicts):
+            raise SettingsError(
+                "--carried, --source and --dependents need the verdicts of the index, and only "
+                "they do: give --verdicts FILE, of workers as `streamer tail` prints them."
+            )
+        if self.dependents and any(kind == BEFORE for kind, _ in terms):
+            raise SettingsError(
+                "Verdicts have no times, so --dependents does not go with --before. Leave one out."
+            )
+        pairs = carried_pairs(self.carried or ())
+        wanted = WantedPages(pairs, self.source or (), terms)
+        return KeptSelection(self.verdicts or (), wanted, ref_of, own) if asks else None
+
+    def write_dependents(self, selection: KeptSelection | None) -> None:
+        """Write the duplicates that lose their representative, where these are asked for."""
+        if selection is not None and self.dependents:
+            count = selection.write_dependents(self.dependents)
+            typer.echo(f"{count:,} duplicates lose their representative.", err=True)
+
+    @property
+    def shown(self) -> list[str]:
+        """Return what is looked for, in words."""
+        sources = [f"source {each}" for each in self.source or ()]
+        return [*(f"carried {each}" for each in self.carried or ()), *sources]
+
+
 @command
 def forget(
     index: Annotated[
@@ -152,15 +233,13 @@ def forget(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run",
-            help="Only count the pages, in DIR, which may be the folder of a running worker.",
-        ),
+        typer.Option("--dry-run", help="Only count the pages, in DIR; it may be a worker's."),
     ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Maximum time in seconds to wait for the workers.")
     ] = 600.0,
-    settings: Annotated[Settings, "index_name", "brokers", "convert", SECURITY],
+    chosen: ByVerdicts,
+    settings: Annotated[Settings, "index_name", "input_topic", "brokers", "convert", SECURITY],
 ) -> None:
     """Forget kept pages: they match no page any more and are deleted from the index's disks.
 
@@ -168,30 +247,39 @@ def forget(
     continue meanwhile, and the command ends when all shards are done. With DIR, no process may
     write the folder meanwhile; if no page is affected, nothing in it changes. Published verdicts,
     input pages, logs and snapshots still contain the pages: docs/operations.md says how to remove
-    them there.
+    them there. An index has no carried fields: verdicts tell which of its pages have one.
 
     Example: streamer forget my-index --host example.org --dry-run
+
+    Example: streamer forget my-index --carried crawl_id=2026-11 --verdicts v.jsonl
 
     Example: streamer forget my-index --url https://example.org/a.html --url https://example.org/b
 
     Example: streamer forget --index-name streamer --brokers localhost:9092 --host .example.org
     """
     terms = terms_of(url or (), host or (), None if before is None else _moment(before))
-    if not terms:
-        raise SettingsError("Say what to forget: --url, --host or --before.")
+    if not terms and not chosen.shown:
+        raise SettingsError("Say what to forget: --url, --host, --before, --carried or --source.")
     if index is None and dry_run:
         raise SettingsError("--dry-run counts in a folder. Name that of an index.")
     if index is None:
-        pages = _in_log(settings, terms, wait)
+        pages = _in_log(settings, terms, chosen, wait)
     else:
-        pages = _in(index, terms, settings, dry_run=dry_run)
+        pages = _in(index, (terms, chosen), settings, dry_run=dry_run)
+    _print_forgotten(pages, [*_shown(terms), *chosen.shown], dry_run=dry_run)
+
+
+def _print_forgotten(pages: int, shown: Sequence[str], *, dry_run: bool) -> None:
     what = "would be forgotten" if dry_run else "forgotten"
     typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
-    typer.echo(f"Looked for: {_shown(terms)}.")
+    typer.echo(f"Looked for: {', '.join(shown)}.")
 
 
-def _in(index: Path, terms: Sequence[Term], settings: Settings, *, dry_run: bool) -> int:
-    """Forget what the terms name in a folder; return how many pages."""
+def _in(
+    index: Path, what: tuple[list[Term], ByVerdicts], settings: Settings, *, dry_run: bool
+) -> int:
+    """Forget what terms and verdicts name in a folder; return how many pages."""
+    terms, chosen = what
     index /= shard_folders(index)[0]  # of a worker's, shard 0 has all kept pages
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
@@ -204,28 +292,43 @@ def _in(index: Path, terms: Sequence[Term], settings: Settings, *, dry_run: bool
                 f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
                 "the folder out, to put it into the log: give --index-name and --brokers."
             )
-        wanted = Forget([*terms])
+        own = str(store.meta.identity["fingerprint"]) if store.meta else ""
+        selection = chosen.select(terms, _refs_in(store, settings.input_topic), own)
+        chosen.write_dependents(selection)
+        wanted = Forget([*terms, *(selection.terms if selection else ())])
         with amount_bar("reading", len(store.key_blocks)) as progress:
             return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
     finally:
         store.close()
 
 
-def _in_log(settings: Settings, terms: Sequence[Term], wait_s: float) -> int:
-    """Have workers forget what the terms name; return how many pages."""
+def _refs_in(store: Store, topic: str) -> RefOf:
+    """Return what finds the pages of verdicts in an index, which may be a worker's."""
+    if store.meta is None or stored_position(store.meta.owner):
+        return refs_of_topic(topic)
+    return refs_of_files(stored_catalogue(store, store.meta))
+
+
+def _in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: float) -> int:
+    """Have workers forget what terms and verdicts name; return how many pages."""
     names = Names(settings.index_name, settings.input_topic)
+    connection = quiet_connection_of(settings)
+    own = asyncio.run(fingerprint_of_log(connection, names)) if chosen.verdicts else ""
+    selection = chosen.select(terms, refs_of_topic(names.pages), own)
+    chosen.write_dependents(selection)
+    wanted = [*terms, *(selection.terms if selection else ())]
     with amount_bar("waiting for the shards", None):
-        return asyncio.run(forget_in_log(quiet_connection_of(settings), names, terms, wait_s))
+        return asyncio.run(forget_in_log(connection, names, wanted, wait_s))
 
 
-def _shown(terms: Sequence[Term]) -> str:
+def _shown(terms: Sequence[Term]) -> list[str]:
     """Return what is looked for, in words."""
     kinds = {URL: "URL", HOST: "host", BEFORE: "times before"}
     found = []
     for kind, value in terms:
         text = value.decode() if isinstance(value, bytes) else f"{_utc(value)}"
         found.append(f"{kinds[kind]} {text}")
-    return ", ".join(found)
+    return found
 
 
 def _utc(milliseconds: int) -> str:

@@ -63,6 +63,21 @@ from streamer.kafka.wire import (
 from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder
 
+TERMS_A_RECORD = 10_000  # page refs are 15 bytes each, and brokers take a record of 1 MB
+
+
+async def fingerprint_of_log(connection: Connection, names: Names) -> str:
+    """Return the fingerprint of the index that is in a log.
+
+    Raises:
+        InputError: there is no such index.
+        StreamerError: the brokers are away or refuse.
+    """
+    await reach(connection)
+    async with open_reader(connection.client_options()) as reader:
+        await _shards(reader, names)
+        return (await _identity(reader, names)).fingerprint
+
 
 async def forget_in_log(
     connection: Connection, names: Names, terms: Sequence[Term], wait_s: float
@@ -82,11 +97,13 @@ async def forget_in_log(
         identity = await _identity(reader, names)
         _, start = await reader.bounds(names.gauge, 0)
         ask = uuid.uuid4().hex
-        record = forget_record(Forget([*terms, (ASK, ask.encode())], ask))
+        all_terms: list[Term] = [*terms, (ASK, ask.encode())]  # the question comes last
         publisher = Publisher(options)
         await publisher.start()
         try:
-            await publisher.publish_one(names.log(0), pack_record(record, identity))
+            for first in range(0, len(all_terms), TERMS_A_RECORD):
+                record = forget_record(Forget(all_terms[first : first + TERMS_A_RECORD], ask))
+                await publisher.publish_one(names.log(0), pack_record(record, identity))
         finally:
             await publisher.stop()
         return await _wait_for_answers(reader, names, ask, shards, start, wait_s)

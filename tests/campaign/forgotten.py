@@ -29,23 +29,27 @@ if TYPE_CHECKING:
 SITES, PAGES = 6, 40  # pages of each site
 TRACE_BYTES = 8  # what is shorter may be in a file for another reason
 SHARDS = (1, 3)
-EVERYTHING = (
-    *("--track-changes", "--retire-replaced", "--exact", "--threshold", "0.8"),
+EVERYTHING_OF_CRAWLS = (  # by which an index cannot forget if it has versions of URLs
+    *("--exact", "--threshold", "0.8", "--carry", "crawl"),
     *("--keep-pages", "100000", "--expire-after", "3650d", "--bucket-max", "3"),
     *("--index-memory", "1", "--head-pages", "60"),
 )
+EVERYTHING = "--track-changes", "--retire-replaced", *EVERYTHING_OF_CRAWLS
 
 
 def run(rounds: int, seed: int, folder: Path) -> Outcome:
     """Forget pages of an index of one shard or several, in turn."""
     write_key(folder / "key")
-    made = [_judge(folder / f"shards-{shards}", shards, seed) for shards in SHARDS]
+    made = [_judge(folder / f"shards-{shards}", shards, seed, EVERYTHING) for shards in SHARDS]
+    made.append(_judge(folder / "crawls", 1, seed, EVERYTHING_OF_CRAWLS))
     violations, counts = [], Counter[str]()
     for number in range(rounds):
         draw, index = Random(f"{seed}/{number}"), folder / "index"
-        shutil.copytree(made[number % len(made)], index)
+        original = made[number % len(made)]
+        shutil.copytree(original, index)
+        choices = _crawls(draw, original) if original == made[-1] else _choices(draw, index)
         try:
-            for options in _choices(draw, index):
+            for options in choices:
                 forgotten, traces = _forget(index, options)
                 counts["pages forgotten"] += forgotten
                 counts["traces looked for"] += traces
@@ -74,6 +78,7 @@ def write_pages(file: Path, version: int, draw: Random) -> None:
                 "url": url_of_page(site, number),
                 "body": " ".join(words),
                 "fetched_at": 1_700_000_000 + version * 1_000_000 + number,
+                "crawl": f"crawl{site}",
             }
             lines.append(json.dumps(page))
     file.write_text("\n".join(lines) + "\n")
@@ -86,7 +91,7 @@ def write_key(file: Path) -> Path:
     return file
 
 
-def _judge(folder: Path, shards: int, seed: int) -> Path:
+def _judge(folder: Path, shards: int, seed: int, options: tuple[str, ...]) -> Path:
     """Judge two versions of all pages with all features; return the folder of the index."""
     folder.mkdir()
     draw, index, reference = Random(seed), folder / "index", folder / "reference"
@@ -101,7 +106,7 @@ def _judge(folder: Path, shards: int, seed: int) -> Path:
         write_pages(file, version, draw)
         _done(
             "replay", file, "--index", index, "--verdicts", folder / "v.jsonl", "--key-file", key,
-            "--also", f"other={reference}", "--shards", shards, *EVERYTHING,
+            "--also", f"other={reference}", "--shards", shards, *options,
         )  # fmt: skip
     store = Store.open(store_folder(index), writable=False)
     assert read_note(store, 0).count, "keys are frozen"
@@ -123,6 +128,13 @@ def _choices(draw: Random, index: Path) -> Iterator[tuple[str, ...]]:
     urls = {url_of_page(draw.choice(sites[2:]), draw.randrange(PAGES)) for _ in range(3)}
     yield tuple(part for url in sorted(urls) for part in ("--url", url))
     yield _edges(index)
+
+
+def _crawls(draw: Random, original: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the crawls that are forgotten one after the other."""
+    for site in draw.sample(range(SITES), 3):
+        verdicts = str(original.with_name("v.jsonl"))
+        yield "--carried", f"crawl=crawl{site}", "--verdicts", verdicts
 
 
 def _edges(index: Path) -> tuple[str, ...]:
@@ -186,6 +198,8 @@ def _traces(index: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _is_named(url: bytes, options: tuple[str, ...]) -> bool:
+    if options[0] == "--carried":
+        return url.startswith(b"https://site%b.example/" % options[1][-1].encode())
     if options[0] == "--host":
         return url.split(b"/")[2].decode() == options[1].strip(".")
     return url.decode() in options
@@ -193,9 +207,9 @@ def _is_named(url: bytes, options: tuple[str, ...]) -> bool:
 
 CAMPAIGN = Campaign(
     "forgotten",
-    "Hosts and URLs are forgotten, of an index with every feature that keeps something of pages. No"
-    " byte of any of its files is of them afterwards, the same command changes nothing, and a deep"
-    " check finds the index sound.",
+    "Hosts, URLs and crawls are forgotten, of an index with every feature that keeps something of"
+    " pages. No byte of any of its files is of them afterwards, the same command changes nothing,"
+    " and a deep check finds the index sound.",
     rounds=100,
     rounds_in_short=6,
     rounds_in_ci=6,

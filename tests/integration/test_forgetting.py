@@ -24,7 +24,8 @@ def url_of(number: int) -> str:
 
 def page(number: int, url: str = "") -> Sent:
     words = " ".join(f"word{number}x{i}" for i in range(60))
-    return None, json.dumps({"url": url or url_of(number), "body": words}).encode()
+    crawl = "again" if url else f"crawl{number % 8}"
+    return None, json.dumps({"url": url or url_of(number), "body": words, "crawl": crawl}).encode()
 
 
 def tombstone(number: int) -> Sent:
@@ -56,6 +57,25 @@ def there(index: Path) -> list[int]:
     return [number for number in range(PAGES) if url_of(number).encode() in held]
 
 
+def forget_crawl(workers: Fleet, folder: Path) -> None:
+    """Forget the pages of a crawl that are left, by the verdicts; see who depended on them."""
+    published = messages_of(workers.brokers, workers.names.verdicts).values()
+    told, lost = folder / "told.jsonl", folder / "lost.jsonl"
+    told.write_bytes(
+        b"".join((message.value or b"") + b"\n" for one in published for message in one)
+    )
+    chosen = "--carried", "crawl=crawl0", "--verdicts", str(told), "--dependents", str(lost)
+    done = streamer(*command(workers, "--input-topic", workers.names.pages, *chosen))
+    assert done.returncode == 0, done.stderr
+    said = ["4 kept pages forgotten.", "Looked for: carried crawl=crawl0."]
+    assert done.stdout.splitlines() == said
+    assert "4 duplicates lose their representative." in done.stderr
+    depends = [json.loads(line) for line in lost.read_bytes().splitlines()]
+    assert {one["url"] for one in depends} == {
+        f"https://again.example/{number}" for number in (8, 16, 24, 32)
+    }
+
+
 @pytest.mark.parametrize("shards", [1, 2])
 def test_what_is_forgotten_through_the_log_is_gone_from_all_shards(
     brokers: str, names: Names, tmp_path: Path, shards: int
@@ -64,7 +84,7 @@ def test_what_is_forgotten_through_the_log_is_gone_from_all_shards(
     unique, again = ("unique", None), [page(i, f"https://again.example/{i}") for i in everything]
     make_topic(brokers, names.pages)
     send(brokers, names.pages, [page(i) for i in everything])
-    with fleet(tmp_path, brokers, names, shards, ("--threshold", "0.8")) as workers:
+    with fleet(tmp_path, brokers, names, shards, ("--carry", "crawl")) as workers:
         workers.start("all", "--index", index, "--tombstones", "forget", "--head-pages", "15")
         assert verdicts(workers) == [unique] * PAGES
 
@@ -108,11 +128,15 @@ def test_what_is_forgotten_through_the_log_is_gone_from_all_shards(
         assert {*there(index)} - gone <= left
         send(brokers, names.pages, [page(7, "https://more.example/7"), page(8)])
         assert verdicts(workers)[-2:] == [unique, ("duplicate", url_of(8))]
+        forget_crawl(workers, tmp_path)
+        assert not {8, 16, 24, 32} & {*there(index)}
+        send(brokers, names.pages, [page(16), page(12)])
+        assert verdicts(workers)[-2:] == [unique, ("duplicate", url_of(12))]
 
         report = tmp_path / "report.json"
         verified = workers.verify("--settled", "--json", str(report))
         assert verified.returncode == 0, verified.stdout + verified.stderr
-        assert json.loads(report.read_bytes())["counts"]["kept pages that were forgotten"] == 32
+        assert json.loads(report.read_bytes())["counts"]["kept pages that were forgotten"] == 36
         if shards == 1:
             published = messages_of(brokers, names.verdicts)[0]
             offsets = {json.loads(m.value)["page"]["offset"]: m.value for m in published}
