@@ -75,6 +75,11 @@ class Names:
         return f"{self.index}.verdicts"
 
     @property
+    def hints(self) -> str:
+        """Return the topic of hints for crawlers, by host."""
+        return f"{self.index}.hints"
+
+    @property
     def gauge(self) -> str:
         """Return the topic in which shard 0 says how much is open."""
         return f"{self.index}.gauge"
@@ -144,6 +149,12 @@ def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -
         "message.timestamp.type": "CreateTime",
     }
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
+
+
+def hints_topic(names: Names, replicas: int) -> Topic:
+    """Return the topic of hints: of each host the newest is kept."""
+    config = {"cleanup.policy": "compact", "max.message.bytes": str(MESSAGE_BYTES_MAX)}
+    return Topic(names.hints, 1, replicas, config)
 
 
 def index_topics(

@@ -21,6 +21,8 @@ _VARYING = re.compile(
     r"|\b(?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{8,}\b|\b(?=[A-Za-z]*[0-9])[0-9A-Za-z]{16,}\b|[0-9]+"
 )
 _NAME_LENGTH_MAX = 100
+_SCHEMES = frozenset({"http", "https"})
+_USUAL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 AGAIN = "{again}"  # in the name of a family whose segments repeat
 
 
@@ -28,23 +30,26 @@ class Address(NamedTuple):
     """A URL in parts.
 
     Attributes:
+        host: in lower case.
         port: as ":8080", or "".
         segments: of the path, without their parameters; the last one is "" behind a slash.
         items: names and values of all parameters, sorted; a name of the path's begins with ";".
     """
 
+    host: str
     port: str
     segments: tuple[str, ...]
     items: Items
 
 
-def split(url: str) -> tuple[str, Address] | None:
-    """Return the host of a URL and its parts; None where it is no URL of the web."""
-    scheme, colon, rest = url.partition("://")
-    if not colon or scheme.lower() not in {"http", "https"}:
-        return None
-    before, _, query = rest.partition("#")[0].partition("?")
-    authority, _, path = before.partition("/")
+def host_in(url: str) -> str:
+    """Return the host of a URL in lower case, without a port; "" where it is no URL of the web."""
+    return _authority(_parts(url)[0])[0]
+
+
+def split(url: str) -> Address | None:
+    """Return a URL in parts; None where it is no URL of the web."""
+    authority, path, query = _parts(url)
     host, port = _authority(authority)
     if not host:
         return None
@@ -56,12 +61,24 @@ def split(url: str) -> tuple[str, Address] | None:
             name, _, value = part.partition("=")
             items.append((sys.intern(name), value))
     items.sort()
-    return host, Address(port, tuple(map(sys.intern, path.split("/"))), tuple(items))
+    return Address(host, port, tuple(map(sys.intern, path.split("/"))), tuple(items))
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """Return authority, path and query; nothing where the scheme is not that of the web."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in _SCHEMES and scheme.lower() not in _SCHEMES:
+        return "", "", ""
+    before, _, query = rest.partition("#")[0].partition("?")
+    authority, _, path = before.partition("/")
+    return authority, path, query
 
 
 @lru_cache(maxsize=HOSTS_REMEMBERED)
 def _authority(authority: str) -> tuple[str, str]:
     """Return the host and the port; "" for what has no host."""
+    if _USUAL_HOST.fullmatch(authority):
+        return sys.intern(authority), ""
     if not authority or any(each.isspace() for each in authority):
         return "", ""
     host = host_of(f"http://{authority}/")

@@ -6,13 +6,12 @@ stands for it: of a duplicate its representative, of a unique page that one itse
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ import msgspec
 import xxhash
 
 from streamer.analysis.clusters import place_of
-from streamer.analysis.hints.addresses import split
+from streamer.analysis.hints.addresses import host_in
 from streamer.analysis.hints.hint import HintLimits, HostHints
 from streamer.analysis.hints.learn import URLS_MAX, UrlVerdict, learn_host
 from streamer.analysis.sample.score import VerdictLine
@@ -45,7 +44,7 @@ _decode_kept = msgspec.json.Decoder(Representative).decode
 
 
 class VerdictsByHost:
-    """Verdicts, in a temporary database that is removed at the end: use it with `with`.
+    """Verdicts in a temporary database: use it with `with`.
 
     Attributes:
         judged: verdicts that were added.
@@ -60,10 +59,8 @@ class VerdictsByHost:
         self._rows: list[tuple[Any, ...]] = []
         self._links: list[tuple[Any, ...]] = []
         self._has_links = False
-        self._folder = tempfile.TemporaryDirectory(prefix="streamer-hints-")
-        self._database = sqlite3.connect(
-            Path(self._folder.name) / "by-host.sqlite", isolation_level=None
-        )
+        # Without a name: a file of SQLite's own, which is gone when the process ends in any way.
+        self._database = sqlite3.connect("", isolation_level=None)
 
     def __enter__(self) -> Self:
         """Make the tables."""
@@ -79,15 +76,14 @@ class VerdictsByHost:
     ) -> None:
         """Remove the database."""
         self._database.close()
-        self._folder.cleanup()
 
     def add(self, verdict: VerdictLine, place: int) -> None:
         """Add a verdict; `place` orders those of a host."""
         if verdict.page is None:
             return
         self.judged += 1
-        found = split(verdict.url)
-        if found is None:
+        host = host_in(verdict.url)
+        if not host:
             self.without_host += 1
             return
         other = verdict.representative
@@ -95,16 +91,16 @@ class VerdictsByHost:
         name = f"{page.topic}\0{page.partition}\0{page.offset}"
         content = xxhash.xxh3_64_intdigest(name.encode(errors="replace")) - _SIGN
         kept = None if other is None else _encode(other)
-        self._rows.append((found[0], place, _text(verdict.url), content, kept))
+        self._rows.append((host, place, _text(verdict.url), content, kept))
         if len(self._rows) == _BATCH:
             self._write(_ADD_VERDICT, self._rows)
 
     def add_canonical(self, url: str, link: str) -> None:
         """Add the canonical link of a page, as written in it."""
-        found = split(url)
-        if found is not None:
+        host = host_in(url)
+        if host:
             self._has_links = True
-            self._links.append((found[0], _text(url), _text(link)))
+            self._links.append((host, _text(url), _text(link)))
             if len(self._links) == _BATCH:
                 self._write(_ADD_CANONICAL, self._links)
 
@@ -151,6 +147,6 @@ def _disk_told() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise InputError(
-            f"Verdicts cannot be sorted in {tempfile.gettempdir()} ({error}). Free space there, or "
-            "name another folder in TMPDIR."
+            f"Verdicts cannot be sorted in {os.environ.get('TMPDIR', '/var/tmp')} ({error}). Free "  # noqa: S108 - SQLite's
+            "space there, or name another folder in TMPDIR."
         ) from error

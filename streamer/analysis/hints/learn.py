@@ -25,6 +25,7 @@ from streamer.analysis.hints.parameters import (
     learn_parameters,
 )
 from streamer.analysis.hints.paths import (
+    SOFT_404_FAMILIES,
     FoundSegment,
     Swallowed,
     Trap,
@@ -39,7 +40,7 @@ from streamer.analysis.hints.paths import (
 from streamer.model import Representative
 
 URLS_MAX = 200_000  # of a host: the first ones
-EXAMPLES = 2
+EXAMPLES, EXAMPLE_MAX = 2, 2_000  # URLs of a hint, and characters of each
 
 Agrees = Callable[[Address], bool]  # is called with a canonical link
 
@@ -69,14 +70,12 @@ def learn_host(
             known[verdict.url] = verdict
         else:
             left_out += 1
-    pages = []
-    for url, verdict in known.items():
-        found = split(url)
-        if found is not None:
-            pages.append(UrlPage(url, found[1], directory(found[1].segments), verdict.content))
-    contents = len({page.content for page in pages})
-    hints = _Learner(host, pages, known, limits, canonicals).hints()
-    return HostHints(host, len(pages), contents, left_out, hints)
+    contents = len({verdict.content for verdict in known.values()})
+    hints: list[Hint] = []
+    # Each hint needs pages with the same content; most hosts are too small, or have none.
+    if len(known) - contents >= min(SOFT_404_FAMILIES - 1, int(limits.support_min / 2)):
+        hints = _Learner(host, known, limits, canonicals).hints()
+    return HostHints(host, len(known), contents, left_out, hints)
 
 
 class _Learner:
@@ -85,13 +84,16 @@ class _Learner:
     def __init__(
         self,
         host: str,
-        pages: Sequence[UrlPage],
         known: Mapping[str, UrlVerdict],
         limits: HintLimits,
         canonicals: Mapping[str, str] | None,
     ) -> None:
         self._host = host
-        self._pages = pages
+        self._pages = [
+            UrlPage(url, address, directory(address.segments), verdict.content)
+            for url, verdict in known.items()
+            if (address := split(url)) is not None
+        ]
         self._known = known
         self._limits = limits
         self._canonicals = canonicals
@@ -165,7 +167,7 @@ class _Learner:
             differing=evidence.differing if evidence else 0,
             error=round(evidence.error, 4) if evidence else None,
             recheck=self._limits.recheck(len(pages)),
-            examples=[page.url for page in pages[:EXAMPLES]],
+            examples=[page.url for page in pages if len(page.url) <= EXAMPLE_MAX][:EXAMPLES],
         )
 
     def _compared(self, hint: Hint, pages: Sequence[UrlPage], agrees: Agrees) -> Hint:
@@ -193,4 +195,4 @@ def canonical_address(host: str, url: str, written: str) -> Address | None:
         found = split(urljoin(url, written.strip()))
     except ValueError:  # brackets that hold no IPv6 address
         return None
-    return found[1] if found is not None and found[0] == host else None
+    return found if found is not None and found.host == host else None

@@ -164,9 +164,9 @@ def evidence_of(pages: Sequence[UrlPage], names: Names, ignored: Names) -> ByDir
 
 
 def _key(page: UrlPage, left_out: Names) -> object:
-    port, segments, items = page.address
+    _, port, segments, items = page.address
     if items:
-        items = tuple(each for each in items if each[0] not in left_out)
+        items = tuple([each for each in items if each[0] not in left_out])
     return port, segments, items
 
 

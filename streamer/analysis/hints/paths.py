@@ -55,11 +55,12 @@ def bases_of(pages: Iterable[UrlPage], ignored: Mapping[str, frozenset[str]]) ->
     bases: Bases = {}
     everywhere = ignored.get("/", frozenset())
     for page in pages:
-        port, segments, items = page.address
-        if items and ignored:
+        address = page.address
+        if address.items and ignored:
             names = everywhere | ignored.get(page.directory, frozenset())
-            items = tuple(each for each in items if each[0] not in names)
-        bases.setdefault(Address(port, segments, items), page)
+            items = tuple([each for each in address.items if each[0] not in names])
+            address = address._replace(items=items)
+        bases.setdefault(address, page)
     return bases
 
 

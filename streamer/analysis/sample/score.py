@@ -75,7 +75,7 @@ def read_places(
             place = 0
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    judged = _decoded(line, path, number)
+                    judged = decode_verdict(line, f"{path}:{number}")
                     if judged.verdict is not None:
                         yield place, judged
                 place += len(line)
@@ -97,11 +97,16 @@ def verdict_at(file: BinaryIO, place: int) -> VerdictLine:
     return _DECODE(file.readline())
 
 
-def _decoded(line: bytes, path: Path, number: int) -> VerdictLine:
+def decode_verdict(line: bytes, name: str) -> VerdictLine:
+    """Return what a line or a message says.
+
+    Raises:
+        InputError: it is no verdict; the message has its name.
+    """
     try:
         return _DECODE(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
+        raise InputError(f"{name}: not a verdict ({error})") from error
 
 
 LARGEST = 10

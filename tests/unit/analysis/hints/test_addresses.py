@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from streamer.analysis.hints.addresses import Address, directory, family, is_plain, split
+from streamer.analysis.hints.addresses import Address, directory, family, host_in, is_plain, split
 
 
 @pytest.mark.parametrize(
     ("url", "host", "address"),
     [
         ("https://A.example/b/c?y=2&x=1#d", "a.example",
-         Address("", ("b", "c"), (("x", "1"), ("y", "2")))),
-        ("http://a.example", "a.example", Address("", ("",), ())),
-        ("HTTP://a.example:80?x", "a.example", Address("", ("",), (("x", ""),))),
-        ("http://u:p@a.example:8080/", "a.example", Address(":8080", ("",), ())),
+         ("", ("b", "c"), (("x", "1"), ("y", "2")))),
+        ("http://a.example", "a.example", ("", ("",), ())),
+        ("HTTP://a.example:80?x", "a.example", ("", ("",), (("x", ""),))),
+        ("http://u:p@a.example:8080/", "a.example", (":8080", ("",), ())),
         ("http://a.example/b;s=1/c;t?u=;v", "a.example",
-         Address("", ("b", "c"), ((";s", "1"), (";t", ""), ("u", ";v")))),
-        ("http://[::1]/x?&&a=1=2&", "::1", Address("", ("x",), (("a", "1=2"),))),
+         ("", ("b", "c"), ((";s", "1"), (";t", ""), ("u", ";v")))),
+        ("http://[::1]/x?&&a=1=2&", "::1", ("", ("x",), (("a", "1=2"),))),
     ],
 )  # fmt: skip
 def test_a_url_has_a_host_segments_and_sorted_parameters(
-    url: str, host: str, address: Address
+    url: str, host: str, address: tuple[Any, ...]
 ) -> None:
-    assert split(url) == (host, address)
+    assert split(url) == Address(host, *address)
+    assert host_in(url) == host
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,7 @@ def test_a_url_has_a_host_segments_and_sorted_parameters(
 )
 def test_what_is_no_url_of_the_web_has_no_parts(url: str) -> None:
     assert split(url) is None
+    assert host_in(url) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def test_what_is_no_url_of_the_web_has_no_parts(url: str) -> None:
 def test_a_family_has_paths_that_differ_in_numbers_and_ids(path: str, name: str) -> None:
     found = split(f"https://a.example{path}")
     assert found is not None
-    assert family(found[1].segments, found[1].items) == name
+    assert family(found.segments, found.items) == name
 
 
 def test_a_directory_is_the_path_up_to_its_last_slash() -> None:

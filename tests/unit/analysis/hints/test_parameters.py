@@ -18,7 +18,7 @@ def pages(urls: Iterable[tuple[str, object]]) -> list[UrlPage]:
         parts = split(f"https://a.example{path}")
         assert parts is not None
         number = numbers.setdefault(content, len(numbers))
-        found.append(UrlPage(path, parts[1], directory(parts[1].segments), number))
+        found.append(UrlPage(path, parts, directory(parts.segments), number))
     return found
 
 
