@@ -108,6 +108,10 @@ HOSTS = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM host
 WHERE pages >= :least ORDER BY {order} LIMIT :limit OFFSET :offset
 """
+HOST = """
+SELECT name AS host, pages, duplicates, 1.0 * duplicates / max(pages, 1) AS share FROM host
+WHERE name = :host
+"""
 HOST_ORDERS = {
     "duplicates": "duplicates DESC, number",
     "share": "share DESC, duplicates DESC, number",

@@ -112,8 +112,8 @@ class Renderer:
         """Return the page of a view."""
         name = f"{route.path.strip('/')}.html.jinja"
         return self._made(
-            name, title=route.title or "Cluster", here=route.path, answer=answer, query=query,
-            json_address=json_address,
+            name, title=route.title or route.path[1:].title(), here=route.path, answer=answer,
+            query=query, json_address=json_address,
         )  # fmt: skip
 
     def message(self, title: str, sentence: str, *, login: bool = False) -> bytes:

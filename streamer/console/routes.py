@@ -15,6 +15,7 @@ import msgspec
 
 from streamer.console import answers, comparing, threshold
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
+from streamer.console.host_hints import HostAnswer, HostQuery, host
 from streamer.model import Page, Verdict
 from streamer.version import __version__
 
@@ -72,6 +73,10 @@ ROUTES = (
     Route(
         "/hosts", "Hosts", "Hosts, and the share of duplicates among their pages.",
         answers.HostsQuery, answers.hosts, answers.HostsAnswer, "/api/hosts",
+    ),
+    Route(
+        "/host", "", "One host, and which of its URLs a crawler need not fetch.",
+        HostQuery, host, HostAnswer,
     ),
     Route(
         "/dead-letters", "Dead letters", "Records that could not be judged, by code.",

@@ -1,0 +1,59 @@
+"""The view of one host: its pages and duplicates, and what a crawler need not fetch of it.
+
+Hints are learned for each answer, of the first pages of the host in the view, so that an answer
+takes a second or two at most. `streamer hints` looks at more of them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamer.analysis.clusters import place_of
+from streamer.analysis.hints.hint import Hint, HintLimits
+from streamer.analysis.hints.learn import UrlVerdict, learn_host
+from streamer.console import queries
+from streamer.console.answers import ConsoleData, Name, NotFound
+from streamer.console.queries import HostRow
+from streamer.model import Location, Verdict
+
+PAGES_MAX = 20_000  # of a host
+
+
+class HostQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One host."""
+
+    host: Name = ""
+
+
+class HostAnswer(msgspec.Struct, frozen=True):
+    """A host and its hints, learned from its first `examined` pages; no host if none was named."""
+
+    host: HostRow | None
+    examined: int
+    hints: list[Hint]
+
+
+def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
+    """Return what is known of a host.
+
+    Raises:
+        NotFound: no page is of it.
+    """
+    if not query.host:
+        return HostAnswer(None, 0, [])
+    with data.read() as view:
+        rows = queries.records(view, queries.HOST, HostRow, host=query.host)
+        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=query.host)
+    if not rows:
+        raise NotFound(f"There is no page of the host {query.host}.")
+    numbers: dict[Location, int] = {}
+    verdicts = [_visit(each.verdict, numbers) for each in found]
+    learned = learn_host(query.host, verdicts, HintLimits())
+    return HostAnswer(rows[0], len(found), learned.hints)
+
+
+def _visit(verdict: Verdict, numbers: dict[Location, int]) -> UrlVerdict:
+    """Return a verdict as hints are learned from it; contents are numbered by their kept pages."""
+    other = verdict.representative
+    kept = verdict.page if other is None else place_of(other)
+    return UrlVerdict(verdict.url, numbers.setdefault(kept, len(numbers)), other)
