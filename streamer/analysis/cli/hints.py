@@ -25,6 +25,7 @@ from streamer.cli.progress import amount_bar, progress_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.garbage import freeze_gc
 from streamer.kafka.hints_topic import publish_hints, published_verdicts
 from streamer.kafka.topics import Names
 from streamer.run.outputs import check_distinct, complete_output
@@ -145,6 +146,7 @@ def hints(
         raise SettingsError("--publish is for the verdicts of a topic. Leave out the files.")
     outputs.check(files)
     console = Terminal(stderr=True)
+    freeze_gc()
     with VerdictsByHost() as by_host:
         if files:
             _read(files, by_host, console)

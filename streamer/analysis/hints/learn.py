@@ -40,6 +40,9 @@ from streamer.analysis.hints.paths import (
 from streamer.model import Representative
 
 URLS_MAX = 200_000  # of a host: the first ones
+# And less of URLs that are long or have many parts: about so many bytes are held of them.
+URL_BYTES_MAX = 256 << 20
+PART_BYTES = 100  # of a segment or a parameter
 EXAMPLES, EXAMPLE_MAX = 2, 2_000  # URLs of a hint, and characters of each
 
 Agrees = Callable[[Address], bool]  # is called with a canonical link
@@ -64,12 +67,15 @@ def learn_host(
     `canonicals` has the canonical links of pages by their URL; None: they were not looked for.
     """
     known: dict[str, UrlVerdict] = {}
-    left_out = 0
+    left_out = size = 0
     for verdict in verdicts:
-        if len(known) < URLS_MAX or verdict.url in known:
-            known[verdict.url] = verdict
-        else:
-            left_out += 1
+        url = verdict.url
+        if url not in known:
+            size += len(url) + PART_BYTES * sum(map(url.count, "/&;"))
+            if len(known) == URLS_MAX or size > URL_BYTES_MAX:
+                left_out += 1
+                continue
+        known[url] = verdict
     contents = len({verdict.content for verdict in known.values()})
     hints: list[Hint] = []
     # Each hint needs pages with the same content; most hosts are too small, or have none.

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from streamer.analysis.hints.addresses import Address, is_plain
 from streamer.analysis.hints.hint import Evidence, HintLimits
 
-NAMES_MAX = 64  # of a host: those that most URLs have
+NAMES_MAX = 32  # of a host: those that most URLs have
 JOINT_SETS_MAX = 8
+ROUNDS_MAX = 8  # of trying what is left; one finds most
 WHOLE_HOST = "/"
 
 Names = frozenset[str]
@@ -73,7 +74,7 @@ def _ignorable(
     """Return those of `names` that do not change the pages, beyond those that are known."""
     ignored: Names = frozenset()
     tried: set[Names] = set()
-    while True:
+    for _ in range(ROUNDS_MAX):
         rest = [name for name in names if name not in ignored]
         sets: Iterable[Names] = [frozenset([name]) for name in rest]
         new = _that_hold(pages, sets, ignored | known, limits)
@@ -82,8 +83,9 @@ def _ignorable(
             tried.update(sets)
             new = _that_hold(pages, sets, ignored | known, limits)[:1]
         if not new:
-            return _confirmed(pages, ignored, known, limits)
+            break
         ignored = ignored.union(*new)
+    return _confirmed(pages, ignored, known, limits)
 
 
 def _that_hold(
@@ -121,13 +123,23 @@ def _pooled(evidence: ByDirectory) -> Evidence:
 
 
 class _UrlGroup:
+    """Several pages whose URLs differ in what is asked about only; `varies`: they do differ."""
+
     __slots__ = ("contents", "directory", "varies", "varying")
 
-    def __init__(self, varying: object, content: int, directory: str) -> None:
-        self.varying = varying
+    def __init__(self, first: UrlPage, names: Names) -> None:
+        self.varying = _varying(first, names)
         self.varies = False
-        self.contents = {content}
-        self.directory = directory
+        self.contents = {first.content}
+        self.directory = first.directory
+
+    def add(self, page: UrlPage, names: Names) -> None:
+        self.varies = self.varies or _varying(page, names) != self.varying
+        self.contents.add(page.content)
+
+
+def _varying(page: UrlPage, names: Names) -> list[tuple[str, str]]:
+    return [each for each in page.address.items if each[0] in names]
 
 
 def evidence_of(pages: Sequence[UrlPage], names: Names, ignored: Names) -> ByDirectory:
@@ -135,32 +147,36 @@ def evidence_of(pages: Sequence[UrlPage], names: Names, ignored: Names) -> ByDir
 
     Parameters that are `ignored` may differ, too.
     """
-    groups: dict[object, _UrlGroup] = {}
+    groups: dict[object, UrlPage | _UrlGroup] = {}
     without: list[UrlPage] = []
     left_out = names | ignored
     for page in pages:
-        items = page.address.items
-        varying = tuple(each for each in items if each[0] in names)
-        if not varying:
-            without.append(page)
-            continue
-        key = _key(page, left_out)
-        group = groups.get(key)
-        if group is None:
-            groups[key] = _UrlGroup(varying, page.content, page.directory)
+        for name, _ in page.address.items:
+            if name in names:
+                _enter(groups, page, names, left_out)
+                break
         else:
-            group.varies |= group.varying != varying
-            group.contents.add(page.content)
+            without.append(page)
     for page in without:
-        group = groups.get(_key(page, left_out))
-        if group is not None:
-            group.varies = True
-            group.contents.add(page.content)
+        if _key(page, left_out) in groups:
+            _enter(groups, page, names, left_out)
     found: ByDirectory = defaultdict(Evidence)
     for group in groups.values():
-        if group.varies:
+        if isinstance(group, _UrlGroup) and group.varies:
             found[group.directory].count(group.contents)
     return found
+
+
+def _enter(
+    groups: dict[object, UrlPage | _UrlGroup], page: UrlPage, names: Names, left_out: Names
+) -> None:
+    """Enter a page; most are alone, for which nothing is made."""
+    key = _key(page, left_out)
+    found = groups.setdefault(key, page)
+    if found is not page:
+        if not isinstance(found, _UrlGroup):
+            groups[key] = found = _UrlGroup(found, names)
+        found.add(page, names)
 
 
 def _key(page: UrlPage, left_out: Names) -> object:

@@ -54,6 +54,13 @@ def test_of_a_large_host_the_first_urls_are_looked_at(monkeypatch: pytest.Monkey
     assert [each.kind for each in found.hints] == [HintKind.PARAMETER, HintKind.SEGMENT]
 
 
+def test_of_long_urls_fewer_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learn, "URL_BYTES_MAX", 10_000)
+    urls = [f"https://a.example/{n}?{'&' * 50}" for n in range(10)]
+    found = learn_host("a.example", [UrlVerdict(url, 1) for url in urls], HintLimits())
+    assert (found.urls, found.left_out) == (1, 9)
+
+
 def test_canonical_links_agree_or_do_not() -> None:
     links = {each.url: each.url.partition("?")[0] for each in visits()[:100]}
     links |= {each.url: "/n/1?sid=7" for each in visits()[:10]}
