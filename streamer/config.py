@@ -317,6 +317,14 @@ class Settings(BaseSettings):
     shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting(
         SIGNATURE, "Tokens (words) per shingle."
     )
+    scope: str = _setting(
+        SIGNATURE,
+        "Compare pages only with pages of the same scope: `host`, or the field that names it, for "
+        "example tenant. A page without it is a dead letter.",
+        "",
+        shown="all pages",
+        form="host|FIELD",
+    )
     bands: int = _setting(
         SIGNATURE,
         "Band keys per page. 14 bands of 6 rows find 98.6 % of pairs of similarity 0.8.",
@@ -544,8 +552,9 @@ class Settings(BaseSettings):
         rules = text_rules(self.site_rules)
         if self._is_native:
             return SignatureSettings(
-                **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact
-            )
+                **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact,
+                scope=self.scope,
+            )  # fmt: skip
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
         chosen = choose(
@@ -555,7 +564,8 @@ class Settings(BaseSettings):
             canonical=(*self.canonical, *self._of_text),
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
-        chosen = chosen.model_copy(update={"text_rules": rules, "exact": self.exact})
+        more = {"text_rules": rules, "exact": self.exact, "scope": self.scope}
+        chosen = chosen.model_copy(update=more)
         check_exact(chosen)
         return chosen
 
@@ -692,11 +702,27 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "The setting retire_replaced needs track_changes, which tells what a page replaces. "
             "Give --track-changes too, or leave --retire-replaced out."
         )
+    _check_scope(settings)
     if settings.shards > settings.signature.bands:
         raise SettingsError(
             f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."
         )
     return settings
+
+
+def _check_scope(settings: Settings) -> None:
+    """Raise SettingsError where pages of one URL may be of two scopes, and URLs would join them."""
+    if settings.scope == "domain":
+        raise SettingsError(
+            "There is no scope domain: which names are domains changes with a list. Use host, or "
+            "send the domain as a field; /domain is the field of that name."
+        )
+    by_url = settings.track_changes or settings.tombstones == "forget"
+    if settings.scope not in {"", "host"} and by_url:
+        raise SettingsError(
+            f"--scope {settings.scope} does not go with --track-changes or --tombstones forget: "
+            "these know pages by URL, and two scopes may have one. Leave one out."
+        )
 
 
 def _check_variables() -> None:

@@ -113,6 +113,12 @@ class RuleFinder:
         return [(path, rule) for pattern, path, rule in self._rules if fits(pattern, host)]
 
 
+def host_of(url: str) -> str:
+    """Return the host of a URL in lower case, without port and dot at the end; "" without one."""
+    found = _URL.match(url)
+    return found[1].lower().rstrip(".") if found else ""
+
+
 @lru_cache(_FINDERS_KEPT)
 def rule_finder(rules: tuple[Rule, ...]) -> RuleFinder:
     """Return the finder of some rules, the same one for all who ask for it."""

@@ -216,7 +216,8 @@ class IndexReader:
     ) -> Explanation:
         own = place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
-        if text := self._options.texts.find([own], check).get(own):
+        texts = {} if kept.signature.scope else self._options.texts.find([own], check)
+        if text := texts.get(own):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
             main = kept.signature_for(verdict.url).takes_main_text
             return _of_index(found, self._shown(text, main=main))

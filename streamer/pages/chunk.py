@@ -132,7 +132,7 @@ class PageBatch:
     text/visible.py has them, best in one block; `carried` holds one JSON object a page as bytes,
     empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing tells: of a
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
-    that a rule leaves out.
+    that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
     """
 
     start: int
@@ -147,6 +147,7 @@ class PageBatch:
     dead: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     by_rule: list[int] = field(default_factory=list)
+    scopes: list[bytes] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.sequences)

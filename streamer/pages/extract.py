@@ -48,6 +48,8 @@ from streamer.pages.mapping import (
     parse_pointer,
     resolve,
 )
+from streamer.rules import host_of
+from streamer.sketch.scopes import HOST
 from streamer.text.charset import decode_body
 from streamer.text.visible import ESCAPED, HTML, Buffer, looks_like_html
 
@@ -150,13 +152,16 @@ class PageFields(NamedTuple):
     flags: int
     carried: bytes
     time: int
+    scope: bytes = b""
 
 
 class Extractor:
     """Reads pages out of fields by one mapping; safe to use from several threads."""
 
-    def __init__(self, mapping: FieldMapping, carry: Sequence[str], page_bytes_max: int) -> None:
-        """Prepare the mapping.
+    def __init__(
+        self, mapping: FieldMapping, carry: Sequence[str], page_bytes_max: int, scope: str = ""
+    ) -> None:
+        """Prepare the mapping; `scope` is the field that tells the scope, or HOST.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
@@ -170,6 +175,9 @@ class Extractor:
         self.missing = set(carry)  # what is to be carried, and no page has had until now
         pointers = [tokens for name in POINTER_FIELDS for tokens in getattr(mapping, name)]
         pointers += [_pointer_of(name) for name in carry if name not in POINTER_FIELDS]
+        self._scope = scope
+        self._scope_at = _pointer_of(scope) if scope not in {"", HOST} else ()
+        pointers += [self._scope_at] if self._scope_at else []
         self.columns = frozenset(tokens[0] for tokens in pointers)
 
     def accepts_type(self, content_type: str) -> bool:
@@ -195,7 +203,23 @@ class Extractor:
             if block
             else self._body(fields, content_type)
         )
-        return PageFields(url, body, flags, self._carried(fields), self._time(fields))
+        scope = self._scope_of(url, fields) if self._scope else b""
+        return PageFields(url, body, flags, self._carried(fields), self._time(fields), scope)
+
+    def _scope_of(self, url: str, fields: Fields) -> bytes:
+        """Return the scope of a page: its host, or a field as JSON.
+
+        Raises:
+            InvalidPage: `missing_scope`.
+        """
+        if self._scope == HOST:
+            if host := host_of(url):
+                return host.encode()
+            raise InvalidPage("missing_scope", "the URL has no host")
+        value = field_at(fields, self._scope_at)
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+            raise InvalidPage("missing_scope", f"{self._scope}: neither a text nor a whole number")
+        return msgspec.json.encode(value)
 
     def _accepted_type(self, fields: Fields) -> str | None:
         """Return the content type of what may be a page; skip what may not."""

@@ -125,11 +125,13 @@ class PageParser:
         rules: Sequence[Rule] = (),
         text: Text = VISIBLE,
         registry: SchemaRegistry | None = None,
+        scope: str = "",
     ) -> None:
         """Prepare a parser.
 
         WARC records have their fields where the format puts them: `mapping` is not for these. Pages
-        that a rule wants skipped are counted as `rule`; `text` is what most are compared by.
+        that a rule wants skipped are counted as `rule`; `text` is what most are compared by. A page
+        without the `scope` that is asked for is a dead letter.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
@@ -139,9 +141,9 @@ class PageParser:
         self._rules, self._text = rules, text
         self._rule_for = rule_finder(tuple(rules))
         self._limit = page_bytes_max
-        self._messages = Extractor(mapping, carry, page_bytes_max)
-        self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
-        self._plain = mapping == DEFAULT_MAPPING and not carry
+        self._messages = Extractor(mapping, carry, page_bytes_max, scope)
+        self._records = Extractor(PRESETS["warc"], carry, page_bytes_max, scope)
+        self._plain = mapping == DEFAULT_MAPPING and not carry and not scope
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
@@ -236,6 +238,7 @@ class PageParser:
         batch.flags = list(compress(batch.flags, kept))
         batch.carried = list(compress(batch.carried, kept))
         batch.times = list(compress(batch.times, kept))
+        batch.scopes = list(compress(batch.scopes, kept))
         places = np.array(kept, np.bool_)
         return Slices(bodies.data, bodies.starts[places], bodies.ends[places])
 
@@ -291,6 +294,8 @@ class PageParser:
         batch.flags.append(page.flags)
         batch.carried.append(page.carried)
         batch.times.append(page.time)
+        if page.scope:
+            batch.scopes.append(page.scope)
         bodies.add(page.body)
 
     def _plain_pages(self, values: Slices) -> PlainPages:

@@ -126,6 +126,7 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "text_rules": tuple(filter(None, rules.split(BETWEEN))),
             "measure": method_class(accept or name).measure,
             "exact": "exact" in identity,
+            "scope": str(identity.get("scope", "")),
         }
     )
 
@@ -393,6 +394,8 @@ class KeptIndex:
                     shared[ref] += count
                     if part.number or ref == target.ref:
                         continue
+                    if self.signature.scope and not shared[ref]:
+                        continue  # it may be of another scope
                     sketch = np.ascontiguousarray(rows.sketches[i])
                     sets = None
                     if shared[ref] and part.store.has_shingles:

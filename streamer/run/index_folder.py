@@ -31,6 +31,7 @@ _MEANING = {
     "exact": "--exact",
     "key": "--key-file",
     "rows": "--rows",
+    "scope": "--scope",
     "shards": "--shards",
     "shingle_width": "--shingle-width",
     "text_rules": "what --rules say of text",
@@ -39,6 +40,7 @@ _ASIDE = {  # what an index has that does not say
     "method": NATIVE,
     "accept": "none",
     "exact": "no",
+    "scope": "none",
     "canonical.text": "visible",
     "text_rules": "nothing",
 }

@@ -95,7 +95,10 @@ class PageChecker:
                 self._shards.append(_restored(part, lookup, others, signature.bands))
             settings = self._shards[0].settings or IndexSettings()
             self._parser = PageParser(
-                page_bytes_max=page_bytes_max, rules=settings.rules, text=signature.text
+                page_bytes_max=page_bytes_max,
+                rules=settings.rules,
+                text=signature.text,
+                scope=signature.scope,
             )
             self._signer = make_signer(signature, secret)
             self._opened = stack.pop_all()

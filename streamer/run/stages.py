@@ -44,6 +44,7 @@ from streamer.model import (
     Verdict,
 )
 from streamer.pages.chunk import PageBatch, Rejected
+from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.signer import PageSigner
 
 Item = TypeVar("Item")
@@ -62,7 +63,10 @@ _NOT_ASKED = msgspec.UNSET, msgspec.UNSET
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
-    signed = signer.sign(batch.bodies, batch.flags)
+    if isinstance(signer, ScopedSigner):
+        signed = signer.sign_in(batch.bodies, batch.flags, batch.scopes)
+    else:
+        signed = signer.sign(batch.bodies, batch.flags)
     times = np.array(batch.times, np.int64)
     return Pages(
         refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,

@@ -43,6 +43,7 @@ from streamer.sketch.resemblance import (
     pack_listed,
 )
 from streamer.sketch.scheme import scheme_of
+from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, HashSeeds, SignatureSettings
 from streamer.sketch.signer import NativeSigner, PageSigner, Signatures
 from streamer.text.visible import Buffer
@@ -195,6 +196,9 @@ class _BothTexts:
 
 def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
     """Return the signer of these settings: the native one where it is the native method."""
+    if settings.scope:
+        own = settings.model_copy(update={"scope": ""})
+        return ScopedSigner(make_signer(own, secret), secret)
     if settings.text_rules:
         return _BothTexts(settings, secret)
     if settings.is_native:

@@ -142,6 +142,9 @@ class SignatureSettings(BaseModel):
     parameters: tuple[str, ...] = Field(default=(), description="what tells them apart")
     canonical: tuple[str, ...] = Field(default=(), description="canonical form")
     text_rules: tuple[str, ...] = Field(default=(), description="whose pages give another text")
+    scope: str = Field(
+        default="", description="what tells the scopes of pages; empty: there is one"
+    )
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
     exact: bool = Field(default=False, description="whether sets of shingles are kept as well")
     threshold: float = Field(default=0.8, description="of duplicates, unless the user says")
@@ -189,6 +192,8 @@ class SignatureSettings(BaseModel):
                 result[f"{kind}.{name}"] = value
         if self.exact:
             result["exact"] = "yes"
+        if self.scope:
+            result["scope"] = self.scope
         if self.text_rules:
             result["text_rules"] = BETWEEN.join(self.text_rules)
         return result

@@ -71,6 +71,7 @@ def broken(found: dict[str, Any] | int) -> list[str]:
         ("--exact", "--track-changes", "--retire-replaced"),
         ("--keep-pages", "9", "--head-pages", "4"),
         ("--carry", "url"),
+        ("--scope", "host", "--shards", "2"),
         ("--near-misses", "0.4", "--text", "main", "--threshold", "0.5"),
         ("--near-misses", "0.4", "--shards", "2", "--exact"),
     ],

@@ -180,7 +180,9 @@ def _parser(settings: Settings, own: IndexSettings, signature: SignatureSettings
     mapping = page_parser(settings).mapping
     limit = settings.page_bytes_max
     try:
-        return PageParser(mapping, settings.carry, limit, own.rules, signature.text)
+        return PageParser(
+            mapping, settings.carry, limit, own.rules, signature.text, scope=signature.scope
+        )
     except ValueError as error:
         raise InputError(f"--carry cannot be used: {error}.") from error
 

@@ -1,0 +1,72 @@
+"""Scopes: pages of two scopes share no key, so neither can find, name or displace the other.
+
+A scope is a tenant or a site. A keyed hash of it is mixed into all keys of a page, those of its
+bands and of its content. Nothing compares scopes later: not the index, its buckets and caps, its
+flushes, nor other shards. The hash has the index's secret, or somebody who chooses the names of
+scopes could find two with one hash. Mixing is a bijection, so within a scope nothing changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import StoreMismatch
+from streamer.kernel import uint64
+from streamer.sketch.resemblance import hash_for_sketch
+from streamer.sketch.signer import PageSigner, Signatures
+from streamer.text.visible import Buffer
+
+HOST = "host"  # the scope that a URL has; other names are those of fields
+_SCOPES_KEPT = 4096  # of which the hash is known
+
+Keys = npt.NDArray[np.uint64]
+
+
+class ScopedSigner:
+    """Sign pages of which each has a scope; one instance a thread."""
+
+    def __init__(self, signer: PageSigner, secret: bytes) -> None:
+        self._signer = signer
+        self._key = hashlib.blake2b(b"scope", key=secret, digest_size=32).digest()
+        self._hash = lru_cache(_SCOPES_KEPT)(self._hash_of)
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Refuse to sign what has no scope.
+
+        Raises:
+            StoreMismatch: always.
+        """
+        del bodies, flags
+        raise StoreMismatch(
+            "The index compares pages within their scope (--scope), and a text alone has none. Ask "
+            "for a page that it keeps, or for its verdict."
+        )
+
+    def sign_in(
+        self, bodies: Sequence[Buffer], flags: Sequence[int], scopes: Sequence[bytes]
+    ) -> Signatures:
+        """Sign bodies as `PageSigner.sign`, each in its scope.
+
+        Raises:
+            StoreMismatch: not each body has a scope.
+        """
+        if len(scopes) != len(bodies):
+            return self.sign(bodies, flags)
+        signed = self._signer.sign(bodies, flags)
+        hashes = np.array([self._hash(scope) for scope in scopes], np.uint64)
+        return signed._replace(keys=scoped_keys(signed.keys, hashes))
+
+    def _hash_of(self, scope: bytes) -> int:
+        return int.from_bytes(hashlib.blake2b(scope, key=self._key, digest_size=8).digest(), "big")
+
+
+def scoped_keys(keys: Keys, scopes: Keys) -> Keys:
+    """Return uint64[n, m] keys of n pages, with the hash of each page's scope mixed in."""
+    own = np.ascontiguousarray(keys ^ scopes[:, np.newaxis]).ravel()
+    hash_for_sketch(own, len(own), uint64(0))
+    return own.reshape(keys.shape)
