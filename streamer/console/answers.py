@@ -37,7 +37,7 @@ from streamer.console.queries import (
     SimilarityBar,
     VerdictCount,
 )
-from streamer.console.retries import FileRetries, RetriedLetters, RetryState
+from streamer.console.retries import RetriedLetters, Retries, RetryState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 from streamer.model import Representative, Verdict
@@ -88,7 +88,7 @@ class ConsoleData:
     notices: tuple[str, ...] = ()
     texts: PageTexts = field(default_factory=PageTexts)
     marks: MarkFile | None = None
-    retries: FileRetries | None = None
+    retries: Retries | None = None
 
     def mark_of(self, page: Verdict, kept: Verdict | Representative) -> str | None:
         """Return how a page and a kept one are marked, '' for not at all; None without marks.
@@ -438,7 +438,7 @@ def _hosts(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
 class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The dead letters of a code; of all codes their counts alone.
 
-    `sent`, `before` and `cut` repeat what became of those that a form has chosen.
+    `sent`, `before`, `cut` and `too_often` repeat what became of those that a form has chosen.
     """
 
     code: Name | None = None
@@ -447,6 +447,7 @@ class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sent: After | None = None
     before: After | None = None
     cut: After | None = None
+    too_often: After | None = None
 
 
 class LettersAnswer(msgspec.Struct, frozen=True):
@@ -474,7 +475,7 @@ def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
     shown = _shown(data, found)
-    counts = query.sent, query.before, query.cut
+    counts = query.sent, query.before, query.cut, query.too_often
     done = RetriedLetters(*(count or 0 for count in counts)) if query.sent is not None else None
     return LettersAnswer(
         codes, REMEDIES.get(query.code), shown, _after(found, query.limit), retries, done

@@ -4,11 +4,13 @@ The console judges nothing: what a record needs is most often another mapping, w
 only one process may write to an index. So for files the chosen dead letters are appended to a file,
 and `streamer replay` judges that with the index and the verdicts that it has. A dead letter is
 appended once, and a replay judges each line of a file once, also when the file has grown. What
-fails again becomes a dead letter of that file, so nothing goes round in circles.
+fails again becomes a dead letter of that file, so nothing goes round in circles. Dead letters of
+workers are sent again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shlex
@@ -18,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import msgspec
 
@@ -26,7 +28,8 @@ from streamer.cli.dead_letters import letters_in
 from streamer.console.inputs import CutOff, has_letters, lines_in
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, SettingsError
-from streamer.model import DeadLetter
+from streamer.kafka.connection import Connection
+from streamer.model import DeadLetter, Location
 from streamer.pages.files import CDX, format_by_name, is_of_messages
 from streamer.run.explanation import place_name
 
@@ -41,19 +44,45 @@ class RetriedLetters(msgspec.Struct, frozen=True):
         sent: those that will be judged again.
         before: those that were chosen before.
         cut: those that do not have all of their record, which stay dead letters.
+        too_often: those that were sent as often as is allowed.
     """
 
     sent: int = 0
     before: int = 0
     cut: int = 0
+    too_often: int = 0
 
 
 class RetryState(msgspec.Struct, frozen=True):
-    """What is to be judged again so far, and the command that does it."""
+    """What is to be judged again so far.
 
-    file: str
+    Attributes:
+        target: the file that dead letters are added to, or the topic that they are sent to.
+        chosen: how many these are.
+        command: what judges them; '' where workers do.
+    """
+
+    target: str
     chosen: int
     command: str
+
+
+class Retries(Protocol):
+    """Where chosen dead letters go."""
+
+    @property
+    def state(self) -> RetryState:
+        """Return what was chosen so far."""
+        ...
+
+    def choose(self, code: str, place: str, seconds: float) -> RetriedLetters:
+        """Have the dead letters of a code judged again, or with `place` the one there.
+
+        Raises:
+            QueryTooLong: it takes longer than that.
+            StreamerError: they cannot be read or written.
+        """
+        ...
 
 
 class FileRetries:
@@ -153,3 +182,50 @@ def _is_whole(letter: DeadLetter) -> bool:
     """Return whether a dead letter has all that is needed to judge its record."""
     source = letter.page.topic
     return is_of_messages(source) and format_by_name(source) is not CDX
+
+
+class TopicRetries:
+    """Sends chosen dead letters of workers to the topic of pages again, as `dead-letters retry`.
+
+    What was sent since the start is not sent again; how often it was sent in all has an end, too.
+    """
+
+    def __init__(self, connection: Connection, topic: str, index_name: str) -> None:
+        self._connection, self._topic, self._index_name = connection, topic, index_name
+        self._sent: set[Location] = set()
+
+    @property
+    def state(self) -> RetryState:
+        """Return how many were sent."""
+        return RetryState(self._topic.removesuffix("-dlt"), len(self._sent), "")
+
+    def choose(self, code: str, place: str, seconds: float) -> RetriedLetters:
+        """Send the dead letters of a code, or with `place` the one of the message there.
+
+        Raises:
+            QueryTooLong: it takes longer; what has arrived is not sent again.
+            StreamerError: the brokers cannot be reached, or refuse.
+        """
+        from streamer.kafka.retry import Which, send_again  # noqa: PLC0415 - Kafka's client
+        from streamer.kafka.topic_input import parse_wanted  # noqa: PLC0415 - as above
+
+        one = _location(place) if place else None
+        which = Which(frozenset({code}), self._index_name, place=one, sent=self._sent)
+        sending = send_again(
+            self._connection, self._topic, parse_wanted(None, None, None), which, dry_run=False
+        )
+        try:
+            done = asyncio.run(asyncio.wait_for(sending, seconds))
+        except TimeoutError as error:
+            raise QueryTooLong from error
+        return RetriedLetters(done.sent, done.before, done.cut, done.too_often)
+
+
+def _location(place: str) -> Location:
+    """Return a place of a topic, which is written as SOURCE:NUMBER or SOURCE/PARTITION:NUMBER."""
+    source, _, offset = place.rpartition(":")
+    topic, slash, partition = source.rpartition("/")  # a topic's name has no slash
+    try:
+        return Location(topic if slash else source, int(partition) if slash else 0, int(offset))
+    except ValueError as error:
+        raise InputError(f"{place} is no place of a topic.") from error

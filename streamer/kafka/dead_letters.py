@@ -133,17 +133,22 @@ def _dead_letter(message: Any, headers: Mapping[str, bytes | None]) -> DeadLette
     code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
     value_bytes = _number(text.get(VALUE_BYTES), len(value))
     return DeadLetter(
-        Location(
-            text.get(ORIGINAL_TOPIC, message.topic),
-            _number(text.get(_CONNECT + "partition"), message.partition),
-            _number(text.get(_CONNECT + "offset"), message.offset),
-        ),
+        original_place(message, text),
         code,
         "" if detail == code else detail,
         None if key is None else base64.b64encode(key).decode(),
         base64.b64encode(value).decode(),
         value_bytes,
         truncated=value_bytes > len(value),
+    )
+
+
+def original_place(message: Any, headers: Mapping[str, str]) -> Location:  # noqa: ANN401 - as above
+    """Return the place of a dead letter's original, by its headers; its own if they name none."""
+    return Location(
+        headers.get(ORIGINAL_TOPIC, message.topic),
+        _number(headers.get(_CONNECT + "partition"), message.partition),
+        _number(headers.get(_CONNECT + "offset"), message.offset),
     )
 
 

@@ -25,12 +25,14 @@ from streamer.kafka.dead_letters import (
     RETRIES,
     VALUE_BYTES,
     WHOLE_BYTES_MAX,
+    original_place,
     retries_of,
     schema_header,
 )
 from streamer.kafka.reader import Fetched, open_reader, reach
 from streamer.kafka.topic_input import Wanted, resolve
 from streamer.kafka.topics import HEADERS_BYTES_MAX
+from streamer.model import Location
 
 SUFFIX = "-dlt"
 
@@ -43,11 +45,15 @@ class Which:
         codes: those with one of these codes; empty: all.
         index: those of this index; None: of all.
         retries_max: those that were sent again less often.
+        place: the one with this original alone.
+        sent: originals that are not sent again; those that have arrived are added.
     """
 
     codes: frozenset[str] = frozenset()
     index: str | None = None
     retries_max: int = 3
+    place: Location | None = None
+    sent: set[Location] | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +65,7 @@ class Retried:
         cut: those of which the dead letter does not hold all.
         too_often: those that were sent as often as is allowed.
         others: those that are not asked for, or are no dead letters of `topic`.
+        before: those that were sent before.
         offsets: where the next run begins, by partition of the dead letters.
     """
 
@@ -67,6 +74,7 @@ class Retried:
     cut: int = 0
     too_often: int = 0
     others: int = 0
+    before: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -126,8 +134,15 @@ async def _send(
         ]
         for future in waiting:
             await future
+        if which.sent is not None:
+            which.sent.update(map(_place, chosen))
     done.sent += len(chosen)
     done.offsets[chunk.partition] = chunk.end
+
+
+def _place(message: Any) -> Location:  # noqa: ANN401 - the client library's
+    headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
+    return original_place(message, headers)
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
@@ -145,8 +160,11 @@ def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN4
         or headers.get(ORIGINAL_TOPIC) != done.topic.encode()
         or (which.codes and code not in which.codes)
         or which.index not in {None, index}
+        or (which.place is not None and which.place != _place(message))
     ):
         done.others += 1
+    elif which.sent and _place(message) in which.sent:
+        done.before += 1
     elif VALUE_BYTES in headers:
         done.cut += 1
     elif retries_of(headers) >= which.retries_max:

@@ -43,6 +43,7 @@ class ToldMessage:
     timestamp: int = 1_700_000_000_000
     topic: str = "index.gauge"
     headers: tuple[tuple[str, bytes], ...] = ()
+    partition: int = 0
 
     @property
     def serialized_value_size(self) -> int:

@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.console.retries import FileRetries, RetriedLetters
+from streamer.console.retries import FileRetries, RetriedLetters, RetryState, TopicRetries
 from streamer.console.view import QueryTooLong
-from streamer.errors import InputError, SettingsError
+from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.kafka.connection import Connection
 from streamer.model import DeadLetter
 from tests.helpers.verdict_lines import letter, place, unique, written
 
@@ -65,6 +66,14 @@ def test_choosing_ends_in_time_and_appends_all_or_nothing(
     with pytest.raises(InputError, match="give another --retry-file"):
         retries.choose("missing_url", "", 5)
     assert retries.state.chosen == 0
+
+
+@pytest.mark.parametrize("place", ["pages", "pages:x", "pages/x:1"])
+def test_what_is_no_place_of_a_topic_is_refused(place: str) -> None:
+    retries = TopicRetries(Connection("localhost:1"), "pages-dlt", "streamer")
+    with pytest.raises(StreamerError, match="is no place of a topic"):
+        retries.choose("missing_url", place, 60)
+    assert retries.state == RetryState("pages", 0, "")
 
 
 def test_a_file_that_a_replay_would_not_know_is_refused(tmp_path: Path) -> None:

@@ -382,7 +382,7 @@ def test_a_form_has_records_judged_again(acting: ConsoleData, tmp_path: Path) ->
         async with client.post("/retry", data=form) as response:
             said = " ".join((await response.text()).split())
         assert "3 records are added to" in said
-        assert "1 were in it already" in said
+        assert "1 were there already" in said
 
     with_client(replace(acting, retries=retries), ACTING, work)
     assert len((tmp_path / "again.dead.jsonl").read_bytes().splitlines()) == 4

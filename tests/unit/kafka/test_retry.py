@@ -7,6 +7,7 @@ import pytest
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.retry import Retried, Which, _is_wanted
 from streamer.kafka.topics import Names
+from streamer.model import Location
 from streamer.pages.chunk import Rejected
 from tests.helpers.kafka_doubles import ToldMessage
 
@@ -40,6 +41,10 @@ def letter(
         (letter(NAMES, retries=2), Which(), ""),
         (letter(NAMES, retries=3), Which(), "too_often"),
         (letter(NAMES, retries=3), Which(retries_max=4), ""),
+        (letter(NAMES), Which(place=Location("pages", 0, 0)), ""),
+        (letter(NAMES), Which(place=Location("pages", 1, 0)), "others"),
+        (letter(NAMES), Which(sent={Location("pages", 0, 0)}), "before"),
+        (letter(NAMES), Which(sent={Location("pages", 0, 1)}), ""),
     ],
 )
 def test_only_whole_dead_letters_of_the_pages_are_sent(
@@ -47,7 +52,7 @@ def test_only_whole_dead_letters_of_the_pages_are_sent(
 ) -> None:
     done = Retried("pages")
     assert _is_wanted(message, which, done) == (not counted)
-    counts = {"others": done.others, "cut": done.cut, "too_often": done.too_often}
+    counts = {name: getattr(done, name) for name in ("others", "cut", "too_often", "before")}
     assert counts == {name: int(name == counted) for name in counts}
 
 
