@@ -31,6 +31,8 @@ FULL = (
     "tests/integration/test_brokers_away.py",
     "tests/integration/test_campaign.py",
     "tests/integration/test_chaos.py",
+    "tests/integration/test_console_beside.py",
+    "tests/integration/test_console_topics.py",
     "tests/integration/test_examples.py",
     "tests/integration/test_hints.py",
     "tests/integration/test_idle.py",

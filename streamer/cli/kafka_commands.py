@@ -6,20 +6,21 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamer.assembly import page_parser
+from streamer.cli.beside import console_beside, of_workers
 from streamer.cli.options import (
     command,
     quiet_connection_of,
 )
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import SECURITY, Settings
+from streamer.config import RUNNING, SECURITY, Settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.follow import read_messages
@@ -44,6 +45,14 @@ def worker(
         ),
     ] = Path("index"),
     *,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="Start `streamer console` beside the worker, and log its address.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = False,
     settings: Settings,
 ) -> None:
     """Judge the pages of a topic as they arrive: exactly one verdict per page, even after kills.
@@ -73,7 +82,20 @@ def worker(
         settings.key_file,
         page_parser(settings),
     )
-    asyncio.run(run_worker(wanted))
+    with _console(index, settings) if console else nullcontext():
+        asyncio.run(run_worker(wanted))
+
+
+def _console(index: Path, settings: Settings) -> AbstractContextManager[None]:
+    """Run a console beside a worker; the worker's log has its address."""
+    import structlog  # noqa: PLC0415 - a worker configures it
+
+    log = structlog.get_logger()
+    return console_beside(
+        of_workers(index, settings), settings,
+        lambda address: log.info("console_started", address=address),
+        lambda reason: log.warning("console_ended", reason=reason),
+    )  # fmt: skip
 
 
 @command

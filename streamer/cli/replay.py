@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, without_empty_folders
+from streamer.cli.beside import console_beside, of_files
 from streamer.cli.options import command, warn_of_conversion
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
@@ -52,6 +53,7 @@ from streamer.run.outputs import (
     check_made,
     check_output,
     check_writable,
+    is_table,
     mark_of,
     output_key,
 )
@@ -67,6 +69,7 @@ from streamer.run.parquet_verdicts import is_parquet, lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.run.revisits import Originals
+from streamer.upkeep.audit_trail import note_deed
 
 FAULTS = "Bad input"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
@@ -117,6 +120,14 @@ class Targets:
             "--overwrite",
             help="Replace existing outputs of a run without --index. An output that belongs to an "
             "index is never replaced.",
+        ),
+    ] = False
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="Start `streamer console` on the verdicts beside the run, and print its address.",
+            rich_help_panel=RUNNING,
         ),
     ] = False
 
@@ -370,6 +381,11 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
     )
     if targets.summary is not None:
         _check_summary(targets.summary, names)
+    if targets.console and (targets.verdicts == STANDARD_OUTPUT or is_table(targets.verdicts)):
+        raise SettingsError(
+            f"--console cannot read --verdicts {targets.verdicts}: name a file of JSON lines or "
+            "Parquet."
+        )
 
 
 def _conclude(
@@ -566,11 +582,25 @@ def _run(
         with open_engine(folder, catalogue, settings, parser, others) as engine:
             job = Replay(engine, settings.signing_threads, checks)
             freeze_gc()
-            with _stopped_by_signals(job), bar as report:
+            with _stopped_by_signals(job), _console(targets, names, settings), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
         _make_files(targets, tables, catalogue, Path(names[VERDICTS_OPTION]))
     return outcome, summarise(outcome, catalogue, engine.judge, folder)
+
+
+def _console(
+    targets: Targets, names: Mapping[str, str], settings: Settings
+) -> AbstractContextManager[None]:
+    """Run a console beside the run, if it is asked for."""
+    if not targets.console:
+        return nullcontext()
+    files = [Path(names[each]) for each in (VERDICTS_OPTION, LETTERS_OPTION) if each in names]
+    terminal = Terminal(stderr=True)
+    return console_beside(
+        of_files(files, targets.index, settings), settings,
+        lambda address: terminal.say(f"Console: {address}"), terminal.warn,
+    )  # fmt: skip
 
 
 def _make_files(
@@ -604,17 +634,29 @@ def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> N
     if before is None or before == wanted or not records:
         return
     own, new = before.model_dump(), wanted.model_dump()
+    changed = {name: (own[name], value) for name, value in new.items() if own[name] != value}
+    changed.pop("version", None)
     named = [
-        f"{_OPTIONS.get(name, name)} (before: {own[name]}, now: {value})"
-        for name, value in new.items()
-        if own[name] != value and name != "version"
+        f"{_OPTIONS.get(name, name)} (before: {was}, now: {now})"
+        for name, (was, now) in changed.items()
     ]
+    note_deed(folder.path, "settings changed", {"records": records}, _plain(changed))
     typer.echo(
         f"Settings have changed: {', '.join(named) or 'those of a newer version'}. They hold for "
         f"pages that are judged from here on. The {records:,} records judged before keep their "
         "verdicts; to judge them again, name another --index and other output files.",
         err=True,
     )
+
+
+def _plain(changed: Mapping[str, tuple[object, object]]) -> dict[str, str]:
+    """Return changes of settings for the audit trail; values only of those that name no host."""
+    return {
+        _OPTIONS.get(name, name): f"{was} to {now}"
+        if isinstance(now, bool | int | float) and isinstance(was, bool | int | float)
+        else "changed"
+        for name, (was, now) in changed.items()
+    }
 
 
 @contextmanager

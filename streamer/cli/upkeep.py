@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import shard_folders, store_folder
 from streamer.stored.forget import forget as forget_pages
 from streamer.stored.store import Store, has_index
+from streamer.upkeep.audit_trail import note_deed
 from streamer.upkeep.pages_of_verdicts import (
     KeptSelection,
     RefOf,
@@ -50,6 +52,8 @@ from streamer.upkeep.pages_of_verdicts import (
 )
 from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
+
+_FIGURES = {URL: "urls", HOST: "host_names", BEFORE: "times"}  # of an audit trail
 
 
 def snapshot(
@@ -79,6 +83,8 @@ def snapshot(
             f"Snapshot {made.number} in {place.name}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, of which {taken.size:,} were copied."
         )
+        figures = {"number": made.number, "flush": made.flush, "pages": made.pages}
+        note_deed(index, "snapshot", figures | {"bytes": made.size})
 
 
 def restore(
@@ -108,6 +114,8 @@ def restore(
             f"Snapshot {made.number} in {folder}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
         )
+        figures = {"number": made.number, "flush": made.flush, "pages": made.pages}
+        note_deed(index, "restore", figures | {"bytes": made.size})
 
 
 @command
@@ -297,9 +305,18 @@ def _in(
         chosen.write_dependents(selection)
         wanted = Forget([*terms, *(selection.terms if selection else ())])
         with amount_bar("reading", len(store.key_blocks)) as progress:
-            return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
+            pages = forget_pages(store, wanted, dry_run=dry_run, progress=progress)
     finally:
         store.close()
+    if pages and not dry_run:  # how many names there were, and none of them
+        kinds = Counter(_FIGURES[kind] for kind, name in terms if not _is_other_form(kind, name))
+        note_deed(index, "forget", {"pages": pages, **kinds})
+    return pages
+
+
+def _is_other_form(kind: str, name: bytes | int) -> bool:
+    """Return whether a term is the second one of a host: its name with the dot of the root."""
+    return kind == HOST and isinstance(name, bytes) and name.endswith(b".")
 
 
 def _refs_in(store: Store, topic: str) -> RefOf:
@@ -397,6 +414,7 @@ def reshard(
     finally:
         place.end()
         old.close()
+    note_deed(out or index, "reshard", {"before": old.shards, "shards": to, "pages": old.rows})
     typer.echo(f"The index {out or index} has {to} shards; {old.rows:,} rows were read.")
     if new_name is not None:
         typer.echo(f"Start its workers with --index-name {new_name} --shards {to}.")

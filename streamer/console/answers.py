@@ -31,22 +31,19 @@ from streamer.console.queries import (
     ClusterRow,
     CodeRow,
     HostRow,
-    InputState,
     LetterRow,
     NumberedVerdict,
-    SimilarityBar,
-    VerdictCount,
 )
 from streamer.console.retries import RetriedLetters, Retries, RetryState
+from streamer.console.service import ServiceState
 from streamer.console.view import VerdictView
+from streamer.console.workers import WorkerFigures
 from streamer.errors import StreamerError
 from streamer.model import Representative, Verdict
 from streamer.run.explanation import place_name, why_duplicate
-from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
 ROWS_MAX = 500
 _OFFSET_MAX = 10**5  # SQLite counts all rows that it passes over
-_SHOWN = 5  # of a list on the overview
 _VERSIONS_SHOWN = 20  # of a URL
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
@@ -72,6 +69,9 @@ class ConsoleData:
         index: the index that may be looked into, if there is one.
         is_folded: tells whether the view has all that its inputs had at the start.
         trouble: tells what keeps the fold from going on; '' for nothing.
+        pace: tells how many lines a second are new; None where that is not known.
+        workers: tells what the workers say of themselves.
+        service: tells what the brokers say of an index at work; None where files are shown.
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
         texts: the files that the pages' texts are taken from.
@@ -84,6 +84,9 @@ class ConsoleData:
     index: IndexReader | None = None
     is_folded: Callable[[], bool] = lambda: True
     trouble: Callable[[], str] = lambda: ""
+    pace: Callable[[], float | None] = lambda: None
+    service: Callable[[], ServiceState | None] = lambda: None
+    workers: Callable[[], list[WorkerFigures]] = list
     shows_text: bool = True
     notices: tuple[str, ...] = ()
     texts: PageTexts = field(default_factory=PageTexts)
@@ -112,73 +115,12 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view without parameters."""
 
 
-# ---- overview ------------------------------------------------------------------------------------
-
-
-class Overview(msgspec.Struct, frozen=True):
-    """The state of the crawl: verdicts by basis, what is largest, and what should be looked at."""
-
-    pages: int
-    unique: int
-    duplicates: int
-    letters: int
-    verdicts: list[VerdictCount]
-    histogram: list[SimilarityBar]
-    clusters: list[SeenCluster]
-    hosts: list[HostRow]
-    codes: list[CodeRow]
-    inputs: list[InputState]
-    warnings: list[str]
-    folded: bool
-    index: IndexFacts | None
-
-
-def overview(data: ConsoleData, _query: NoQuery) -> Overview:
-    """Return the overview."""
-    with data.read() as view:
-        counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
-        codes = queries.records(view, queries.LETTER_CODES, CodeRow)
-        inputs = queries.records(view, queries.INPUTS, InputState)
-        clusters = _clusters(view, ClustersQuery(limit=_SHOWN))
-        hosts = _hosts(view, HostsQuery(limit=_SHOWN))
-        histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
-    pages = sum(each.pages for each in counts)
-    unique = sum(each.pages for each in counts if each.verdict == "unique")
-    index, gone = index_facts(data)
-    said = data.trouble(), gone, *data.notices, *(each.note for each in inputs)
-    warnings = [*filter(None, said), *(_passed_over(each) for each in inputs if each.passed_over)]
-    warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
-    return Overview(
-        pages, unique, pages - unique, sum(each.letters for each in codes), counts, histogram,
-        clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN], inputs, warnings,
-        data.is_folded(), index,
-    )  # fmt: skip
-
-
 def index_facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
     """Return the facts of the index, if there is one, or why they cannot be read now."""
     try:
         return (data.index.facts() if data.index else None), ""
     except (StreamerError, OSError) as error:
         return None, f"The index cannot be read now. {error}"
-
-
-def _passed_over(one: InputState) -> str:
-    return (
-        f"{one.path}: {one.passed_over:,} verdicts are not shown: another page has their place. "
-        "Two crawls whose pages came under one name, such as `-`, need a console each."
-    )
-
-
-def _is_large(cluster: ClusterRow, pages: int) -> bool:
-    return cluster.duplicates + 1 >= max(SUSPECT_PAGES_MIN, SHARE_MIN * pages)
-
-
-def _large(cluster: ClusterRow, pages: int) -> str:
-    members = cluster.duplicates + 1
-    share = min(members / pages, 1.0)
-    said = suspicion("all pages", members, share, f"representative is {cluster.url}")
-    return said[:1].upper() + said[1:]
 
 
 # ---- pages ---------------------------------------------------------------------------------------
@@ -346,12 +288,13 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
     with data.read() as view:
-        found, recent = _clusters(view, query), recent_verdicts(view)
+        found, recent = largest_clusters(view, query), recent_verdicts(view)
         relations = [] if query.host or query.offset else relations_of(view)
     return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
 
 
-def _clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[SeenCluster]:
+def largest_clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[SeenCluster]:
+    """Return the largest clusters, or those that grow most, from an open view."""
     return seen_clusters(view, query.sort, query.host, query.limit, query.offset)
 
 
@@ -421,11 +364,12 @@ class HostsAnswer(msgspec.Struct, frozen=True):
 def hosts(data: ConsoleData, query: HostsQuery) -> HostsAnswer:
     """Return hosts and the share of duplicates among their pages."""
     with data.read() as view:
-        found = _hosts(view, query)
+        found = hosts_in_order(view, query)
     return HostsAnswer(found, _next(query.offset, query.limit, len(found)))
 
 
-def _hosts(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
+def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
+    """Return hosts in the order that is asked for, from an open view."""
     return queries.records(
         view, queries.HOSTS.format(order=queries.HOST_ORDERS[query.sort]), HostRow,
         least=query.least, limit=query.limit, offset=query.offset,

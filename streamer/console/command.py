@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -16,21 +17,25 @@ from typing import Annotated
 import typer
 
 from streamer.analysis.marks import MarkFile
-from streamer.cli.options import command
-from streamer.config import Settings
+from streamer.cli.options import command, quiet_connection_of
+from streamer.config import SECURITY, Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.fold import Fold
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.inputs import Given, sorted_out
 from streamer.console.retries import FileRetries
 from streamer.console.server import ConsoleServer, ServerOptions
+from streamer.console.topic_fold import TopicFold
 from streamer.console.view import VerdictView, default_folder
+from streamer.console.workers import checked_addresses
 from streamer.errors import SettingsError
+from streamer.kafka.topics import Names
 from streamer.run.page_reader import PageReader
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
 _log = logging.getLogger("streamer")
+_NICE = 10  # of a console beside a run
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
@@ -59,6 +64,10 @@ class Serving:
             "for another --host than this machine, and behind a proxy.",
         ),
     ] = None
+
+    until_closed: Annotated[
+        bool, typer.Option("--until-closed", hidden=True, help="End when standard input does.")
+    ] = False
 
     def options(self, body_max: int) -> ServerOptions:
         """Return the options of the server, for bodies of so many bytes.
@@ -124,13 +133,14 @@ class Acting:
 @command
 def console(  # noqa: PLR0913 - the options of the command
     inputs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="INDEX_OR_VERDICTS",
             help="Files of verdicts or dead letters (JSON lines, .gz, .zst, Parquet), folders of "
             "these, and at most one folder of an index.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     *,
     serving: Serving,
     pages: Annotated[
@@ -138,6 +148,14 @@ def console(  # noqa: PLR0913 - the options of the command
         typer.Option(
             help="Page files to take texts from, for why a page has its verdict, and to compare "
             "pages. Repeatable."
+        ),
+    ] = None,
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="Health port of a worker, such as http://127.0.0.1:8080, for its memory and the "
+            "size of its index. Repeatable.",
         ),
     ] = None,
     no_text: Annotated[
@@ -156,23 +174,32 @@ def console(  # noqa: PLR0913 - the options of the command
     ] = 10.0,
     acting: Acting,
     reader: PageReader,
-    settings: Annotated[Settings, "key_file", "input_topic", "also"],
+    settings: Annotated[
+        Settings, "index_name", "brokers", "input_topic", "key_file", "also", SECURITY
+    ],
 ) -> None:
     """Look at verdicts, clusters, hosts, dead letters and thresholds in a browser, or over HTTP.
 
     The console reads verdicts as they are written, and an index as of its newest flush; it changes
-    neither, also with --allow-actions. It goes on with its own view of them when it is started
-    again. Each page is an address that can be shared, and has .json beside it; /openapi.json
-    describes the API. Dead letters next to a file of verdicts are read with it.
+    neither, also with --allow-actions. With --index-name or --brokers it reads the topics of
+    workers instead of files, and shows whether the workers are alive and how far they are behind.
+    It goes on with its own view when it is started again. Each page is an address that can be
+    shared, and has .json beside it; /openapi.json describes the API. Dead letters next to a file of
+    verdicts are read with it.
 
     Example: streamer console verdicts.jsonl my-index
+
+    Example: streamer console --index-name streamer --brokers localhost:9092
 
     Example: streamer console verdicts.jsonl --pages crawl/ --allow-actions --marks marks.tsv
 
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
-    options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs)
+    options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs or ())
     options = replace(options, allows_actions=acting.allow_actions)
+    topics, workers = _topics(given, settings), checked_addresses(worker or ())
+    if workers and not topics:
+        raise SettingsError("--worker is for the index of workers: give --index-name too.")
     for notice in given.notices:
         _log.warning("%s", notice)
     if len(given.indexes) > 1:
@@ -182,16 +209,38 @@ def console(  # noqa: PLR0913 - the options of the command
         index = _index(given, texts, settings, shows_text=not no_text)
         if index is not None:
             stack.callback(index.close)
-        folder = view or default_folder(inputs)
+        folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))
-        fold = Fold(opened, given.files)
+        fold = (
+            TopicFold(opened, quiet_connection_of(settings), Names(*topics[1:]), workers)
+            if topics
+            else Fold(opened, given.files)
+        )
         stack.enter_context(_folding(fold))
         data = ConsoleData(
-            opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble, not no_text,
-            given.notices, texts, MarkFile(acting.marks) if acting.marks else None,
-            _retries(acting, given),
+            opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble,
+            lambda: fold.pace.rate, fold.service, fold.workers, not no_text, given.notices, texts,
+            MarkFile(acting.marks) if acting.marks else None, _retries(acting, given),
         )  # fmt: skip
-        asyncio.run(_serve(ConsoleServer(data, options), opened))
+        asyncio.run(_serve(ConsoleServer(data, options), opened, until_closed=serving.until_closed))
+
+
+def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
+    """Return the brokers, the index and the topic of pages to read; nothing where files are read.
+
+    Raises:
+        SettingsError: both are asked for, or neither is.
+    """
+    if not settings.model_fields_set & {"brokers", "index_name"}:
+        if given.files or given.indexes:
+            return ()
+        raise SettingsError("Give files of verdicts, or --index-name and --brokers of workers.")
+    if given.files:
+        raise SettingsError(
+            "Give files of verdicts, or --index-name and --brokers of workers, not both: a view is "
+            "of one crawl."
+        )
+    return settings.brokers, settings.index_name, settings.input_topic
 
 
 def _retries(acting: Acting, given: Given) -> FileRetries | None:
@@ -224,12 +273,24 @@ def _folding(fold: Fold) -> Iterator[None]:
         thread.join()
 
 
-async def _serve(server: ConsoleServer, view: VerdictView) -> None:
-    """Print the address, and serve until SIGINT or SIGTERM; queries that run then end."""
-    stopped = asyncio.Event()
+async def _serve(server: ConsoleServer, view: VerdictView, *, until_closed: bool) -> None:
+    """Print the address, and serve until SIGINT or SIGTERM; queries that run then end.
+
+    With `until_closed`, serve until standard input ends, too: as long as the run that a console is
+    beside, which comes first.
+    """
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stopped.set)
+    if until_closed:
+        os.nice(_NICE)
+        loop.add_reader(sys.stdin.fileno(), _end_of_input, stopped)
     async with server.serving() as address:
         typer.echo(address)
         await stopped.wait()
         view.stop()
+
+
+def _end_of_input(stopped: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 1):
+        stopped.set()

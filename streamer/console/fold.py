@@ -15,7 +15,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,12 @@ import xxhash
 from streamer.console.inputs import (
     WITNESS_BYTES,
     FoldedLine,
-    InputBatch,
     is_packed,
     is_replaced_whole,
     read_batches,
     witness_of,
 )
+from streamer.console.service import Pace, ServiceState
 from streamer.console.view import (
     SOURCES_OF_VIEW_MAX,
     VerdictView,
@@ -39,6 +39,7 @@ from streamer.console.view import (
     ref_of,
     refused,
 )
+from streamer.console.workers import WorkerFigures
 from streamer.errors import InputError, StreamerError
 from streamer.model import SIMILARITY_ONE, Location
 
@@ -102,6 +103,13 @@ _COUNTS = (
     ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
     """,
     """
+    INSERT INTO history
+    SELECT ifnull(:minute, (number - 1) / 1000) AS slot,
+        iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*)
+    FROM page WHERE number > :page GROUP BY slot, verdict, basis
+    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
+    """,
+    """
     UPDATE cluster SET duplicates = duplicates + added.pages FROM (
         SELECT cluster AS ref, count(*) AS pages FROM page
         WHERE number > :page AND cluster IS NOT NULL GROUP BY cluster
@@ -120,6 +128,7 @@ _COUNTS = (
     ON CONFLICT DO UPDATE SET letters = letters + excluded.letters
     """,
 )
+_LINES = "SELECT ifnull(sum(lines), 0) FROM input"
 _NEWEST = "SELECT ifnull(max(number), 0) FROM {}"
 _ADVANCE = """
 INSERT INTO input (path, position, lines, seen_bytes, witness, note)
@@ -162,6 +171,7 @@ class Fold:
     Attributes:
         trouble: what keeps the fold from going on; '' for nothing.
         is_done: set once all that the files had at the start is folded, and can be looked up.
+        pace: how many lines a second are new since then.
     """
 
     def __init__(self, view: VerdictView, files: Sequence[Path]) -> None:
@@ -173,6 +183,15 @@ class Fold:
         self._stopped = view.stopped
         self.trouble = ""
         self.is_done = threading.Event()
+        self.pace = Pace()
+
+    def service(self) -> ServiceState | None:
+        """Return what the brokers say of an index at work; files have none."""
+        return None
+
+    def workers(self) -> list[WorkerFigures]:
+        """Return what workers say of themselves; files have none."""
+        return []
 
     def run(self) -> None:
         """Fold until `stop`; what fails is logged, is the `trouble`, and is tried again."""
@@ -211,8 +230,7 @@ class Fold:
         try:
             if self._has_changed():
                 self._begin_again()
-            for path in self._files:
-                self._fold_file(path)
+            self._fold_inputs()
             if not (self.is_done.is_set() or self._stopped.is_set()):
                 make_indexes(self._connection)
                 self.is_done.set()
@@ -230,6 +248,12 @@ class Fold:
         before, self._connection = self._connection, self._view.make_again()
         before.close()
         self._numbers, self._tried = _Numbers(self._connection), {}
+
+    def _fold_inputs(self) -> None:
+        for path in self._files:
+            self._fold_file(path)
+        if self.is_done.is_set():
+            self.pace.note(self._connection.execute(_LINES).fetchone()[0])
 
     def _has_changed(self) -> bool:
         """Return whether the view has lines that the files no longer have."""
@@ -282,7 +306,8 @@ class Fold:
                 lines, position = lines + len(batch.lines), batch.position
                 # A part of a packed file is seen until its end is: a fold that is killed goes on.
                 seen = min(size - 1, WITNESS_BYTES) if packed else position
-                self._take(name, path, batch, (lines, seen))
+                advance = partial(self._advance, name, path, position, lines, seen)
+                self._take(name, batch.lines, advance, f"{path}: before line {lines + 1}")
                 if self._stopped.is_set():
                     return
         except InputError:
@@ -292,26 +317,37 @@ class Fold:
         if packed:
             self._advance(name, path, position, lines, size)
 
-    def _take(self, name: str, path: Path, batch: InputBatch, after: tuple[int, int]) -> None:
-        """Fold a batch, and note what is behind it (lines, bytes seen), in one transaction."""
+    def _take(
+        self,
+        name: str,
+        lines: Sequence[FoldedLine],
+        advance: Callable[[], None],
+        where: str,
+        minute: int | None = None,
+    ) -> None:
+        """Fold lines, and note what is behind them by `advance`, in one transaction.
+
+        `minute` is when they were published, since 1970; None: nobody knows.
+
+        Raises:
+            InputError: the view cannot hold one of them; `where` says which they are.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            before = {
+            before: dict[str, int | None] = {
                 table: self._connection.execute(_NEWEST.format(table)).fetchone()[0]
                 for table in ("page", "letter")
             }
-            passed_over = self._add(batch.lines)
+            passed_over = self._add(lines)
             for count in _COUNTS:
-                self._connection.execute(count, before)
-            self._advance(name, path, batch.position, *after)
+                self._connection.execute(count, before | {"minute": minute})
+            advance()
             if passed_over:
                 self._connection.execute(_COUNT_OTHERS, {"path": name, "lines": passed_over})
             self._connection.execute("COMMIT")
         except (OverflowError, ValueError) as error:
             self._undo()
-            raise InputError(
-                f"{path}: before line {after[0] + 1}: {error}; check the file"
-            ) from error
+            raise InputError(f"{where}: {error}; check the file") from error
         except BaseException:
             self._undo()
             raise

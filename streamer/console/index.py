@@ -18,21 +18,30 @@ from pathlib import Path
 import msgspec
 
 from streamer.analysis.documents import FoundText, find_texts
+from streamer.console.service import moment
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import SignedText, Verdict
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
 from streamer.run.explanation import Explained, KeptIndex, place_name, why_duplicate
-from streamer.run.index_folder import shard_folders
+from streamer.run.index_folder import shard_folders, store_folder
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
+from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import witnessed
 from streamer.text.visible import MAIN, text_parts
 
 TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
 _SPACE = re.compile(r"\s+")
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # the writer has just removed it
+        return 0
 
 
 def _file_name(path: str) -> str:
@@ -56,6 +65,8 @@ class IndexFacts(msgspec.Struct, frozen=True):
     threshold: float
     exact: bool
     fingerprint: str
+    disk_bytes: int
+    flushed: str
 
 
 class ShownText(msgspec.Struct, frozen=True):
@@ -131,6 +142,11 @@ class IndexReader:
         self.facts()
 
     @property
+    def folder(self) -> Path:
+        """Return the folder of the index."""
+        return self._folder
+
+    @property
     def flushes(self) -> int:
         """Return the sum of the flushes of its folders: another one, another state."""
         folders = [self._folder / name for name in shard_folders(self._folder)]
@@ -145,7 +161,7 @@ class IndexReader:
                 self._facts = IndexFacts(
                     self._folder.name, kept.rows, flushes, settings.shards, signature.method,
                     "main" if signature.takes_main_text else "visible", settings.threshold,
-                    settings.exact, kept.fingerprint,
+                    settings.exact, kept.fingerprint, *self._on_disk(),
                 )  # fmt: skip
         return self._facts
 
@@ -159,6 +175,13 @@ class IndexReader:
             own = kept.settings.of_url(url)
             decides = {"threshold": own.threshold, "min_shingles": own.shingles_min}
             return kept.signature_for(url).model_copy(update=decides)
+
+    def _on_disk(self) -> tuple[int, str]:
+        """Return the bytes of the index, and when its newest flush was."""
+        parts = [self._folder / name for name in shard_folders(self._folder)]
+        files = (file for part in parts for file in store_folder(part).glob("*"))
+        flushed = max((part / WITNESS).stat().st_mtime for part in parts)
+        return sum(map(_size, files)), moment(flushed)
 
     def _open(self) -> KeptIndex:
         return KeptIndex(self._folder, self._options.key_file, self._options.topic)

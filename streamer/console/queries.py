@@ -32,6 +32,15 @@ INPUTS = "SELECT path, position, lines, seen_bytes, passed_over, note FROM input
 
 VERDICT_COUNTS = "SELECT verdict, basis, pages, text_bytes FROM verdict_count"
 
+# Verdicts over time: each bar is of so many slots.
+HISTORY_BOUNDS = "SELECT min(slot), max(slot) FROM history"
+HISTORY = """
+SELECT (slot - :first) / :slots AS bar,
+    iif(verdict = 'unique', 'unique', iif(basis = 'signature', 'similar', 'equal')) AS kind,
+    sum(pages) AS pages
+FROM history GROUP BY bar, kind
+"""
+
 # A hundred bars; the last one has 1, too.
 SIMILARITY_BARS = """
 SELECT min(similarity / 100, 99) / 100.0 AS least, sum(pages) AS pages

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from streamer.analysis.comparison import hue
+from streamer.console.overview import HistoryBar
 from streamer.console.queries import SimilarityBar
 from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
@@ -24,6 +25,7 @@ _FOLDER = Path(__file__).parent / "templates"
 _COLOURS = 24  # of what two texts share; the next one is the first again
 _OF_SHARED = "".join(f".g{group} {{ --hue: {hue(group)} }}\n" for group in range(_COLOURS))
 STYLE = (_FOLDER / "style.css").read_bytes() + _OF_SHARED.encode()
+SCRIPT = (_FOLDER / "live.js").read_bytes()
 # What no text of a page should do to a reader: control characters, and marks that turn the
 # direction of all that comes behind them.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -73,6 +75,11 @@ def drawn(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
     return [(each, each.pages / most) for each in bars]
 
 
+def judged(bar: HistoryBar) -> int:
+    """Return the pages of a bar, whatever their verdicts are."""
+    return bar.unique + bar.similar + bar.equal
+
+
 class Renderer:
     """Makes the pages of a console below the path `base`; forms that act carry the token `csrf`.
 
@@ -103,6 +110,7 @@ class Renderer:
             drawn=drawn,
             place=place_name,
             visible=visible,
+            judged=judged,
         )
         self._environment.globals.update(
             link=self.link, menu=MENU, version=__version__, colours=_COLOURS, csrf=csrf
@@ -115,6 +123,11 @@ class Renderer:
             name, title=route.title or route.path[1:].title(), here=route.path, answer=answer,
             query=query, json_address=json_address,
         )  # fmt: skip
+
+    def live(self, route: Route, answer: object) -> bytes:
+        """Return the parts of a view's page that are sent while it is looked at."""
+        name = f"{route.path.strip('/')}-live.html.jinja"
+        return self._made(name, answer=answer)
 
     def message(self, title: str, sentence: str, *, login: bool = False) -> bytes:
         """Return a page that says one thing; `login` asks for the token."""

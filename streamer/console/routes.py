@@ -15,7 +15,9 @@ import msgspec
 
 from streamer.console import answers, comparing, threshold
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
+from streamer.console.audit import AuditAnswer, AuditQuery, audit
 from streamer.console.host_hints import HostAnswer, HostQuery, host
+from streamer.console.overview import Overview, overview
 from streamer.model import Page, Verdict
 from streamer.version import __version__
 
@@ -35,6 +37,7 @@ class Route:
         api: the path in the API; '' for none.
         is_view: whether there is a page, of the template with the path's name.
         is_slow: whether it takes longer than views do.
+        is_live: whether parts of that page are sent again while it is looked at.
     """
 
     path: str
@@ -47,12 +50,13 @@ class Route:
     is_view: bool = True
     method: str = "GET"
     is_slow: bool = False
+    is_live: bool = False
 
 
 ROUTES = (
     Route(
         "/overview", "Overview", "Verdicts by basis, the largest clusters and hosts, warnings.",
-        NoQuery, answers.overview, answers.Overview, "/api/stats",
+        NoQuery, overview, Overview, "/api/stats", is_live=True,
     ),
     Route(
         "/page", "Page", "The verdicts on a page, by its URL or place, and their reasons.",
@@ -85,6 +89,10 @@ ROUTES = (
     Route(
         "/threshold", "Threshold", "Duplicates by similarity, and how many another threshold has.",
         threshold.ThresholdQuery, threshold.threshold, threshold.ThresholdAnswer,
+    ),
+    Route(
+        "/audit", "Audit", "What commands have done to the index, when, and by whom.",
+        AuditQuery, audit, AuditAnswer,
     ),
     Route(
         "/api/pages", "", "Verdicts by URL, place, host or cluster, or all, page by page.",

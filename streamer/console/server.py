@@ -1,9 +1,10 @@
 """The server: answers over HTTP, for people as pages and for programs as JSON.
 
 Queries run in a few threads, each with an end to its time, so one that is slow delays few others,
-and none for long. Pages may be private, and their texts are hostile: every answer forbids scripts,
-frames and all that is not the console's own; without a token only this machine is answered, only
-under its own names, which a foreign page in a browser cannot have, and no proxy that says so.
+and none for long. Pages may be private, and their texts are hostile: every answer forbids frames,
+and scripts and all else that is not the console's own. Without a token only this machine is
+answered, only under its own names, which a foreign page in a browser cannot have, and no proxy
+that says so.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import ipaddress
 import logging
 import re
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -29,7 +31,7 @@ from aiohttp import web
 
 from streamer.console.actions import ACTIONS, CSRF, Action
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
-from streamer.console.render import STYLE, Renderer
+from streamer.console.render import SCRIPT, STYLE, Renderer
 from streamer.console.routes import ROUTES, ErrorAnswer, Route, filled_in, openapi, parsed
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
@@ -42,10 +44,12 @@ _LOGIN_BYTES_MAX = 4096  # of a form with a token: anyone may send one
 _FORM_BYTES_MAX = 1 << 20  # four names of 64 KiB, each byte of which may take three
 _FIELDS_MAX = 20
 _COOKIE = "streamer_console"
+_STREAMS_MAX = 32  # of those who look at a view that changes
+_LIVE_SECONDS, _LIVE_SHARE = 1.0, 10  # between two looks: as least, and of what one has taken
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
+        "script-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -53,7 +57,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_OPEN = ("/login", "/style.css")  # without the token
+_FILES = {"/style.css": (STYLE, "text/css"), "/live.js": (SCRIPT, "text/javascript")}
+_OPEN = ("/login", *_FILES)  # without the token
 # The first that fits:
 _STATUSES = {
     NotFound: 404, InputError: 404, WrongQuery: 400, InvalidPage: 422, StreamerError: 503,
@@ -123,6 +128,7 @@ class ConsoleServer:
         # A page of another site cannot read it, and so cannot have a browser send a form.
         self._csrf = secrets.token_urlsafe() if options.allows_actions else ""
         self._render = Renderer(options.base, self._csrf)
+        self._streams = 0
 
     def application(self) -> web.Application:
         """Return what aiohttp serves."""
@@ -131,7 +137,8 @@ class ConsoleServer:
         app.router.add_get(base or "/", self._home)
         if base:
             app.router.add_get(f"{base}/", self._home)
-        app.router.add_get(f"{base}/style.css", self._style)
+        for name, (body, kind) in _FILES.items():
+            app.router.add_get(f"{base}{name}", functools.partial(self._file, body, kind))
         app.router.add_get(f"{base}/openapi.json", self._openapi)
         if self._options.token is not None:
             app.router.add_post(f"{base}/login", self._login)
@@ -142,6 +149,9 @@ class ConsoleServer:
             if route.is_view:
                 app.router.add_get(f"{base}{route.path}", functools.partial(self._view, route))
                 app.router.add_get(f"{base}{route.path}.json", json)
+            if route.is_live:
+                events = functools.partial(self._events, route)
+                app.router.add_get(f"{base}{route.path}/events", events)
             if route.method == "POST":
                 app.router.add_post(f"{base}{route.api}", functools.partial(self._post, route))
             elif route.api:
@@ -185,8 +195,8 @@ class ConsoleServer:
         address = self._render.link(path, **parameters)
         return web.Response(status=303, headers={"Location": address})
 
-    async def _style(self, _request: web.Request) -> web.Response:
-        return web.Response(body=STYLE, content_type="text/css", charset="utf-8")
+    async def _file(self, body: bytes, kind: str, _request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=kind, charset="utf-8")
 
     async def _openapi(self, _request: web.Request) -> web.Response:
         return _json(openapi(self._options.base))
@@ -208,6 +218,33 @@ class ConsoleServer:
             lambda: encode(route.answer(self._data, query)), self._pool_for(route, query)
         )
         return web.Response(body=body, content_type="application/json")
+
+    async def _events(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send the parts of a view that change, when they do, until the reader has gone."""
+        if self._streams >= _STREAMS_MAX:
+            raise QueryTooLong
+        self._streams += 1
+        try:
+            query = parsed(route, _given(request))
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
+            await response.prepare(request)
+            sent = b""
+            while request.transport and not self._data.view.stopped.is_set():
+                began = time.monotonic()
+                with suppress(QueryTooLong, StreamerError):  # the next one may succeed
+                    found = await self._in_thread(
+                        lambda: self._render.live(route, route.answer(self._data, query))
+                    )
+                    if found != sent:
+                        await response.write(_event(found))
+                        sent = found
+                took = time.monotonic() - began
+                await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * took))
+        except ConnectionError:  # the reader has gone
+            pass
+        finally:
+            self._streams -= 1
+        return response
 
     async def _post(self, route: Route, request: web.Request) -> web.Response:
         if request.content_type != "application/json":  # which no form of a foreign page can send
@@ -334,6 +371,11 @@ class ConsoleServer:
         if isinstance(error, web.HTTPMethodNotAllowed):
             response.headers["Allow"] = error.headers["Allow"]
         return response
+
+
+def _event(lines: bytes) -> bytes:
+    """Return an event of a stream, whose lines each have the name of their field."""
+    return b"".join(b"data: %s\n" % line for line in lines.splitlines()) + b"\n"
 
 
 def _bytes(header: str) -> bytes:

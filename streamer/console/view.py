@@ -26,16 +26,16 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 4  # of the tables: a view of another one is made again
+VIEW_VERSION = 5  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _TABLES = """
 CREATE TABLE input (
-    path TEXT PRIMARY KEY,
-    position INTEGER NOT NULL,    -- bytes of its content that are folded: whole lines
-    lines INTEGER NOT NULL,       -- that these are
-    seen_bytes INTEGER NOT NULL,  -- of the file as stored, of which `witness` is a digest
-    witness TEXT NOT NULL,
+    path TEXT PRIMARY KEY,        -- of a topic: NAME/PARTITION
+    position INTEGER NOT NULL,    -- bytes of its content that are folded: whole lines; an offset
+    lines INTEGER NOT NULL,       -- that these are; messages
+    seen_bytes INTEGER NOT NULL,  -- of the file as stored, of which `witness` is a digest; 0
+    witness TEXT NOT NULL,        -- of a topic: its id
     passed_over INTEGER NOT NULL DEFAULT 0,  -- verdicts on places that have another URL already
     note TEXT NOT NULL            -- why it is not read further; '': nothing is wrong
 ) WITHOUT ROWID;
@@ -97,6 +97,13 @@ CREATE TABLE verdict_count (
 CREATE TABLE similarity_count (similarity INTEGER PRIMARY KEY, pages INTEGER NOT NULL);
 CREATE TABLE near_count (similarity INTEGER PRIMARY KEY, pages INTEGER NOT NULL);
 CREATE TABLE near_margin (nearest_min REAL PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE history (             -- verdicts over time
+    slot INTEGER NOT NULL,        -- minute of their messages since 1970; of files, thousand pages
+    verdict TEXT NOT NULL,
+    basis TEXT NOT NULL,
+    pages INTEGER NOT NULL,
+    PRIMARY KEY (slot, verdict, basis)
+) WITHOUT ROWID;
 CREATE TABLE letter (
     number INTEGER PRIMARY KEY,
     ref INTEGER NOT NULL UNIQUE,
@@ -298,13 +305,13 @@ def refused(folder: Path, error: sqlite3.Error) -> StoreUnavailable:
     )
 
 
-def default_folder(paths: Sequence[Path]) -> Path:
+def default_folder(inputs: Sequence[str]) -> Path:
     """Return where the view of these inputs is kept, in the user's cache.
 
     Raises:
         SettingsError: the user has none.
     """
-    names = "\0".join(sorted(str(path.resolve()) for path in paths))
+    names = "\0".join(sorted(inputs))
     try:
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError as error:

@@ -108,9 +108,8 @@ def read_dead_letters(
             reader = loop.run(stack.enter_async_context(open_reader(connection.client_options())))
             for partition in loop.run(reader.partitions(topic)):
                 for message in _messages(loop, reader, topic, partition):
-                    headers = dict(message.headers)
-                    if index is None or headers.get(INDEX) == index.encode():
-                        yield _dead_letter(message, headers)
+                    if index is None or is_of_index(message, index):
+                        yield dead_letter_in(message)
         finally:
             loop.run(stack.aclose())
 
@@ -126,9 +125,14 @@ def _messages(loop: WaitingLoop, reader: Reader, topic: str, partition: int) -> 
         yield from chunk.records
 
 
-def _dead_letter(message: Any, headers: Mapping[str, bytes | None]) -> DeadLetter:  # noqa: ANN401 - as above
+def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above
+    """Return whether a message is a dead letter of the index of this name."""
+    return bool(dict(message.headers).get(INDEX) == index.encode())
+
+
+def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     """Return a message as a dead letter, at its own place if it names no original."""
-    text = {name: (value or b"").decode(errors="replace") for name, value in headers.items()}
+    text = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
     key, value = message.key, message.value or b""
     code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
     value_bytes = _number(text.get(VALUE_BYTES), len(value))

@@ -53,7 +53,7 @@ AGAIN = "again.dead.jsonl"
 TITLE = "{} \N{EN DASH} streamer"
 AXE = Axe()
 ONCE = pytest.mark.parametrize("tab", [False], ids=["no_scripts"], indirect=True)
-VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "threshold"]
+VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "threshold", "audit"]
 
 
 def run(*arguments: object) -> str:
@@ -203,7 +203,7 @@ def test_the_keyboard_alone_looks_up_a_page(tab: Page) -> None:
     tab.goto("hosts")
     tab.keyboard.press("Tab")
     assert tab.locator(":focus").inner_text() == "Skip to the content"
-    for _ in range(1 + len(VIEWS)):
+    while not tab.locator(".search input:focus").count():
         tab.keyboard.press("Tab")
     tab.keyboard.type("https://own.example/3")
     tab.keyboard.press("Enter")

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from streamer import Deduplicator
 from streamer.console import answers
 from streamer.console.answers import (
     ClusterQuery,
@@ -15,67 +13,17 @@ from streamer.console.answers import (
     ConsoleData,
     HostsQuery,
     LettersQuery,
-    NoQuery,
     NotFound,
     PageQuery,
     PagesQuery,
     WrongQuery,
 )
-from streamer.console.index import IndexOptions, IndexReader
-from streamer.console.threshold import ThresholdQuery, threshold
 from streamer.model import Location, Representative, Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import LINES, folded
-from tests.unit.run.test_page_check import KEPT
 
 encoded = msgspec.json.encode
 JUDGED = [line for line in LINES if isinstance(line, Verdict)]
-
-
-def test_the_overview_counts_all_and_warns_of_a_large_cluster(data: ConsoleData) -> None:
-    found = answers.overview(data, NoQuery())
-    assert (found.pages, found.unique, found.duplicates, found.letters) == (19, 3, 16, 5)
-    assert [(row.url, row.duplicates) for row in found.clusters] == [
-        (url_of(0), 15),
-        (url_of(1), 1),
-    ]
-    assert [(row.code, row.letters) for row in found.codes] == [
-        ("missing_url", 4),
-        ("invalid_json", 1),
-    ]
-    assert found.folded
-    (warning,) = found.warnings
-    assert warning.startswith("One cluster holds 84% of all pages (16 pages)")
-    assert url_of(0) in warning
-
-
-def test_an_empty_crawl_has_an_overview(data: ConsoleData) -> None:
-    data.view.make_again().close()
-    found = answers.overview(data, NoQuery())
-    assert (found.pages, found.clusters, found.warnings) == (0, [], [])
-    assert threshold(data, ThresholdQuery()).at == 0
-
-
-def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
-    with folded(tmp_path, unique(0), unique(0, "https://else.example/")) as data:
-        notices = ("A file of the folder is passed over.",)
-        notice, warning = answers.overview(replace(data, notices=notices), NoQuery()).warnings
-        assert (notice,) == notices
-        assert "v.jsonl: 1 verdicts are not shown: another page has their place" in warning
-
-
-def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -> None:
-    folder = tmp_path / "index"
-    with Deduplicator(folder) as dedup:
-        list(dedup.add(KEPT[:2]))
-    data = replace(data, index=IndexReader(IndexOptions(folder)))
-    assert threshold(data, ThresholdQuery()).at == 0.8
-    shutil.rmtree(folder)
-    overview = answers.overview(data, NoQuery())
-    assert (overview.index, overview.pages) == (None, 19)
-    assert overview.warnings[0].startswith("The index cannot be read now. ")
-    found = threshold(data, ThresholdQuery())
-    assert (found.at, found.warning) == (0.82, overview.warnings[0])
 
 
 def test_a_page_is_found_by_its_url_with_all_versions(data: ConsoleData) -> None:

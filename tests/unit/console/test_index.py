@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def test_the_facts_are_those_of_the_newest_flush(
     facts = index.facts()
     assert (facts.kept_pages, facts.threshold, facts.shards) == (5, 0.8, 1)
     assert facts.fingerprint == crawl[1][0].index
+    assert facts.disk_bytes == sum(file.stat().st_size for file in (crawl[0] / "store").iterdir())
+    assert datetime.now(UTC) - datetime.fromisoformat(facts.flushed) < timedelta(hours=1)
     with Deduplicator(crawl[0]) as dedup:
         list(dedup.add(KEPT[5:7]))
     assert index.facts().kept_pages == 7

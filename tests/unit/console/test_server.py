@@ -62,6 +62,18 @@ def ask(
     return found
 
 
+async def events(client: Client, count: int) -> list[str]:
+    """Return what the overview's stream sends first."""
+    found: list[str] = []
+    async with client.get("/overview/events") as response:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        assert "script-src 'self'" in response.headers["Content-Security-Policy"]
+        while len(found) < count:
+            event = (await response.content.readuntil(b"\n\n")).decode()
+            found.append("\n".join(line.removeprefix("data: ") for line in event.splitlines()))
+    return found
+
+
 VIEWS = [route.path for route in ROUTES if route.is_view]
 
 
@@ -122,6 +134,26 @@ def test_what_cannot_be_answered_is_said_so(
     assert (answer.status, said in json.loads(answer.text)["error"]) == (status, True)
     page = ask(data, path.replace(".json", ""))
     assert page.status == status
+
+
+def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> None:
+    rates = iter([None, None, 12.3])
+    data = replace(
+        data, pace=lambda: next(rates, 45.6), trouble=lambda: "<script>alert(1)</script>"
+    )
+    first, second, third = with_client(data, ServerOptions(), lambda client: events(client, 3))
+    assert "</strong> pages a second now" in first
+    assert "<strong>12</strong> pages a second" in second
+    assert "<strong>46</strong> pages a second" in third
+    assert "&lt;script&gt;alert(1)" in first
+    page = ask(data, "/overview").text
+    assert '<script src="/live.js" data-source="/overview/events" defer></script>' in page
+    script = ask(data, "/live.js", WITH_TOKEN)
+    assert (script.status, script.headers["Content-Type"]) == (
+        200,
+        "text/javascript; charset=utf-8",
+    )
+    assert ask(data, "/overview/events", WITH_TOKEN).status == 401
 
 
 def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:

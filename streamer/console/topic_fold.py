@@ -1,0 +1,309 @@
+"""The fold of an index's topics: verdicts and dead letters to the view, the gauge to its state.
+
+The topics are read without a consumer group, committed messages only, from the positions that the
+view has: no broker or worker holds anything for the console. A view is of topics of certain ids;
+where one was deleted and made again, the view is made again, too. While the brokers are away, all
+that was folded is shown as it is, and they are asked again every second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from streamer.console.fold import Fold
+from streamer.console.inputs import FoldedLine
+from streamer.console.service import (
+    Layout,
+    ServiceState,
+    layout_of,
+    look,
+    moment,
+    with_gauge,
+)
+from streamer.console.view import VerdictView
+from streamer.console.workers import WorkerFigures, ask_workers
+from streamer.errors import StreamerError
+from streamer.kafka.connection import Connection
+from streamer.kafka.dead_letters import dead_letter_in, is_of_index
+from streamer.kafka.gauge import GAUGES_BEFORE, Gauge, gauge_in
+from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.topics import Names
+
+_POLL_MILLISECONDS = 200
+_RECORDS_MAX = 10_000  # of a round
+_FETCH_BYTES = 1 << 20  # of a partition; one larger message comes all the same
+_LOOK_SECONDS = 1.0  # between two looks at lags
+_LAYOUT_SECONDS = 5.0  # between two looks at which topics there are
+_PATIENCE_SECONDS = 10.0  # for one answer of the brokers
+_STOP_SECONDS = 0.1  # between two looks whether the console ends
+
+_decode = msgspec.json.Decoder(FoldedLine).decode
+_Result = TypeVar("_Result")
+_log = logging.getLogger("streamer")
+
+_FIND = "SELECT path, position, lines, witness, note FROM input"
+_ADVANCE = """
+INSERT INTO input (path, position, lines, seen_bytes, witness, note)
+VALUES (:path, :position, :lines, 0, :witness, :note)
+ON CONFLICT DO UPDATE SET position = excluded.position, lines = excluded.lines,
+    note = excluded.note
+"""
+
+
+class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
+    """End what waits for the brokers."""
+
+
+class TopicFold(Fold):
+    """Folds the topics of an index into a view; all its methods for one thread."""
+
+    def __init__(
+        self, view: VerdictView, connection: Connection, names: Names, workers: Sequence[str] = ()
+    ) -> None:
+        super().__init__(view, ())
+        self._addresses = workers  # of their health ports
+        self._workers: list[WorkerFigures] = []
+        self._brokers = connection
+        self._names = names
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._reader: Reader | None = None
+        self._layout = Layout({}, {})
+        self._layout_at = self._looked_at = 0.0
+        self._ended: dict[TopicPartition, int] = {}  # where the partitions ended at the start
+        self._is_beyond = False  # whether the view has messages that are no longer there
+        self._gauge: tuple[Gauge | None, float] = None, 0.0  # and when it was heard
+        self._state = ServiceState(names.index, names.pages, connection.brokers)
+
+    def workers(self) -> list[WorkerFigures]:
+        """Return what the workers have said last, from any thread."""
+        return self._workers
+
+    def service(self) -> ServiceState:
+        """Return the state of the index at work, from any thread."""
+        return with_gauge(self._state, *self._gauge)
+
+    def go_on(self) -> None:
+        """Fold what the topics have now, as `Fold.go_on`; the console's end ends the wait."""
+        with suppress(_ConsoleEnds):
+            super().go_on()
+
+    def close(self) -> None:
+        """Close the connections and the database."""
+        self._disconnect()
+        self._runner.close()
+        super().close()
+
+    def _has_changed(self) -> bool:
+        """Return whether the view is of files, or of topics that were made again; connect."""
+        if self._reader is None:
+            self._answered(self._connect())
+        found = self._connection.execute(_FIND).fetchall()
+        for path, _position, _lines, witness, _note in found:
+            topic = path.rpartition("/")[0]
+            if topic not in {self._names.verdicts, self._names.dead_letters}:
+                return True
+            if witness != self._layout.ids.get(topic, witness):
+                return True
+        return self._is_beyond
+
+    def _begin_again(self) -> None:
+        super()._begin_again()
+        self._disconnect()
+        self._answered(self._connect())
+
+    def _fold_inputs(self) -> None:
+        """Fold what the topics have, until nothing more comes; look at the lags meanwhile."""
+        while not self._stopped.is_set():
+            found, is_at_end = self._answered(self._fetch())
+            for place, messages, position in found:
+                if place.topic == self._names.gauge:
+                    self._note_gauge(messages)
+                else:
+                    self._fold_messages(place, messages, position)
+            if self._answered(self._look()):
+                return  # other topics: `_has_changed` sees which
+            if is_at_end and not found:
+                return
+
+    # ---- the brokers -----------------------------------------------------------------------------
+
+    def _answered(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Return what the brokers answer; the console's end, and their absence, end the wait.
+
+        Raises:
+            StreamerError: they are away, or refuse.
+        """
+        try:
+            return self._runner.run(self._unless_stopped(work))
+        except (StreamerError, KafkaError, OSError, TimeoutError) as error:
+            self._disconnect()
+            since = self._state.unreachable_since or self._state.as_of or moment(time.time())
+            self._state = msgspec.structs.replace(self._state, unreachable_since=since, warnings=[])
+            said = error if isinstance(error, StreamerError) else "They do not answer in time."
+            raise StreamerError(
+                f"The brokers have been unreachable since {since}; what is shown is as of then. "
+                f"{said}"
+            ) from error
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        task = asyncio.ensure_future(work)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not task.done():
+            await asyncio.wait({task}, timeout=_STOP_SECONDS)
+            if task.done():
+                break
+            is_late = time.monotonic() > deadline
+            if is_late or self._stopped.is_set():
+                task.cancel()
+                await asyncio.wait({task}, timeout=_STOP_SECONDS)
+                raise TimeoutError if is_late else _ConsoleEnds
+        return task.result()
+
+    async def _connect(self) -> None:
+        """Begin to read all partitions at the positions of the view."""
+        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2)
+        options = self._brokers.client_options()
+        reader = await self._stack.enter_async_context(open_reader(options, _FETCH_BYTES))
+        self._layout, names = await layout_of(reader, self._names), self._names
+        self._layout_at, self._reader = time.monotonic(), reader
+        places = self._layout.places(names.verdicts, names.dead_letters, names.gauge)
+        reader.consumer.assign(places)
+        if not places:
+            return
+        starts = await reader.consumer.beginning_offsets(places)
+        self._ended = await reader.consumer.end_offsets(places)
+        self._is_beyond = False
+        for place in places:
+            reader.consumer.seek(place, self._begin(place, starts[place]))
+
+    def _begin(self, place: TopicPartition, start: int) -> int:
+        """Return where a partition is read on; note what has expired unread."""
+        if place.topic == self._names.gauge:
+            return max(start, self._ended[place] - GAUGES_BEFORE)
+        position, lines, note = self._at(place)
+        self._is_beyond |= position > self._ended[place]
+        if position < start and lines:
+            note = (
+                f"{_name(place)}: {start - position:,} messages expired before they were read, so "
+                "the figures are without them."
+            )
+            self._advance_to(place, start, lines, note)
+        return max(start, position)
+
+    def _disconnect(self) -> None:
+        self._reader, stack, self._stack = None, self._stack, AsyncExitStack()
+
+        async def close() -> None:
+            async with asyncio.timeout(_PATIENCE_SECONDS / 2):
+                await stack.aclose()
+
+        try:
+            self._runner.run(close())
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is given up
+            # The client raises the cancellation of its own tasks, and leaves others behind.
+            _log.debug("A connection could not be closed: %r", error)
+        self._runner.close()
+        self._runner = asyncio.Runner()
+
+    async def _fetch(self) -> tuple[list[tuple[TopicPartition, Sequence[Any], int]], bool]:
+        """Return what comes next, and whether all is read that there was at the start.
+
+        It is a list of messages of each partition, and where they end.
+        """
+        assert self._reader
+        consumer = self._reader.consumer
+        if not consumer.assignment():
+            await asyncio.sleep(_POLL_MILLISECONDS / 1000)
+            return [], True
+        found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_RECORDS_MAX)
+        read = [(place, held, await consumer.position(place)) for place, held in found.items()]
+        at = [await consumer.position(place) >= end for place, end in self._ended.items()]
+        return read, all(at)
+
+    async def _look(self) -> bool:
+        """Look how far the workers are, if it is time; return whether topics have come or gone."""
+        assert self._reader
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_SECONDS:
+            return False
+        if now - self._layout_at >= _LAYOUT_SECONDS or not self._layout.ids:
+            before, self._layout = self._layout, await layout_of(self._reader, self._names)
+            self._layout_at = now
+            if self._folded(before) != self._folded(self._layout):
+                await self._stack.aclose()
+                self._stack, self._reader = AsyncExitStack(), None
+                return True
+        self._state, published = await look(self._reader, self._names, self._layout, self._state)
+        self.pace.note(published)
+        self._workers = await ask_workers(self._addresses)
+        self._looked_at = time.monotonic()
+        return False
+
+    def _folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
+        names = self._names
+        return layout.ids, layout.places(names.verdicts, names.dead_letters, names.gauge)
+
+    # ---- messages --------------------------------------------------------------------------------
+
+    def _note_gauge(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            if gauge := gauge_in(message):
+                is_old = message.offset < self._ended.get(TopicPartition(message.topic, 0), 0)
+                self._gauge = gauge, message.timestamp / 1000 if is_old else time.time()
+
+    def _fold_messages(self, place: TopicPartition, messages: Sequence[Any], position: int) -> None:
+        """Fold messages of a partition, those of each minute in a transaction."""
+        _, lines, note = self._at(place)
+        for minute, group in itertools.groupby(messages, lambda each: each.timestamp // 60_000):
+            held = [*group]
+            folded: list[FoldedLine] = []
+            for message in held:
+                try:
+                    if line := self._line(message):
+                        folded.append(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    note = note or (
+                        f"{_name(place)}: the message at offset {message.offset} is no verdict "
+                        f"({error}); such messages of other programs are passed over."
+                    )
+            lines += len(held)
+            after = position if held[-1] is messages[-1] else held[-1].offset + 1
+            advance = partial(self._advance_to, place, after, lines, note)
+            self._take(_name(place), folded, advance, f"{_name(place)}@{held[0].offset}", minute)
+
+    def _line(self, message: Any) -> FoldedLine | None:  # noqa: ANN401 - the client library's
+        """Return what a message says; None: it is of another index."""
+        if message.topic == self._names.verdicts:
+            return _decode(message.value or b"")
+        if not is_of_index(message, self._names.index):
+            return None
+        letter = dead_letter_in(message)
+        return FoldedLine(
+            letter.page, code=letter.code, detail=letter.detail, key_base64=letter.key_base64,
+            value_base64=letter.value_base64, value_bytes=letter.value_bytes,
+        )  # fmt: skip
+
+    def _at(self, place: TopicPartition) -> tuple[int, int, str]:
+        """Return the position of a partition in the view, the messages before it, and a note."""
+        found = self._connection.execute(f"{_FIND} WHERE path = ?", (_name(place),)).fetchone()
+        return (found[1], found[2], found[4]) if found else (0, 0, "")
+
+    def _advance_to(self, place: TopicPartition, position: int, lines: int, note: str) -> None:
+        at = {"path": _name(place), "position": position, "lines": lines, "note": note}
+        self._connection.execute(_ADVANCE, at | {"witness": self._layout.ids[place.topic]})
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place.topic}/{place.partition}"

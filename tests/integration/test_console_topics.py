@@ -1,0 +1,122 @@
+"""The console over the topics of a worker: its figures move, and its fold survives what happens."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from streamer.kafka.topics import Names
+from streamer.testing.broker import broker, free_port
+from streamer.testing.plugin import leave_out
+from tests.helpers.broker import delete_topic, listens, make_topic, running_broker, send
+from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.verdict_lines import unique
+from tests.integration.test_console import BROWSER, console, wait_until
+from tests.unit.run.test_page_check import text_of
+
+
+def pages(first: int, last: int) -> list[tuple[None, bytes]]:
+    """Return messages of pages, of which every second one is a duplicate."""
+    made = ({"url": f"https://a.example/{n}", "body": text_of(n // 2)} for n in range(first, last))
+    return [(None, json.dumps(each).encode()) for each in made]
+
+
+@contextmanager
+def opened(address: str) -> Iterator[Page]:
+    """Open the overview; it logs no error and asks no other host.
+
+    Playwright holds this thread's event loop meanwhile.
+    """
+    errors, hosts = list[str](), set[str]()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        tab = browser.new_page(base_url=address)
+        tab.on("console", lambda message: errors.append(message.text))
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.on("request", lambda made: hosts.add(urlsplit(made.url).netloc))
+        tab.goto("overview")
+        yield tab
+        browser.close()
+    assert (errors, hosts) == ([], {urlsplit(address).netloc})
+
+
+def check_console_of(workers: Fleet) -> None:
+    """See what the console that a worker has started shows; end the worker, and both are gone."""
+    workers.wait_for_log("all", "console_started")
+    lines = map(json.loads, workers.log("all").splitlines())
+    found = [str(line["address"]) for line in lines if line["event"] == "console_started"]
+    said = wait_until(lambda said: said["pages"] == 70 and said["workers"], found[-1])
+    (figures,) = said["workers"]
+    assert (figures["is_ready"], figures["kept_pages"]) == (True, 35)
+    assert figures["memory_bytes"] > 1 << 20
+    assert workers.kill("all", signal.SIGTERM) == 0
+    assert not listens(urlsplit(found[-1]).port or 0)
+
+
+def is_settled(said: dict[str, Any], judged: int) -> bool:
+    service = said["service"]
+    lags = [each["lag"] for each in (*service["partitions"], *service["shards"])]
+    return said["pages"] == judged and bool(lags) and not any(lags)
+
+
+def test_the_console_follows_a_worker(
+    names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of the worker's own console
+    if BROWSER is None:
+        leave_out("Chromium", ".ci/tools browser, as root")
+    port, folder, view = free_port(), tmp_path / "broker", tmp_path / "view"
+    with (
+        running_broker(folder, port) as brokers,
+        fleet(tmp_path / "workers", brokers, names) as workers,
+    ):
+        arguments = ["--brokers", brokers, "--index-name", names.index]
+        arguments += ["--input-topic", names.pages]
+        make_topic(brokers, names.pages)
+        send(brokers, names.pages, [*pages(0, 20), (None, b"no page")])
+        with console(view, *arguments) as (address, process):
+            said = wait_until(lambda said: said["warnings"], address)
+            assert f"There is no topic {names.verdicts}" in said["warnings"][0]
+            options = ["--index", workers.folder / "index", "--health-port", free_port()]
+            workers.start("all", *options, "--console")
+            said = wait_until(lambda said: is_settled(said, 20), address)
+            assert (said["unique"], said["letters"], said["warnings"]) == (10, 1, [])
+            service = said["service"]
+            assert (service["is_alive"], service["signers"], service["open_pages"]) == (True, 1, 0)
+            assert [each["owners"] for each in service["shards"]] == [1]
+            assert said["history"]["unit"] == "minutes"
+            with opened(address) as tab, ThreadPoolExecutor(1) as apart:
+                tab.evaluate("window.isTheSame = true")
+                assert "alive" in tab.locator("#service").inner_text()
+                apart.submit(send, brokers, names.pages, pages(20, 60)).result()
+                tab.locator("#figures").get_by_text("60").wait_for()
+                tab.locator("#verdicts").get_by_text("30").first.wait_for()
+                assert tab.evaluate("window.isTheSame")
+            process.kill()
+        send(brokers, names.pages, pages(60, 70))
+        with console(view, *arguments) as (address, _):
+            said = wait_until(lambda said: is_settled(said, 70), address)
+            assert [each.name for each in view.glob("*.sqlite")] == ["view-1.sqlite"]
+            broker("kill", folder)
+            said = wait_until(lambda said: said["warnings"], address)
+            assert "The brokers have been unreachable since" in said["warnings"][0]
+            assert (said["pages"], said["service"]["is_alive"]) == (70, True)
+            broker("start", folder, port)
+            wait_until(lambda said: not said["warnings"], address)
+            check_console_of(workers)
+            delete_topic(brokers, names.verdicts)
+            wait_until(lambda said: f"There is no topic {names.verdicts}" in str(said), address)
+            make_topic(brokers, names.verdicts)
+            send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])
+            said = wait_until(lambda said: said["pages"] == 1, address)
+            assert said["letters"] == 1
