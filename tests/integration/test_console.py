@@ -267,7 +267,7 @@ def test_a_hostile_page_does_nothing(tab: Page, urls: list[str], number: int) ->
 
 def test_a_hostile_record_is_text(tab: Page) -> None:
     tab.goto("dead-letters?code=invalid_json")
-    assert tab.locator("pre").inner_text() == SCRIPT
+    assert tab.locator("article pre").inner_text() == SCRIPT
     assert tab.title() == TITLE.format("Dead letters")
 
 
