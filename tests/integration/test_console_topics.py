@@ -89,6 +89,7 @@ def test_the_console_follows_a_worker(
             assert f"There is no topic {names.verdicts}" in said["warnings"][0]
             options = ["--index", workers.folder / "index", "--health-port", free_port()]
             workers.start("all", *options, "--console")
+            workers.wait_for_log("all", "worker_started", 240)  # it may compile first
             said = wait_until(lambda said: is_settled(said, 20), address)
             assert (said["unique"], said["letters"], said["warnings"]) == (10, 1, [])
             service = said["service"]
