@@ -20,34 +20,36 @@ MIRROR, SHOP, WALLED, LOST = (
     "mirror.docs.example", "shop.example", "www.daily.example", "novosti.example",
 )  # fmt: skip
 ARTICLE_MIN = 3000  # characters of HTML
-PLANTED = 40  # pages of each fault
 
 
-def planted_crawl(folder: Path, pages: int = 600, seed: int = 7) -> Path:
-    """Write the crawl, and return its file; `pages` of it are those of `streamer sample`."""
+def planted_crawl(folder: Path, pages: int, planted: int, seed: int = 7) -> Path:
+    """Write the crawl, and return its file.
+
+    `pages` of it are those of `streamer sample`, and each fault has `planted` pages or more.
+    """
     write_crawl(folder / "sample", pages)
     lines = (folder / "sample" / "pages.jsonl").read_bytes().splitlines()
     rng = random.Random(seed)
-    for page in _planted(rng, _articles(folder / "own", seed)):
+    for page in _planted(rng, _articles(folder / "own", 10 * planted, seed), planted):
         lines.insert(rng.randrange(len(lines) // 2, len(lines)), json.dumps(page).encode())
     path = folder / "crawl.jsonl"
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
 
 
-def _articles(folder: Path, seed: int) -> list[str]:
+def _articles(folder: Path, pages: int, seed: int) -> list[str]:
     """Return articles that are not in the sample, and unlike each other."""
-    write_crawl(folder, 10 * PLANTED, seed)
+    write_crawl(folder, pages, seed)
     kinds = read_kinds(folder / "truth.tsv")
     lines = (folder / "pages.jsonl").read_bytes().splitlines()
-    pages = [read_page(line) for n, line in enumerate(lines) if kinds[n] == Kind.ORIGINAL]
-    return [page.body for page in pages if page and page.body and len(page.body) > ARTICLE_MIN]
+    found = [read_page(line) for n, line in enumerate(lines) if kinds[n] == Kind.ORIGINAL]
+    return [page.body for page in found if page and page.body and len(page.body) > ARTICLE_MIN]
 
 
-def _planted(rng: random.Random, articles: list[str]) -> Iterator[dict[str, str]]:
-    own, bought = articles[:PLANTED], articles[PLANTED : 2 * PLANTED]
+def _planted(rng: random.Random, articles: list[str], planted: int) -> Iterator[dict[str, str]]:
+    own, bought = articles[:planted], articles[planted : 2 * planted]
     russian = [text for text in articles if "\u0438" in text]
-    for n in range(PLANTED):
+    for n in range(planted):
         yield _page(f"https://{WALLED}/2026/11/story-{rng.getrandbits(32):08x}.html", WALL)
         for host in ("www.docs.example", MIRROR):
             yield _page(f"https://{host}/guide/chapter-{n}.html", f"{own[n]}<p>Chapter {n}")

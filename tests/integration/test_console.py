@@ -219,6 +219,7 @@ def looked_at(urls: list[str]) -> list[str]:
         "page?" + urlencode({"page": urls[4], "explain": "yes"}),
         "compare?" + urlencode(compared),
         "threshold?at=0.9",
+        "host?host=copy.example",
         "dead-letters?code=invalid_json",
     ]
 
@@ -319,7 +320,7 @@ def test_four_planted_faults_are_seen(
     given = request.config.getoption("--pictures")
     folder = given.absolute() if given else None
     monkeypatch.chdir(tmp_path)  # so that pages are called as people call them
-    planted_crawl(tmp_path, 600 if folder else 50)
+    planted_crawl(tmp_path, *((600, 40) if folder else (50, 15)))
     outputs = "--verdicts", "verdicts.jsonl", "--index", "my-index"
     run("replay", "crawl.jsonl", *outputs, "--near-misses", "0.15")
     acting = "--allow-actions", "--marks", "marks.tsv", "--retry-file", AGAIN
@@ -346,15 +347,15 @@ def draw(browser: Browser, address: str, folder: Path) -> None:
     cluster = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
     asked = {
         "page": {"page": one, "explain": "yes"}, "compare": {"page": one, "with": other},
-        "cluster": {"place": cluster}, "dead-letters": {"code": "missing_body"},
-        "threshold": {"at": 0.75},
+        "cluster": {"place": cluster}, "host": {"host": SHOP},
+        "dead-letters": {"code": "missing_body"}, "threshold": {"at": 0.75},
     }  # fmt: skip
     for scheme in ("light", "dark"):
         context = browser.new_context(
             base_url=address, color_scheme=scheme, viewport={"width": 1000, "height": 760}
         )  # fmt: skip
         tab = context.new_page()
-        for view in (*VIEWS, "cluster"):
+        for view in (*VIEWS, "cluster", "host"):
             tab.goto(f"{view}?{urlencode(asked.get(view, {}))}")
             drawn = Image.open(BytesIO(tab.screenshot()))
             folder.mkdir(parents=True, exist_ok=True)
