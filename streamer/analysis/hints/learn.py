@@ -41,7 +41,7 @@ from streamer.model import Representative
 
 URLS_MAX = 200_000  # of a host: the first ones
 # And less of URLs that are long or have many parts: about so many bytes are held of them.
-URL_BYTES_MAX = 256 << 20
+URL_BYTES_MAX = 128 << 20
 PART_BYTES = 100  # of a segment or a parameter
 EXAMPLES, EXAMPLE_MAX = 2, 2_000  # URLs of a hint, and characters of each
 
