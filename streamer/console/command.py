@@ -23,7 +23,7 @@ from streamer.console.answers import ConsoleData
 from streamer.console.fold import Fold
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.inputs import Given, sorted_out
-from streamer.console.retries import FileRetries
+from streamer.console.retries import FileRetries, TopicRetries
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.topic_fold import TopicFold
 from streamer.console.view import VerdictView, default_folder
@@ -220,7 +220,8 @@ def console(  # noqa: PLR0913 - the options of the command
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble,
             lambda: fold.pace.rate, fold.service, fold.workers, not no_text, given.notices, texts,
-            MarkFile(acting.marks) if acting.marks else None, _retries(acting, given),
+            MarkFile(acting.marks) if acting.marks else None,
+            _topic_retries(acting, settings) if topics else _retries(acting, given),
         )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), opened, until_closed=serving.until_closed))
 
@@ -247,6 +248,18 @@ def _retries(acting: Acting, given: Given) -> FileRetries | None:
     if acting.retry_file is None or not acting.allow_actions:
         return None
     return FileRetries(acting.retry_file, given.files, next(iter(given.indexes), None))
+
+
+def _topic_retries(acting: Acting, settings: Settings) -> TopicRetries | None:
+    if acting.retry_file is not None:
+        raise SettingsError(
+            "--retry-file is for files: with --allow-actions, dead letters of workers are sent to "
+            "their topic of pages again."
+        )
+    if not acting.allow_actions:
+        return None
+    names = Names(settings.index_name, settings.input_topic)
+    return TopicRetries(quiet_connection_of(settings), names.dead_letters, settings.index_name)
 
 
 def _index(

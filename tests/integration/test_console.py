@@ -425,6 +425,7 @@ def test_no_text_shows_none(tmp_path: Path) -> None:
         (["v.jsonl", "--pages", "none.jsonl"], "no such file"),
         (["pages.jsonl"], "neither a verdict nor a dead letter"),
         (["index", "index"], "one index"),
+        (["--index-name", "a", "--retry-file", "b.dead.jsonl"], "--retry-file is for files"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(
