@@ -1,7 +1,8 @@
 """URLs in parts: segments of the path, and parameters of query and path.
 
 The order of parameters, the scheme and the fragment do not count; a port does. A family is what
-URLs have in common whose paths differ in numbers and ids only.
+URLs have in common whose paths differ in numbers and ids only. The marks of families, "*" and "{",
+are percent-encoded in segments, and so is a ";" at the head of a query's name: no URL has a mark.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from streamer.analysis.clusters import HOSTS_REMEMBERED, host_of
 Items = tuple[tuple[str, str], ...]
 
 # Ids: a UUID, eight hexadecimal digits or more, 16 letters and digits or more; and numbers.
-_VARYING = re.compile(
-    r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-    r"|\b(?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{8,}\b|\b(?=[A-Za-z]*[0-9])[0-9A-Za-z]{16,}\b|[0-9]+"
+# Java reads this alike. The group is atomic: a rule with many of them takes linear time.
+VARYING = (
+    r"(?>[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+    r"|\b(?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{8,}\b|\b(?=[A-Za-z]*[0-9])[0-9A-Za-z]{16,}\b|[0-9]+)"
 )
+_VARYING = re.compile(VARYING)
 _NAME_LENGTH_MAX = 100
 _SCHEMES = frozenset({"http", "https"})
 _USUAL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 AGAIN = "{again}"  # in the name of a family whose segments repeat
+VARIES, ANY = "{varies}", "*"  # a place whose value does not matter; numbers and ids
 
 
 class Address(NamedTuple):
@@ -48,7 +52,9 @@ def host_in(url: str) -> str:
 
 
 def split(url: str) -> Address | None:
-    """Return a URL in parts; None where it is no URL of the web."""
+    """Return a URL in parts; None where it is no URL of the web, or has control characters."""
+    if not url.isprintable():  # a line break would end a rule in a crawler's file
+        return None
     authority, path, query = _parts(url)
     host, port = _authority(authority)
     if not host:
@@ -56,9 +62,13 @@ def split(url: str) -> Address | None:
     items: list[tuple[str, str]] = []
     if ";" in path:
         path, items = _without_parameters(path)
+    if "*" in path or "{" in path:
+        path = path.replace("*", "%2A").replace("{", "%7B")
     for part in query.split("&") if query else ():
         if part:
             name, _, value = part.partition("=")
+            if name.startswith(";"):
+                name = f"%3B{name[1:]}"
             items.append((sys.intern(name), value))
     items.sort()
     return Address(host, port, tuple(map(sys.intern, path.split("/"))), tuple(items))
@@ -106,7 +116,7 @@ def is_plain(name: str) -> bool:
 
 def masked(segment: str) -> str:
     """Return a segment with "*" for numbers and ids."""
-    return _VARYING.sub("*", segment)
+    return _VARYING.sub(ANY, segment)
 
 
 def directory(segments: tuple[str, ...]) -> str:
@@ -120,9 +130,10 @@ def family(segments: tuple[str, ...], items: Items) -> str:
     Of a path whose segments repeat they are sorted, each once, with a mark behind.
     """
     masks = [masked(each) for each in segments]
-    words = [each for each, mask in zip(segments, masks, strict=True) if each and mask != "*"]
+    pairs = zip(segments, masks, strict=True)
+    words = [each for each, mask in pairs if each and mask not in {ANY, VARIES}]
     path = "/".join(("", *masks))
-    if len(set(words)) < len(words):  # numbers may be the same by chance
+    if len(set(words)) < len(words):  # others may be the same by chance
         path = "/".join(("", *sorted({mask for mask in masks if mask}), AGAIN))
     names = "&".join(dict.fromkeys(name for name, _ in items))
     return f"{path}?{names}" if names else path

@@ -11,19 +11,18 @@ Nutch: the file of its urlnormalizer-regex (.xml), and that of its urlfilter-reg
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import msgspec
 
-from streamer.analysis.hints.addresses import AGAIN
+from streamer.analysis.hints.addresses import AGAIN, ANY, VARIES, VARYING
 from streamer.analysis.hints.hint import Hint, HintKind, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
-from streamer.analysis.hints.paths import ANY, VARIES
 
 _PACKAGE = "org.apache.stormcrawler.filtering"
-_SEGMENT = "[^/?#]*"
+_SEGMENT = "[^/?#;]*"
 ACCEPT_ALL = "+."  # of what no rule refuses
 
 
@@ -40,7 +39,8 @@ class FilterRules:
     Attributes:
         rewritings: the rules that rewrite URLs, in their order.
         refusals: the patterns of URLs that are not to be fetched.
-        without_rule: hints for which there is none: soft errors, and places that vary.
+        without_rule: hints for which there is none: soft errors, places that vary, and traps
+            whose URLs no expression tells from others.
     """
 
     def __init__(self, hosts: Iterable[HostHints] = ()) -> None:
@@ -53,12 +53,15 @@ class FilterRules:
     def add(self, learned: HostHints) -> None:
         """Add the rules of a host."""
         origin = rf"https?://(?i:{re.escape(learned.host)})(?::[0-9]+)?"
-        found = (rule for hint in learned.hints for rule in _rewritings(origin, hint))
-        self.rewritings += dict.fromkeys(found)
-        refused = [_refusal(origin, hint) for hint in learned.hints if hint.kind is HintKind.TRAP]
-        self.refusals += refused
-        ruled = {HintKind.TRAP, HintKind.PARAMETER, HintKind.PATH_PARAMETER, HintKind.SEGMENT}
-        self.without_rule += sum(hint.kind not in ruled for hint in learned.hints)
+        for hint in learned.hints:
+            rules = list(_rewritings(origin, hint))
+            self.rewritings += rules
+            refused = None
+            if hint.kind is HintKind.TRAP:
+                refused = _refusal(origin, hint, _ignored(learned.hints, hint))
+            if refused is not None:
+                self.refusals.append(refused)
+            self.without_rule += refused is None and not rules
 
     def storm_crawler(self) -> bytes:
         """Return a file of URL filters for StormCrawler."""
@@ -97,29 +100,71 @@ def _rewritings(origin: str, hint: Hint) -> Iterator[Rewriting]:
     path = "/[^?#]*" if hint.under == WHOLE_HOST else _pattern(hint.under) + "[^/?#]*"
     if hint.kind is HintKind.PARAMETER:
         before = rf"{origin}(?:{path})?" if hint.under == WHOLE_HOST else origin + path
-        yield Rewriting(rf"^({before}\?(?:[^#]*&)?){name}(?:=[^&#]*)?(?:&|(?=#|$))")
-        yield Rewriting(rf"^({before}(?:\?[^#]*[^#&?])?)[?&]+(?=#|$)")  # what that leaves behind
+        yield Rewriting(rf"^({before}\?(?:[^#]*&)?){name}(?:=[^&#]*)?&")
+        last = rf"[?&]{name}(?:=[^&#]*)?(?=#|$)"  # goes with what is before it
+        yield Rewriting(rf"^({before}(?=\?)(?:\?[^#]*(?=&))?){last}")
     elif hint.kind is HintKind.PATH_PARAMETER:
         yield Rewriting(rf"^({origin}{path});{name}(?:=[^/?#;]*)?(?=[/?#;]|$)")
     elif hint.kind is HintKind.SEGMENT:
-        yield Rewriting(rf"^({origin}(?:/[^?#]*)?)/{name}(?=[/?#]|$)")
+        own = rf"/{name}(?=[/?#]|$)"  # once, as in the evidence
+        yield Rewriting(rf"^({origin}(?:(?!{own})/[^/?#]*)*){own}(?![^?#]*{own})")
 
 
 def _pattern(path: str) -> str:
     """Return the expression for a path in which numbers, ids and places that vary are masked."""
     parts = (re.escape(part).replace(re.escape(VARIES), _SEGMENT) for part in path.split(ANY))
-    return "[0-9A-Za-z-]+".join(parts)
+    return VARYING.join(parts)
 
 
-def _refusal(origin: str, hint: Hint) -> str:
-    """Return the pattern of the URLs of a trap's family."""
-    path, _, names = hint.name.partition("?")
-    query = "(?:[?#]|$)"
-    if names:
-        each = (rf"(?=(?:[^#]*&)?{re.escape(name)}(?:[=&#]|$))" for name in names.split("&"))
-        query = rf"\?{''.join(each)}"
+def _refusal(origin: str, hint: Hint, ignored: Sequence[str]) -> str | None:
+    """Return the pattern of the URLs of a trap's family; None where others could match it.
+
+    A URL has all names of the family. Beyond them it has only names that are `ignored`.
+    """
+    path, _, query = hint.name.partition("?")
+    names = query.split("&") if query else []
+    in_path = [name for name in names if name.startswith(";")]
+    in_query = [name for name in names if not name.startswith(";")]
+    behind = _each([*in_path, *(name for name in ignored if name.startswith(";"))])
+    behind = rf"(?:{behind}(?:=[^/?#;]*)?)*" if behind else ""
+    needed = "".join(rf"(?=[^?#]*{re.escape(name)}(?:[=/?#;]|$))" for name in in_path)
+    end = _query(in_query, [name for name in ignored if not name.startswith(";")])
     segments = path.strip("/").split("/")
-    if segments[-1] != AGAIN:
-        return rf"^{origin}{_pattern(path)}{query}"
-    own = "|".join(map(_pattern, segments[:-1]))
-    return rf"^{origin}(?:/(?:{own})){{{len(segments)},}}/?{query}"
+    if segments[-1] == AGAIN:
+        if ANY in path or VARIES in path:
+            return None  # so many numbers in a row are no repetition
+        own = "|".join(map(re.escape, segments[:-1]))
+        repeated = rf"(?>/(?:{own}){behind}(?=[/?#]|$)){{{len(segments)},}}/?"
+        return f"^{origin}{needed}{repeated}{end}"
+    if VARIES in path and not path.replace(VARIES, "").strip("/*"):
+        return None  # nothing else in it: it is each path of this length
+    whole = "/".join(_pattern(each) + behind for each in path[1:].split("/"))
+    return f"^{origin}{needed}/{whole}{end}"
+
+
+def _each(names: Iterable[str]) -> str:
+    found = "|".join(map(re.escape, dict.fromkeys(names)))
+    return f"(?:{found})" if found else ""
+
+
+def _query(names: Sequence[str], ignored: Sequence[str]) -> str:
+    """Return the expression for a query with all `names`, and none but these and the ignored."""
+    each = _each([*names, *ignored])
+    if not each:
+        return r"(?:\?&*)?(?:#|$)"
+    item = rf"{each}(?:=[^&#]*)?"
+    needed = "".join(rf"(?=(?:[^#]*&)?{re.escape(name)}(?:[=&#]|$))" for name in names)
+    query = rf"\?{needed}&*(?:{item}(?:&+{item})*&*)?"
+    return rf"{query}(?:#|$)" if names else rf"(?:{query})?(?:#|$)"
+
+
+def _ignored(hints: Iterable[Hint], trap: Hint) -> list[str]:
+    """Return the names of parameters that do not matter to the URLs of a trap."""
+    path = trap.name.partition("?")[0]
+    under = WHOLE_HOST if path.endswith(AGAIN) else path.rpartition("/")[0] + "/"
+    heads = {HintKind.PARAMETER: "", HintKind.PATH_PARAMETER: ";"}
+    return [
+        heads[hint.kind] + hint.name
+        for hint in hints
+        if hint.kind in heads and hint.under in {WHOLE_HOST, under}
+    ]

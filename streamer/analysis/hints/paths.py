@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from streamer.analysis.hints.addresses import Address, family, is_plain
+from streamer.analysis.hints.addresses import ANY, VARIES, Address, family, is_plain
 from streamer.analysis.hints.hint import Evidence, HintLimits
 from streamer.analysis.hints.parameters import UrlPage
 
@@ -19,7 +19,6 @@ SEGMENTS_MAX = 64  # that are tried, those that most URLs have
 DEPTH_MAX = 10  # of a path, for segments
 SOFT_404_FAMILIES = 10  # so many unlike paths
 TRAP_URLS_MIN = 50
-VARIES, ANY = "{varies}", "*"
 
 
 class FoundSegment(NamedTuple):

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from streamer.analysis.hints.addresses import Address, directory, family, host_in, is_plain, split
+from streamer.analysis.hints.addresses import (
+    VARIES,
+    Address,
+    directory,
+    family,
+    host_in,
+    is_plain,
+    split,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +27,8 @@ from streamer.analysis.hints.addresses import Address, directory, family, host_i
         ("http://u:p@a.example:8080/", "a.example", (":8080", ("",), ())),
         ("http://a.example/b;s=1/c;t?u=;v", "a.example",
          ("", ("b", "c"), ((";s", "1"), (";t", ""), ("u", ";v")))),
+        ("http://a.example/a*b/{again}?;v=*", "a.example",
+         ("", ("a%2Ab", "%7Bagain}"), (("%3Bv", "*"),))),
         ("http://[::1]/x?&&a=1=2&", "::1", ("", ("x",), (("a", "1=2"),))),
     ],
 )  # fmt: skip
@@ -54,6 +64,18 @@ def test_a_family_has_paths_that_differ_in_numbers_and_ids(path: str, name: str)
     found = split(f"https://a.example{path}")
     assert found is not None
     assert family(found.segments, found.items) == name
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a.example/x\n-.\n/1", "http://a.example/?\x00", "http://a\x01/"]
+)
+def test_a_url_that_no_line_of_a_file_can_hold_has_no_parts(url: str) -> None:
+    assert split(url) is None
+
+
+def test_places_that_vary_are_no_words_that_repeat() -> None:
+    assert family((VARIES, VARIES, "doc1"), ()) == "/{varies}/{varies}/doc*"
+    assert family((VARIES, "a", VARIES, "a"), ()) == "/a/{varies}/{again}"
 
 
 def test_a_directory_is_the_path_up_to_its_last_slash() -> None:

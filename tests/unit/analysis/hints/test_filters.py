@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -39,6 +40,11 @@ def rewritten(found: FilterRules, url: str) -> str:
         ("https://b.example/?u=https://a.example/x?sid=1",
          "https://b.example/?u=https://a.example/x?sid=1"),
         ("https://a.example/x#?sid=1", "https://a.example/x#?sid=1"),
+        ("https://a.example/x?q=what?", "https://a.example/x?q=what?"),
+        ("https://a.example/x?q=a?sid=1", "https://a.example/x?q=a?sid=1"),
+        ("https://a.example/x&sid=1", "https://a.example/x&sid=1"),
+        ("https://a.example/x?q=what?&sid=1", "https://a.example/x?q=what?"),
+        ("https://a.example/x?sid=1&id=0&sid=1", "https://a.example/x?id=0"),
     ],
 )  # fmt: skip
 def test_a_parameter_is_removed_on_its_host_only(url: str, left: str) -> None:
@@ -60,8 +66,9 @@ def test_a_parameter_of_a_directory_is_removed_there_only(url: str, left: str) -
 
 def test_a_directory_may_have_numbers() -> None:
     found = rules("parameter", "x", "/user/*/posts/")
-    assert rewritten(found, "http://a.example/user/4f/posts/1?x=1").endswith("/user/4f/posts/1")
-    assert rewritten(found, "http://a.example/user/a/b/posts/1?x=1").endswith("?x=1")
+    assert rewritten(found, "http://a.example/user/4/posts/1?x=1").endswith("/user/4/posts/1")
+    for other in ("a/b", "all", "new-4"):
+        assert rewritten(found, f"http://a.example/user/{other}/posts/1?x=1").endswith("?x=1")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +91,7 @@ def test_a_parameter_of_the_path_is_removed(path: str, left: str) -> None:
     [
         ("/print/x", "/x"), ("/x/print", "/x"), ("/x/print/?a", "/x/?a"),
         ("/printer/x", "/printer/x"), ("/x?u=/print/", "/x?u=/print/"),
+        ("/print/x/print/y", "/print/x/print/y"),
     ],
 )  # fmt: skip
 def test_a_segment_is_left_out(path: str, left: str) -> None:
@@ -93,12 +101,18 @@ def test_a_segment_is_left_out(path: str, left: str) -> None:
 @pytest.mark.parametrize(
     ("name", "refused", "accepted"),
     [
-        ("/calendar/*/*", ["/calendar/2031/05", "/calendar/2031/05?x=1"],
-         ["/calendar/2031", "/calendar/2031/05/1", "/a/calendar/2031/05"]),
-        ("/list?page&q", ["/list?q=a&page=7", "/list?page=7&q=a&z=1"],
-         ["/list", "/list?page=7", "/list?pages=7&q=a"]),
-        ("/a/b/{again}", ["/a/b/a/", "/b/a/b/a/b/"], ["/a/b/", "/a/b/c/a/b/", "/a/b"]),
-        ("/s/{varies}/month-*", ["/s/x.y/month-7"], ["/s/x/y/month-7", "/s/x/month-"]),
+        ("/calendar/*/*", ["/calendar/2031/05", "/calendar/2031/4f3a9c0b12de?#x"],
+         ["/calendar/2031", "/calendar/2031/05/1", "/a/calendar/2031/05", "/calendar/7/5?x=1",
+          "/calendar/all/5", "/calendar/4f/5"]),
+        ("/*/*/", ["/2024/01/"], ["/about/team/", "/products/shoes/", "/a/1/"]),
+        ("/list?page&q", ["/list?q=a&page=7", "/list?page&&q=a&", "/list?page=7&q=a#z"],
+         ["/list", "/list?page=7", "/list?pages=7&q=a", "/list?page=7&q=a&z=1", "/list?q=1?page"]),
+        ("/a/b/{again}", ["/a/b/a/", "/b/a/b/a/b/"],
+         ["/a/b/", "/a/b/c/a/b/", "/a/b", "/a/b/a?x=1", "/a/b/ab"]),
+        ("/s/{varies}/month-*", ["/s/x.y/month-7"],
+         ["/s/x/y/month-7", "/s/x/month-", "/s/x;a=1/month-7"]),
+        ("/cal?;v", ["/cal;v=7", "/cal;v"], ["/cal", "/cal;w=1", "/cal;v=7;w=1", "/cal;v=7?a=1"]),
+        ("/a%2Ab/*", [], ["/a7b/7", "/axb/7"]),
     ],
 )  # fmt: skip
 def test_the_urls_of_a_trap_are_refused(name: str, refused: list[str], accepted: list[str]) -> None:
@@ -106,6 +120,43 @@ def test_the_urls_of_a_trap_are_refused(name: str, refused: list[str], accepted:
     for host in ("a.example", "A.example:81"):
         assert [path for path in refused if not re.search(pattern, f"https://{host}{path}")] == []
     assert [path for path in accepted if re.search(pattern, f"https://a.example{path}")] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["/*/shop/{again}", "/doc*/{varies}/{again}", "/a/{varies}/{again}", "/{varies}/*"]
+)
+def test_a_trap_without_words_of_its_own_has_no_rule(name: str) -> None:
+    found = rules("trap", name)
+    assert (found.refusals, found.without_rule) == ([], 1)
+
+
+def test_a_trap_has_parameters_that_do_not_matter() -> None:
+    hints = [
+        Hint(HintKind(kind), name, under, 9, 9, 0, 0.1, 0.5, [])
+        for kind, name, under in [
+            ("parameter", "sid", "/"), ("path_parameter", "js", "/"), ("parameter", "v", "/day/"),
+            ("parameter", "w", "/other/"), ("trap", "/day/*", "/"),
+        ]
+    ]  # fmt: skip
+    (pattern,) = FilterRules([HostHints("a.example", 9, 9, 0, hints)]).refusals
+    for path in ("/day/7", "/day/7?sid=1&v=2", "/day/7;js=A?sid=1#x"):
+        assert re.search(pattern, f"http://a.example{path}"), path
+    for path in ("/day/7?event=3", "/day/7?sid=1&event=3", "/day/7?w=1", "/day/7;x=1"):
+        assert not re.search(pattern, f"http://a.example{path}"), path
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("/a/ab/{again}", "/ab" * 200), ("/*-*-*-*-*/x", "/" + "1-" * 500),
+        ("/x?a&aa", "/x?" + "a&aa&" * 200), ("/x?;a&;aa", "/x" + ";a;aa" * 200),
+    ],
+)  # fmt: skip
+def test_no_url_takes_long(name: str, path: str) -> None:
+    (pattern,) = rules("trap", name).refusals
+    begin = time.process_time()
+    assert not re.search(pattern, f"http://a.example{path}/x.html")
+    assert time.process_time() - begin < 1
 
 
 def test_names_and_hosts_are_taken_literally() -> None:
