@@ -55,8 +55,9 @@ def learn_parameters(pages: Sequence[UrlPage], limits: HintLimits) -> list[Found
     wanted = set(others)
     by_directory: dict[str, list[UrlPage]] = defaultdict(list)
     for page in pages:
-        by_directory[page.directory].append(page)
-    for under in sorted(by_directory) if others and len(by_directory) > 1 else ():
+        if page.directory != WHOLE_HOST:  # the root's hint would read as one for the host
+            by_directory[page.directory].append(page)
+    for under in sorted(by_directory) if others else ():
         part = by_directory[under]
         if sum(not wanted.isdisjoint(_names(page)) for page in part) > limits.support_min:
             here = _ignorable(part, others, everywhere, limits)

@@ -62,6 +62,13 @@ def test_a_parameter_may_be_decoration_in_one_directory_only() -> None:
     assert learned(urls) == [("brand", "/products/")]
 
 
+def test_the_root_directory_is_not_the_whole_host() -> None:
+    urls: list[tuple[str, object]]
+    urls = [(f"/item{n}?brand={b}", n) for n in range(40) for b in range(2)]
+    urls += [(f"/lists/all?brand={b}", f"list {b}") for b in range(30)]
+    assert learned(urls) == []
+
+
 def test_one_page_for_all_urls_says_nothing_of_a_parameter() -> None:
     urls = [(f"/a/{n}?id={i}", "log in") for n in range(40) for i in range(5)]
     assert learned(urls) == []
