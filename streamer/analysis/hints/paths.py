@@ -11,8 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from streamer.analysis.hints.addresses import ANY, VARIES, Address, family, is_plain
-from streamer.analysis.hints.hint import Evidence, HintLimits
+from streamer.analysis.hints.addresses import (
+    ANY,
+    VARIES,
+    Address,
+    directory,
+    family,
+    is_plain,
+)
+from streamer.analysis.hints.hint import CONTRADICTING, Evidence, HintLimits
 from streamer.analysis.hints.parameters import UrlPage
 
 SEGMENTS_MAX = 64  # that are tried, those that most URLs have
@@ -73,15 +80,32 @@ def learn_segments(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
     often = [each for each in by_segment if len(by_segment[each]) >= limits.support_min]
     found = []
     for segment in sorted(often, key=lambda each: (-len(by_segment[each]), each))[:SEGMENTS_MAX]:
-        evidence = Evidence()
-        for address in by_segment[segment]:
-            other = bases.get(without(address, segment))
-            if other is not None:
-                evidence.count({bases[address].content, other.content})
-        if evidence.holds(limits):
+        evidence, seen = _segment_evidence(bases, by_segment[segment], segment)
+        # Where the URL without it was hardly ever seen, none may be there.
+        if seen and evidence.holds(limits):
             pages = [bases[address] for address in by_segment[segment]]
             found.append(FoundSegment(segment, evidence, pages))
     return found
+
+
+def _segment_evidence(
+    bases: Bases, addresses: Sequence[Address], segment: str
+) -> tuple[Evidence, bool]:
+    """Return the evidence for a segment; and whether most URLs without it were seen.
+
+    So it must be of all, and of each path before the segment with URLs enough to contradict.
+    """
+    evidence = Evidence()
+    places: dict[str, list[bool]] = defaultdict(list)
+    for address in addresses:
+        other = bases.get(without(address, segment))
+        before = address.segments[: address.segments.index(segment)]
+        places[directory((*before, ""))].append(other is not None)
+        if other is not None:
+            evidence.count({bases[address].content, other.content})
+    large = [each for each in places.values() if len(each) >= CONTRADICTING]
+    every = [found for each in places.values() for found in each]
+    return evidence, all(2 * sum(each) > len(each) for each in [*large, every])
 
 
 def without(address: Address, segment: str) -> Address:

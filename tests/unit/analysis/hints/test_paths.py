@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from streamer.analysis.hints.hint import HintLimits
 from streamer.analysis.hints.paths import (
     Bases,
@@ -40,6 +42,15 @@ def test_a_segment_may_be_left_out_if_the_url_without_it_is_the_same_page() -> N
     assert [page.url for page in left.values()] == [f"/n/{n}" for n in range(40)]
     urls = [(f"{before}/n/{n}", (before, n)) for n in range(40) for before in ("", "/de")]
     assert learn_segments(bases(urls), HintLimits()) == []
+
+
+@pytest.mark.parametrize(("path", "count"), [("/en/b", 41), ("/shop/en/c", 3)])
+def test_a_segment_stays_where_the_urls_without_it_were_not_seen(path: str, count: int) -> None:
+    urls: list[tuple[str, object]]
+    urls = [(f"{before}/a{n}", n) for n in range(40) for before in ("", "/en")]
+    more: list[tuple[str, object]] = [(f"{path}{n}", f"{path}{n}") for n in range(count)]
+    assert [each.name for each in learn_segments(bases(urls), HintLimits())] == ["en"]
+    assert learn_segments(bases(urls + more), HintLimits()) == []
 
 
 def test_a_place_in_the_path_may_vary() -> None:
