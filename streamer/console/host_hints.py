@@ -46,14 +46,15 @@ def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
         found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=query.host)
     if not rows:
         raise NotFound(f"There is no page of the host {query.host}.")
-    numbers: dict[Location, int] = {}
+    numbers: dict[tuple[str, Location], int] = {}
     verdicts = [_visit(each.verdict, numbers) for each in found]
     learned = learn_host(query.host, verdicts, HintLimits())
     return HostAnswer(rows[0], len(found), learned.hints)
 
 
-def _visit(verdict: Verdict, numbers: dict[Location, int]) -> UrlVerdict:
+def _visit(verdict: Verdict, numbers: dict[tuple[str, Location], int]) -> UrlVerdict:
     """Return a verdict as hints are learned from it; contents are numbered by their kept pages."""
     other = verdict.representative
     kept = verdict.page if other is None else place_of(other)
-    return UrlVerdict(verdict.url, numbers.setdefault(kept, len(numbers)), other)
+    number = numbers.setdefault((verdict.index, kept), len(numbers))
+    return UrlVerdict(verdict.url, number, other)

@@ -88,7 +88,8 @@ class VerdictsByHost:
             return
         other = verdict.representative
         page = verdict.page if other is None else place_of(other)
-        name = f"{page.topic}\0{page.partition}\0{page.offset}"
+        # The same name and place in verdicts of another index may be another page.
+        name = f"{verdict.index}\0{page.topic}\0{page.partition}\0{page.offset}"
         content = xxhash.xxh3_64_intdigest(name.encode(errors="replace")) - _SIGN
         kept = None if other is None else _encode(other)
         self._rows.append((host, place, _text(verdict.url), content, kept))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
 import pytest
 
 from streamer.analysis.hints import by_host
@@ -54,6 +55,13 @@ def test_the_order_is_that_of_the_places_and_not_that_of_adding() -> None:
                 table.add(each, place)
             results.append(list(table.hints(HintLimits())))
     assert results[0] == results[1]
+
+
+def test_verdicts_of_two_indexes_do_not_share_contents() -> None:
+    with VerdictsByHost() as table:
+        for place, each in enumerate(sessions("a.example")):
+            table.add(msgspec.structs.replace(each, index=each.url[-1]), place)
+        assert list(table.hints(HintLimits())) == []
 
 
 def test_canonical_links_are_those_of_their_host() -> None:
