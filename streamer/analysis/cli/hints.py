@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.kafka.hints_topic import publish_hints, published_verdicts
 from streamer.kafka.topics import Names
-from streamer.run.outputs import check_distinct, complete_output
+from streamer.pages.files import Source
+from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output
 from streamer.run.page_reader import PageReader
 from streamer.text.visible import canonical_link
 
@@ -62,14 +64,26 @@ class HintOutputs:
         given = [self.out, self.stormcrawler, *(self.nutch or ())]
         return [name for name in given if name is not None]
 
-    def check(self, inputs: Iterable[Path]) -> None:
-        """Raise SettingsError if they cannot be written as they are named."""
+    def check(self, inputs: Iterable[str], folders: Iterable[str]) -> None:
+        """Raise SettingsError if they cannot be written as they are named.
+
+        None may be an input, nor in one of the `folders` of pages.
+        """
         for name in self.nutch or ():
             if not name.endswith((".xml", ".txt")):
                 raise SettingsError(
                     f"--nutch {name} must end in .xml (regex-normalize) or .txt (regex-urlfilter)."
                 )
-        check_distinct(self.names, map(str, inputs))
+        check_distinct(self.names, inputs)
+        for folder in filter(os.path.isdir, folders):
+            for name in self.names:
+                if name != STANDARD_OUTPUT and Path(name).resolve().is_relative_to(
+                    Path(folder).resolve()
+                ):
+                    raise SettingsError(
+                        f"{name} is in {folder}, the folder of the pages, and would be read as "
+                        "one of them. Name another output."
+                    )
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,9 @@ def hints(
     files = verdicts or []
     if files and options.publish:
         raise SettingsError("--publish is for the verdicts of a topic. Leave out the files.")
-    outputs.check(files)
+    sources = reader.open(options.pages) if options.pages else []
+    regular = [source.name for source in sources if source.is_regular]
+    outputs.check([*map(str, files), *regular], options.pages or ())
     console = Terminal(stderr=True)
     freeze_gc()
     with VerdictsByHost() as by_host:
@@ -152,8 +168,8 @@ def hints(
             _read(files, by_host, console)
         else:
             _read_topic(settings, by_host, console)
-        if options.pages is not None:
-            _read_links(reader, options.pages, by_host)
+        if sources:
+            _read_links(reader, sources, by_host)
         limits = HintLimits(options.error_max, options.support_min)
         learned = by_host.hints(limits, with_links=options.pages is not None)
         with TemporaryFile() if options.publish else nullcontext() as copy:
@@ -163,11 +179,11 @@ def hints(
     (console if outputs.names else Terminal()).print(table)
 
 
-def _read(files: Iterable[Path], by_host: VerdictsByHost, console: Terminal) -> None:
+def _read(files: Sequence[Path], by_host: VerdictsByHost, console: Terminal) -> None:
     """Read all verdicts of files.
 
     Raises:
-        InputError: a file cannot be read, or no verdict has a URL.
+        InputError: a file cannot be read, or no verdict of any has a URL.
     """
     place = 0
     for path in files:
@@ -177,7 +193,9 @@ def _read(files: Iterable[Path], by_host: VerdictsByHost, console: Terminal) -> 
                 by_host.add(verdict, place)
                 place += 1
         judged, lacking = by_host.judged - before[0], by_host.without_host - before[1]
-        _check_hosts(str(path), judged, lacking, console)
+        _warn_of_lacking(str(path), judged, lacking, console)
+    more = f" and {len(files) - 1:,} more files" if len(files) > 1 else ""
+    _check_hosts(f"{files[0]}{more}", by_host)
 
 
 def _read_topic(settings: Settings, by_host: VerdictsByHost, console: Terminal) -> None:
@@ -195,16 +213,20 @@ def _read_topic(settings: Settings, by_host: VerdictsByHost, console: Terminal) 
                 by_host.add(decode_verdict(value, name), place)
 
     asyncio.run(read())
-    _check_hosts(names.verdicts, by_host.judged, by_host.without_host, console)
+    _warn_of_lacking(names.verdicts, by_host.judged, by_host.without_host, console)
+    _check_hosts(names.verdicts, by_host)
 
 
-def _check_hosts(name: str, judged: int, lacking: int, console: Terminal) -> None:
-    """Warn of verdicts without a host; raise InputError if there are no others."""
-    if lacking == judged:
+def _check_hosts(name: str, by_host: VerdictsByHost) -> None:
+    """Raise InputError if no verdict has a host."""
+    if by_host.without_host == by_host.judged:
         raise InputError(
-            f"{name}: has no verdict with the URL of a web page, from which hints are learned; "
+            f"{name}: no verdict with the URL of a web page, from which hints are learned; "
             "give verdicts of pages with URLs"
         )
+
+
+def _warn_of_lacking(name: str, judged: int, lacking: int, console: Terminal) -> None:
     if lacking:
         console.warn(f"{name}: {lacking:,} of {judged:,} verdicts have no URL of a web host.")
 
@@ -232,13 +254,12 @@ def _publish(settings: Settings, copy: IO[bytes], console: Terminal) -> None:
         )
 
 
-def _read_links(reader: PageReader, names: Sequence[str], by_host: VerdictsByHost) -> None:
+def _read_links(reader: PageReader, sources: Sequence[Source], by_host: VerdictsByHost) -> None:
     """Read the canonical links of pages.
 
     Raises:
         StreamerError: as `PageReader.read`.
     """
-    sources = reader.open(names)
     with progress_bar(sources) as report:
         for _, _, batch in reader.read(sources, report):
             for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):

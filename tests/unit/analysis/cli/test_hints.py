@@ -106,6 +106,33 @@ def test_verdicts_without_urls_are_refused(tmp_path: Path) -> None:
     assert "verdicts.jsonl:1: not a verdict" in str(runner.invoke(app, [str(path)]).exception)
 
 
+def test_a_file_without_verdicts_among_others_is_taken(verdicts: Path, tmp_path: Path) -> None:
+    empty = write(tmp_path / "empty.jsonl", [])
+    lacking = write(tmp_path / "lacking.jsonl", [verdict(70, url="dns:x")])
+    assert told(verdicts, empty, lacking) == told(verdicts) != b""
+
+
+@pytest.mark.parametrize(("pages", "out"), [
+    ("crawl/pages.jsonl", "crawl/pages.jsonl"), ("crawl", "crawl/pages.jsonl"),
+    ("crawl", "crawl/new.xml"),
+])  # fmt: skip
+@pytest.mark.parametrize("option", ["--out", "--nutch"])
+def test_pages_are_not_overwritten(
+    verdicts: Path, tmp_path: Path, option: str, pages: str, out: str
+) -> None:
+    held = tmp_path / "crawl" / "pages.jsonl"
+    held.parent.mkdir()
+    held.write_text('{"url": "http://a.example/", "body": "x"}\n', "utf-8")
+    name = str(tmp_path / out)
+    if option == "--nutch" and not name.endswith(".xml"):  # the same file by another name
+        name = str(tmp_path / "link.xml")
+        Path(name).symlink_to(held)
+    result = runner.invoke(app, [str(verdicts), "--pages", str(tmp_path / pages), option, name])
+    assert isinstance(result.exception, SettingsError)
+    assert held.read_text("utf-8").startswith('{"url"')
+    assert [each.name for each in held.parent.iterdir()] == ["pages.jsonl"]
+
+
 def test_limits_decide_what_is_given(verdicts: Path) -> None:
     assert told(verdicts, "--error-max", "0.05") == b""
     assert told(verdicts, "--support-min", "31") == b""
