@@ -61,6 +61,7 @@ hints = st.builds(
     examples=st.lists(st.text(), max_size=2),
     representative=st.just(msgspec.UNSET) | representatives,
     canonical=st.just(msgspec.UNSET) | st.builds(CanonicalAgreement, sizes, sizes),
+    without=st.just(msgspec.UNSET) | sizes,
 )  # fmt: skip
 INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
     "verdict": st.builds(

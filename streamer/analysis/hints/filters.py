@@ -23,6 +23,7 @@ from streamer.analysis.hints.parameters import WHOLE_HOST
 
 _PACKAGE = "org.apache.stormcrawler.filtering"
 _SEGMENT = "[^/?#;]*"
+WITHOUT_MIN = 3  # contents with a URL without the parameter: single ones may be chance
 ACCEPT_ALL = "+."  # of what no rule refuses
 
 
@@ -39,8 +40,8 @@ class FilterRules:
     Attributes:
         rewritings: the rules that rewrite URLs, in their order.
         refusals: the patterns of URLs that are not to be fetched.
-        without_rule: hints for which there is none: soft errors, places that vary, and traps
-            whose URLs no expression tells from others.
+        without_rule: hints for which there is none: soft errors, places that vary, parameters
+            that were hardly ever absent, and traps whose URLs no expression tells from others.
     """
 
     def __init__(self, hosts: Iterable[HostHints] = ()) -> None:
@@ -98,6 +99,8 @@ def _storm_filter(name: str, params: dict[str, object]) -> dict[str, object]:
 def _rewritings(origin: str, hint: Hint) -> Iterator[Rewriting]:
     name = re.escape(hint.name)
     path = "/[^?#]*" if hint.under == WHOLE_HOST else _pattern(hint.under) + "[^/?#]*"
+    if not (hint.kind is HintKind.SEGMENT or (hint.without or 0) >= WITHOUT_MIN):
+        return
     if hint.kind is HintKind.PARAMETER:
         before = rf"{origin}(?:{path})?" if hint.under == WHOLE_HOST else origin + path
         yield Rewriting(rf"^({before}\?(?:[^#]*&)?){name}(?:=[^&#]*)?&")

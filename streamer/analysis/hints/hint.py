@@ -51,6 +51,7 @@ class Hint(msgspec.Struct, frozen=True):
     examples: list[str]
     representative: Representative | msgspec.UnsetType = msgspec.UNSET
     canonical: CanonicalAgreement | msgspec.UnsetType = msgspec.UNSET
+    without: Count | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostHints(msgspec.Struct, frozen=True):
@@ -96,6 +97,7 @@ class Evidence:
     Attributes:
         same: the contents of those groups whose pages all have one; a content counts once, so a
             page that answers for many URLs (an error, a login form) is little support.
+        without: those of `same` with a URL that does not have the parameter.
         differing: groups whose pages have several contents.
         extra: how many contents these have beyond the first.
     """
@@ -103,6 +105,7 @@ class Evidence:
     same: set[int] = field(default_factory=set)
     differing: int = 0
     extra: int = 0
+    without: set[int] = field(default_factory=set)
 
     @property
     def support(self) -> int:
@@ -114,10 +117,12 @@ class Evidence:
         """Return the bound of the share that differs."""
         return error_bound(self.differing, self.support)
 
-    def count(self, contents: set[int]) -> None:
-        """Count a group of pages by its contents."""
+    def count(self, contents: set[int], *, without: bool = False) -> None:
+        """Count a group of pages by its contents; `without`: one has no such parameter."""
         if len(contents) == 1:
             self.same |= contents
+            if without:
+                self.without |= contents
         else:
             self.differing += 1
             self.extra += len(contents) - 1
@@ -127,6 +132,7 @@ class Evidence:
         self.same |= other.same
         self.differing += other.differing
         self.extra += other.extra
+        self.without |= other.without
 
     def holds(self, limits: HintLimits) -> bool:
         """Return whether a hint can be given."""

@@ -135,7 +135,7 @@ class _Learner:
         ]
         kind = HintKind.PATH_PARAMETER if name.startswith(";") else HintKind.PARAMETER
         hint = self._hint(kind, name.removeprefix(";"), pages, evidence)
-        hint = msgspec.structs.replace(hint, under=under)
+        hint = msgspec.structs.replace(hint, under=under, without=len(evidence.without))
         return self._compared(hint, pages, lambda link: not has_parameter(link, name))
 
     def _of_segment(self, found: FoundSegment) -> Hint:

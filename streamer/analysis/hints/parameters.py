@@ -124,18 +124,25 @@ def _pooled(evidence: ByDirectory) -> Evidence:
 
 
 class _UrlGroup:
-    """Several pages whose URLs differ in what is asked about only; `varies`: they do differ."""
+    """Several pages whose URLs differ in what is asked about only.
 
-    __slots__ = ("contents", "directory", "varies", "varying")
+    Attributes:
+        varies: they do differ.
+        without: one has nothing of it.
+    """
+
+    __slots__ = ("contents", "directory", "varies", "varying", "without")
 
     def __init__(self, first: UrlPage, names: Names) -> None:
         self.varying = _varying(first, names)
-        self.varies = False
+        self.varies, self.without = False, not self.varying
         self.contents = {first.content}
         self.directory = first.directory
 
     def add(self, page: UrlPage, names: Names) -> None:
-        self.varies = self.varies or _varying(page, names) != self.varying
+        varying = _varying(page, names)
+        self.varies = self.varies or varying != self.varying
+        self.without = self.without or not varying
         self.contents.add(page.content)
 
 
@@ -164,7 +171,7 @@ def evidence_of(pages: Sequence[UrlPage], names: Names, ignored: Names) -> ByDir
     found: ByDirectory = defaultdict(Evidence)
     for group in groups.values():
         if isinstance(group, _UrlGroup) and group.varies:
-            found[group.directory].count(group.contents)
+            found[group.directory].count(group.contents, without=group.without)
     return found
 
 

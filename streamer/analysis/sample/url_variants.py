@@ -44,8 +44,10 @@ def _query(rng: Random, *items: str) -> str:
 
 
 def session(rng: Random, site: Site) -> Pages:
-    """Give each fetch a session in the query; `id` chooses the page."""
+    """Give fetches a session in the query, but for some; `id` chooses the page."""
     for number, article in enumerate(_articles(rng, site)):
+        if number % 4 == 0:
+            yield f"/item?id={number}", site.render(article)
         for _ in range(1 + rng.randrange(3) + (number < ARTICLES * 3 // 4)):
             sid = f"sid={_token(rng)}"
             yield "/item" + _query(rng, f"id={number}", sid), site.render(article, f"?{sid}")
@@ -73,8 +75,10 @@ def campaign(rng: Random, site: Site) -> Pages:
 
 
 def stamped(rng: Random, site: Site) -> Pages:
-    """Give each fetch a session and a time stamp: no two URLs differ in one of them only."""
+    """Give fetches a session and a time stamp, but for some: no two differ in one of them only."""
     for number, article in enumerate(_articles(rng, site)):
+        if number % 4 == 0:
+            yield f"/forum/view?topic={number}", site.render(article)
         for _ in range(3):
             stamp = 1_717_200_000 + rng.randrange(10**6)
             items = (f"topic={number}", f"s={_token(rng)}", f"t={stamp}")
@@ -149,9 +153,11 @@ def loop(rng: Random, site: Site) -> Pages:
 
 
 def edited(rng: Random, site: Site) -> Pages:
-    """Give each fetch a session, and change a page in 40 between two fetches."""
+    """Give fetches a session, but for some, and change a page in 40 between two fetches."""
     for number, article in enumerate(_articles(rng, site, 2 * ARTICLES)):
         changed = replace_words(rng, article, 0.5) if not number % ARTICLES else article
+        if number % 4 == 1:
+            yield f"/wiki?title=Page_{number}", site.render(article)
         for each in (article, changed):
             yield f"/wiki?title=Page_{number}&PHPSESSID={_token(rng)}", site.render(each)
 

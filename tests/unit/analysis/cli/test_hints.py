@@ -53,6 +53,8 @@ def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_pat
     outputs = [tmp_path / name for name in names]
     options = [f"--{option}" for option in ("out", "stormcrawler", "nutch", "nutch")]
     given = [str(each) for pair in zip(options, outputs, strict=True) for each in pair]
+    short = [verdict(100 + n, 2 * n, f"http://a.example/item?id={n}") for n in range(3)]
+    given.append(str(write(tmp_path / "without.jsonl", short)))
     result = runner.invoke(app, [str(verdicts), *given])
     assert result.exit_code == 0, result.output
     assert result.stdout == ""

@@ -7,6 +7,7 @@ import re
 import time
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
 from streamer.analysis.hints.filters import FilterRules
@@ -14,8 +15,16 @@ from streamer.analysis.hints.hint import Hint, HintKind, HostHints
 
 
 def rules(kind: str, name: str, under: str = "/", host: str = "a.example") -> FilterRules:
-    hint = Hint(HintKind(kind), name, under, 9, 9, 0, 0.1, 0.5, [])
+    hint = Hint(HintKind(kind), name, under, 9, 9, 0, 0.1, 0.5, [], without=3)
     return FilterRules([HostHints(host, 9, 9, 0, [hint])])
+
+
+def test_a_parameter_that_was_never_absent_stays() -> None:
+    for without in (0, 2, msgspec.UNSET):
+        for kind in (HintKind.PARAMETER, HintKind.PATH_PARAMETER):
+            hint = Hint(kind, "action", "/", 9, 9, 0, 0.1, 0.5, [], without=without)
+            found = FilterRules([HostHints("a.example", 9, 9, 0, [hint])])
+            assert (found.rewritings, found.without_rule) == ([], 1)
 
 
 def rewritten(found: FilterRules, url: str) -> str:

@@ -87,3 +87,9 @@ def test_pages_without_the_parameter_belong_to_a_group() -> None:
         frozenset(),
     )
     assert [(each.support, each.differing) for each in found.values()] == [(2, 1)]
+    found = evidence_of(
+        pages([("/a?x=1", 1), ("/a", 1), ("/b?x=1", 2), ("/b?x=2", 2), ("/c", 3), ("/c?x", 4)]),
+        frozenset({"x"}),
+        frozenset(),
+    )
+    assert [len(each.without) for each in found.values()] == [1]
