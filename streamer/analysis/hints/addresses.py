@@ -17,9 +17,10 @@ from streamer.analysis.clusters import HOSTS_REMEMBERED, host_of
 Items = tuple[tuple[str, str], ...]
 
 # Ids: a UUID, eight hexadecimal digits or more, 16 letters and digits or more; and numbers.
-# Java reads this alike. The group is atomic: a rule with many of them takes linear time.
+# Java reads this alike. The group is atomic: a rule with many of them takes linear time. The digits
+# of percent-encoded characters are those of words.
 VARYING = (
-    r"(?>[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+    r"(?<!%)(?<!%[0-9A-Fa-f])(?>[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     r"|\b(?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{8,}\b|\b(?=[A-Za-z]*[0-9])[0-9A-Za-z]{16,}\b|[0-9]+)"
 )
 _VARYING = re.compile(VARYING)

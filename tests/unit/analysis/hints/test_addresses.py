@@ -58,6 +58,8 @@ def test_what_is_no_url_of_the_web_has_no_parts(url: str) -> None:
         ("/b/a/b/a/", "/a/b/{again}"),
         ("/2031/5/5/", "/*/*/*/"),
         ("/list?page=3&q=x", "/list?page&q"),
+        ("/%D0%9F%205/7%2A8", "/%D0%9F%20*/*%2A*"),
+        ("/a*b/7", "/a%2Ab/*"),
     ],
 )
 def test_a_family_has_paths_that_differ_in_numbers_and_ids(path: str, name: str) -> None:
