@@ -703,6 +703,13 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "Give --track-changes too, or leave --retire-replaced out."
         )
     _check_scope(settings)
+    is_given = "fallback_threshold" in settings.model_fields_set
+    if is_given and settings.fallback_threshold and settings.signature.text != MAIN:
+        raise SettingsError(
+            "The setting fallback_threshold is for pages that have no main text, and needs --text "
+            "main (or the preset balanced or broad). For the sites of rules with text = main, give "
+            "their rules a threshold."
+        )
     if settings.shards > settings.signature.bands:
         raise SettingsError(
             f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."

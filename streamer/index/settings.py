@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.model import SIMILARITY_ONE
-from streamer.rules import Rule, rule_finder, rule_for
+from streamer.rules import VISIBLE, Rule, rule_finder, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
@@ -122,10 +122,10 @@ class IndexSettings(BaseModel):
         return self.model_dump(exclude={name for name in _FIRST_KNOWN if not getattr(self, name)})
 
     def of_url(self, url: str, *, main: bool = True) -> IndexSettings:
-        """Return what holds for the page with this URL, with or without `main` text."""
+        """Return what holds for the page with this URL, of which `main` text was signed or not."""
         rule = rule_for(self.rules, url)
         own: dict[str, float | None] = {}
-        if not main:
+        if not main and (rule is None or rule.text != VISIBLE):  # or it is what was asked for
             own["threshold"] = max(self.threshold, self.fallback_threshold)
         if rule is not None:
             given = {"threshold": rule.threshold, "shingles_min": rule.min_shingles}
@@ -148,6 +148,8 @@ class IndexSettings(BaseModel):
         for i in range(len(urls) if self.rules else 0):
             if (rule := rule_of(urls[i].decode())) is None:
                 continue
+            if rule.text == VISIBLE:  # asked for, so the page did not fall back
+                least[i] = self.similarity_min
             if rule.threshold is not None:
                 least[i] = round(rule.threshold * SIMILARITY_ONE)
             if rule.min_shingles is not None:

@@ -51,6 +51,7 @@ OTHERS = {
 NEEDED = {
     "method_option": ("--method", "simhash"),
     "retire_replaced": ("--track-changes",),
+    "fallback_threshold": ("--text", "main"),
 }
 FLAGS = [one for one in declared() if one.flag]
 
