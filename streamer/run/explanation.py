@@ -96,6 +96,10 @@ _EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
 _REACHES = "The similarity to the nearest kept page reaches the threshold."
 _IS_BELOW = "The similarity to the nearest kept page is below the threshold."
 _FELL_BACK = " It has no main text, so the threshold of such pages holds (fallback_threshold)."
+_LATER_FELL_BACK = (
+    " Both are kept, so the later one probably has no main text, and the threshold of such pages "
+    "held (fallback_threshold)."
+)
 _COLLECTIONS = ("option.collection", "option.accept.collection")
 
 
@@ -148,7 +152,7 @@ class Explained:
         too_short: fewer distinct shingles than are compared; None of a kept page, which no longer
             tells.
         settings: what holds for the page.
-        fell_back: whether that is a stricter threshold, since it has no main text.
+        fallback: what the reason adds where a page without main text has a stricter threshold.
     """
 
     kept: KeptPage | None
@@ -156,7 +160,7 @@ class Explained:
     too_short: bool | None
     keys: int
     settings: IndexSettings
-    fell_back: bool = False
+    fallback: str = ""
 
     @property
     def is_duplicate(self) -> bool:
@@ -183,8 +187,7 @@ class Explained:
             return (
                 "No kept page shares a key with it, so none was compared; this one is most similar."
             )
-        why = _REACHES if self.is_duplicate else _IS_BELOW
-        return why + _FELL_BACK if self.fell_back else why
+        return (_REACHES if self.is_duplicate else _IS_BELOW) + self.fallback
 
 
 def why_duplicate(basis: str) -> str:
@@ -322,12 +325,24 @@ class KeptIndex:
         assert sketch is not None, page
         target = Target(own, np.ascontiguousarray(sketch), page.ref, shingles)
         found = self._explained(target, page, self.settings.of_url(page.url), progress)
-        strict = self.settings.of_url(page.url, main=False)
-        if found.is_duplicate and found.settings.threshold < strict.threshold:
-            # Both are kept, so the later one has no main text: rows do not tell.
+        if (strict := self._of_the_later(found, page.url)) is not None:
             found = self._explained(target, page, strict, progress)
-            return replace(found, fell_back=True)
+            return replace(found, fallback=_LATER_FELL_BACK)
         return found
+
+    def _of_the_later(self, found: Explained, url: str) -> IndexSettings | None:
+        """Return what keeps two kept pages apart that have no main text; None: another reason.
+
+        Rows tell neither which page has main text nor which one came later.
+        """
+        if not found.is_duplicate or found.nearest is None:
+            return None
+        similarity = round(found.nearest.similarity * SIMILARITY_ONE)
+        for each in (url, found.nearest.page.url):
+            strict = self.settings.of_url(each, main=False)
+            if self.settings.of_url(each).similarity_min <= similarity < strict.similarity_min:
+                return strict
+        return None
 
     def explain_text(
         self,
@@ -359,7 +374,7 @@ class KeptIndex:
         target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
         found = self._explained(target, kept, own, progress, too_short=too_short)
         is_strict = own.threshold > self.settings.of_url(url).threshold
-        return replace(found, fell_back=is_strict)
+        return replace(found, fallback=_FELL_BACK if is_strict else "")
 
     def signature_for(self, url: str) -> SignatureSettings:
         """Return how the page with this URL is signed: a rule may ask for the other text."""

@@ -114,7 +114,7 @@ def test_an_article_is_found_on_another_site_and_another_one_in_the_same_furnitu
 
 
 def test_a_page_that_falls_back_needs_the_fallback_threshold_and_explain_says_so(
-    streamer_replay: Replayer,
+    streamer_replay: Replayer, tmp_path: Path
 ) -> None:
     edited = site([*SHELVES[:6], "Wood", "Glass"], [])
     pages = [*PAGES.items(), ("http://shop.example/edited", edited)]
@@ -124,11 +124,34 @@ def test_a_page_that_falls_back_needs_the_fallback_threshold_and_explain_says_so
     assert found(strict) == {
         page: other for page, other in found(lax).items() if page != "shop.example/edited"
     }
-    arguments = ["explain", "http://shop.example/edited", "--index", strict.index_folder, "--json"]
-    report = json.loads(run(*arguments))
-    assert (report["verdict"], report["threshold"]) == ("unique", 0.8)
-    assert 0.5 <= report["nearest"]["similarity"] < 0.8
+    for asked in ("edited", ""):  # the later page and the earlier one, which rows do not tell
+        url = f"http://shop.example/{asked}"
+        report = json.loads(run("explain", url, "--index", strict.index_folder, "--json"))
+        assert (report["verdict"], report["threshold"]) == ("unique", 0.8)
+        assert 0.5 <= report["nearest"]["similarity"] < 0.8
+        assert "the later one probably has no main text" in report["why"]
+    own = tmp_path / "own.html"
+    own.write_text(site([*SHELVES[:6], "Oil", "Salt"], []), "utf-8")
+    report = json.loads(run("explain", own, "--index", strict.index_folder, "--json"))
     assert "It has no main text" in report["why"]
+
+
+def test_a_page_whose_rule_asks_for_visible_text_does_not_fall_back(
+    streamer_replay: Replayer, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nhost = "shop.example"\ntext = "visible"\n', "utf-8")
+    edited = site([*SHELVES[:6], "Wood", "Glass"], [])
+    pages = [("http://shop.example/", PAGES["http://shop.example/"])]
+    pages += [("http://x.example/", edited), ("http://shop.example/edited", edited)]
+    pages += [("http://shop.example/other", site([*SHELVES[:6], "Trees", "Glass"], []))]
+    ruled = streamer_replay(pages, preset=["broad"], rules=rules)
+    assert found(ruled) == {"shop.example/edited": "x.example/", "shop.example/other": "x.example/"}
+    # It is the other page that fell back: this one came first, and its text was asked for.
+    asked = ("explain", "http://shop.example/", "--index", ruled.index_folder, "--json")
+    report = json.loads(run(*asked))
+    assert (report["verdict"], report["threshold"]) == ("unique", 0.8)
+    assert "the later one probably has no main text" in report["why"]
 
 
 @pytest.fixture
