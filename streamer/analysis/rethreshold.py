@@ -79,7 +79,9 @@ class Survey:
         untold_line: the first unique page that tells nothing of that; 0: all do.
         first_least: what the first with and the first without main text tells.
         other_line: a line that tells another; 0: none does.
-        fallback: the threshold at least of pages without main text.
+        fallback: the threshold at least of pages without main text; None: not known.
+        fell_back, fell_back_line: from which similarity on it does not matter, and the line that
+            says so.
     """
 
     lowest: int | None = None
@@ -89,10 +91,12 @@ class Survey:
     untold_line: int = 0
     first_least: dict[bool, int] = field(default_factory=dict)
     other_line: int = 0
-    fallback: int = 0
+    fallback: int | None = None
+    fell_back: int = 0
+    fell_back_line: int = 0
 
     @classmethod
-    def of(cls, told: Iterable[Verdict], fallback: int = 0) -> Survey:
+    def of(cls, told: Iterable[Verdict], fallback: int | None = None) -> Survey:
         """Return what the verdicts of a file can answer.
 
         Raises:
@@ -108,23 +112,32 @@ class Survey:
                     similarity = round(verdict.similarity * SIMILARITY_ONE)
                     if similarity == SIMILARITY_ONE and verdict.basis is Basis.CONTENT:
                         continue
-                    if _fell_back(verdict) and similarity < fallback:
+                    if _fell_back(verdict) and similarity < (fallback or 0):
                         raise InputError(
                             f"Line {number} is a duplicate by {_part(similarity)} without main "
-                            f"text, less than {_part(fallback)}. Give the --fallback-threshold of "
-                            "the run, or 0 where it had none."
+                            f"text, less than {_part(fallback or 0)}. Give the "
+                            "--fallback-threshold of the run, or 0 where it had none."
                         )
                     known = found.lowest
                     found.lowest = similarity if known is None else min(known, similarity)
-            elif isinstance(verdict.nearest_min, float | int):
-                least, fell_back = round(verdict.nearest_min * SIMILARITY_ONE), _fell_back(verdict)
-                if least != found.first_least.setdefault(fell_back, least):
-                    found.other_line = found.other_line or number
-                if least >= found.least and not (fell_back and least <= fallback):
-                    found.least, found.least_line = least, number
             else:
-                found.untold_line = found.untold_line or number
+                found._note_unique(verdict, number)
         return found
+
+    def _note_unique(self, verdict: Verdict, number: int) -> None:
+        near, fell_back, least = verdict.nearest or None, _fell_back(verdict), 0
+        if isinstance(verdict.nearest_min, float | int):
+            least = round(verdict.nearest_min * SIMILARITY_ONE)
+            if least != self.first_least.setdefault(fell_back, least):
+                self.other_line = self.other_line or number
+            held = fell_back and (self.fallback is None or least <= self.fallback)
+            if least >= self.least and not held:
+                self.least, self.least_line = least, number
+        else:
+            self.untold_line = self.untold_line or number
+        matches = round(near.similarity * SIMILARITY_ONE) + 1 if near else 0
+        if fell_back and self.fallback is None and max(least, matches) > self.fell_back:
+            self.fell_back, self.fell_back_line = max(least, matches), number
 
     def check(self, least: int, was: int | None) -> bool:
         """Return whether the threshold `least` is laxer than that of the run, `was` if it is known.
@@ -139,6 +152,13 @@ class Survey:
                 f"Line {self.other_line} tells what is nearest to its page from another similarity "
                 "on than the lines before: pages had different thresholds, as with --rules or "
                 "where the settings of the index have changed. Judge the pages again."
+            )
+        if least < self.fell_back:
+            raise InputError(
+                f"Line {self.fell_back_line} is of a page without main text (text: visible). "
+                f"Whether it is unique at {_part(least)} depends on the threshold of such pages. "
+                "Give the --fallback-threshold of the run (with --text main and minhash 0.8 is its "
+                "default), or 0 where it had none, as other runs and earlier versions."
             )
         if least >= (was if was is not None else self.lowest or SIMILARITY_ONE + 1):
             return False
@@ -192,7 +212,7 @@ class Rethreshold:
 
     def __init__(self, least: int, was: int | None, survey: Survey) -> None:
         self._least, self._was = least, was
-        self._strict = max(least, survey.fallback)  # of pages without main text
+        self._strict = max(least, survey.fallback or 0)  # of pages without main text
         self._unsure = survey.check(least, was) and survey.by_sets  # of all unique pages
         self._certain: set[int] = set()  # pages that are kept for certain
         self._assumed: set[int] = set()  # those that may be

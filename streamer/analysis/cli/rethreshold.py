@@ -18,10 +18,10 @@ from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_outpu
 from streamer.run.verdict_files import first_line, open_verdicts, verdicts_in
 
 _Fallback = Annotated[
-    float,
+    float | None,
     typer.Option(
         help="The --fallback-threshold of the run, which holds for pages without main text "
-        "(text: visible); 0: none.",
+        "(text: visible); 0: none. Needed if such a page is near to a kept one.",
         min=0,
         max=1,
     ),
@@ -57,7 +57,7 @@ def rethreshold(
             max=1,
         ),
     ] = None,
-    fallback_threshold: _Fallback = 0.8,
+    fallback_threshold: _Fallback = None,
 ) -> None:
     """Write the verdicts that another threshold would give, as far as the file tells them.
 
@@ -74,9 +74,9 @@ def rethreshold(
     Refused are a lower threshold without near misses or below their margin, verdicts with `change`,
     near misses of pages with different thresholds (--rules, or an index whose settings changed), a
     file without the verdicts of its representatives, and one of an index with several shards.
-    Not known are --keep-pages, full buckets, and rules with a threshold or min_shingles of their
-    own: judge the pages again where these matter. Memory: some 100 bytes a unique page; the file is
-    read twice.
+    Not known are --keep-pages, full buckets, and rules with a threshold, min_shingles or text of
+    their own: judge the pages again where these matter. Memory: some 100 bytes a unique page; the
+    file is read twice.
 
     Example: streamer rethreshold verdicts.jsonl 0.9 --was 0.8 --out strict.jsonl
 
@@ -84,13 +84,15 @@ def rethreshold(
     """
     _check_source(verdicts, out)
     check_distinct([out], [str(verdicts)])
-    least = round(threshold * SIMILARITY_ONE)
-    before = None if was is None else round(was * SIMILARITY_ONE)
-    fallback = round(fallback_threshold * SIMILARITY_ONE)
-    Terminal(stderr=True).print(_summary(_write(verdicts, out, (least, before, fallback))))
+    at = round(threshold * SIMILARITY_ONE), _points(was), _points(fallback_threshold)
+    Terminal(stderr=True).print(_summary(_write(verdicts, out, at)))
 
 
-def _write(verdicts: Path, out: str, at: tuple[int, int | None, int]) -> Rethreshold:
+def _points(part: float | None) -> int | None:
+    return None if part is None else round(part * SIMILARITY_ONE)
+
+
+def _write(verdicts: Path, out: str, at: tuple[int, int | None, int | None]) -> Rethreshold:
     """Write the verdicts at the thresholds (new, before, fallback); return what was counted."""
     least, before, fallback = at
     encode = msgspec.json.Encoder().encode

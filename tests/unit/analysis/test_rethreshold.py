@@ -155,6 +155,19 @@ def test_pages_without_main_text_keep_their_stricter_threshold() -> None:
         Survey.of(told, 8_200)
 
 
+def test_a_near_miss_without_main_text_needs_the_fallback_threshold_to_be_known() -> None:
+    visible = [msgspec.structs.replace(each, text=SignedText.VISIBLE)
+               for each in (unique(0, None, 5_000), unique(1, (0, 6_200), 5_000))]  # fmt: skip
+    with pytest.raises(InputError, match=r"Line 2 .*0\.6 .*--fallback-threshold.* 0 "):
+        Rethreshold(6_000, 8_000, Survey.of(visible, None))
+    for fallback, wanted in ((0, "duplicate"), (8_000, "unique")):
+        told = [*Rethreshold(6_000, 8_000, Survey.of(visible, fallback)).verdicts(visible)]
+        assert (told[1].verdict, told[1].known) == (wanted, "exact")
+    for least in (6_300, 8_500):  # the same whatever it was
+        told = [*Rethreshold(least, 8_000, Survey.of(visible, None)).verdicts(visible)]
+        assert [each.verdict[0] + each.known[0] for each in told] == ["ue", "ue"]
+
+
 def test_where_shingles_may_have_decided_unique_pages_are_open_at_a_laxer_threshold() -> None:
     near = NearestKept(Location("f", 0, 0), "u0", similarity=0.75, exact=False)
     told = [unique(0), verdict(1, basis=Basis.TOO_SHORT, nearest=None, nearest_min=0.65)]
