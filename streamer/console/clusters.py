@@ -19,6 +19,7 @@ import msgspec
 from streamer.console import queries
 from streamer.console.fold import host_of
 from streamer.console.queries import ClusterRow
+from streamer.console.view import check_time
 from streamer.model import Basis, Verdict
 
 SHORT_BYTES = 3000  # of text: what a block page has at most
@@ -34,7 +35,7 @@ _SESSION = re.compile(
     r"(php|asp|j|x-?)?sess(ion)?_?-?(id)?|(php|j)?sessid|s?sid|zenid|cftoken|token"
 )
 _TRACKING = re.compile(r"utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref(errer)?|source|from|campaign")
-_IN_PATH = re.compile(r";(jsessionid|sid|phpsessid)=[^/?]*|/\(S\([^)]*\)\)", re.IGNORECASE)
+_IN_PATH = re.compile(r";(jsessionid|sid|phpsessid)=[^/?]*|/\(S\([^()]*\)\)", re.IGNORECASE)
 _PRINT = re.compile(
     r"(^|[/_.=&-])(print(able|version|er|view)?|drucken?|imprimir|amp|mobile)([/_.=&-]|$)",
     re.IGNORECASE,
@@ -106,6 +107,7 @@ def relations_of(view: sqlite3.Connection) -> list[RelationRow]:
     )  # fmt: skip
     by_relation: dict[str, Counter[tuple[str, str]]] = {}
     for verdict in (each.verdict for each in found):
+        check_time(view)
         assert verdict.representative is not None, verdict
         other = verdict.representative.url
         hosts = host_of(parts_of(verdict.url).netloc), host_of(parts_of(other).netloc)
@@ -147,6 +149,7 @@ def seen_cluster(view: sqlite3.Connection, row: ClusterRow, looked_at: int = 100
             found = queries.verdicts(view, queries.OF_CLUSTER, looked_at, order=order, ref=ref)
             members |= {each.number: each.verdict for each in found}
         recent += queries.number(view, queries.RECENT_OF_CLUSTER, ref=ref, recent_from=since) or 0
+    check_time(view)
     look = look_of(row.url, [*members.values()])
     return SeenCluster(row.place, row.url, row.host, row.duplicates, recent, look)
 

@@ -19,7 +19,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -146,6 +146,22 @@ class QueryTooLong(Exception):  # noqa: N818 - what happened to the query
     """End a query that takes longer than it may."""
 
 
+class _ReadConnection(sqlite3.Connection):
+    """A connection for queries whose time is limited."""
+
+    is_over: Callable[[], bool] = staticmethod(lambda: False)
+
+
+def check_time(connection: sqlite3.Connection) -> None:
+    """End an answer that takes longer than it may outside of SQLite, too.
+
+    Raises:
+        QueryTooLong: the time of `VerdictView.read` is over.
+    """
+    if isinstance(connection, _ReadConnection) and connection.is_over():
+        raise QueryTooLong
+
+
 def ref_of(source: int, offset: int) -> int:
     """Return the ref of a page: its source's number in the view, and its number in that."""
     return source << SEQUENCE_BITS | offset
@@ -257,6 +273,7 @@ class VerdictView:
 
         try:
             with closing(_connect_to_read(self.path)) as connection:
+                connection.is_over = is_over
                 connection.set_progress_handler(is_over, _STEPS_A_LOOK)
                 yield connection
         except sqlite3.Error as error:
@@ -273,9 +290,11 @@ class VerdictView:
         os.close(self._lock)
 
 
-def _connect_to_read(path: Path) -> sqlite3.Connection:
+def _connect_to_read(path: Path) -> _ReadConnection:
     address = f"{path.as_uri()}?mode=ro"
-    connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+    connection = sqlite3.connect(
+        address, uri=True, check_same_thread=False, factory=_ReadConnection
+    )
     connection.row_factory = sqlite3.Row
     connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
     connection.execute("PRAGMA query_only = ON")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.console.answers import ClustersQuery, clusters
-from streamer.console.clusters import look_of, relation
+from streamer.console.clusters import look_of, relation, relations_of, seen_clusters
+from streamer.console.view import QueryTooLong
 from streamer.model import Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import folded
@@ -80,6 +81,20 @@ def test_a_cluster_looks_like_what_most_of_it_is(
 @given(st.text(), st.text())
 def test_whatever_urls_are_they_have_a_relation(one: str, other: str) -> None:
     assert relation(one, other) == relation(other, one)
+
+
+def test_the_time_of_a_relation_grows_with_the_url() -> None:
+    hostile = f"https://a.example{'/(S(' * 50_000}"  # 200 kB, which took minutes
+    assert relation(hostile, f"{hostile}?x") == "parameters"
+
+
+def test_an_answer_about_urls_ends_in_time(tmp_path: Path) -> None:
+    with folded(tmp_path, unique(0), duplicate(1, of=0)) as data, data.read() as view:
+        data.view.stop()
+        with pytest.raises(QueryTooLong):
+            relations_of(view)
+        with pytest.raises(QueryTooLong):
+            seen_clusters(view, "size", None, 10, 0)
 
 
 def test_what_grew_last_is_found_first(tmp_path: Path) -> None:
