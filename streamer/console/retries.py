@@ -11,26 +11,23 @@ workers are sent again.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import shlex
-import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import msgspec
 
-from streamer.cli.dead_letters import letters_in
 from streamer.console.inputs import CutOff, has_letters, lines_in
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection
 from streamer.model import DeadLetter, Location
 from streamer.pages.files import CDX, format_by_name, is_of_messages
+from streamer.run.appending import appending
 from streamer.run.explanation import place_name
 
 _decode = msgspec.json.Decoder(DeadLetter).decode
@@ -100,7 +97,8 @@ class FileRetries:
             raise SettingsError(
                 f"--retry-file {out} must end in {SUFFIX}, by which a replay knows dead letters."
             )
-        self._size, self._places = 0, set[str]()
+        self._seen = (0, 0)  # size and time of `out` as it was read
+        self._whole, self._places = 0, set[str]()  # bytes of whole lines, and what these are of
         self._read()
 
     @property
@@ -125,57 +123,86 @@ class FileRetries:
             InputError: a file cannot be read or written.
         """
         self._read()
-        deadline, counts, places = time.monotonic() + seconds, RetriedLetters(), set[str]()
+        deadline, before, cut = time.monotonic() + seconds, 0, 0
+        lengths: dict[str, int] = {}  # of the lines that are chosen, by place
         with tempfile.TemporaryFile() as chosen:
             for letter in self._found(code, place, deadline):
-                at, replace = place_name(letter.page), msgspec.structs.replace
-                if at in self._places or at in places:
-                    counts = replace(counts, before=counts.before + 1)
+                at = place_name(letter.page)
+                if at in self._places or at in lengths:
+                    before += 1
                 elif letter.truncated or not _is_whole(letter):
-                    counts = replace(counts, cut=counts.cut + 1)
+                    cut += 1
                 else:
-                    places.add(at)
-                    chosen.write(msgspec.json.encode(letter) + b"\n")
-                    counts = replace(counts, sent=counts.sent + 1)
+                    lengths[at] = chosen.write(msgspec.json.encode(letter) + b"\n")
             chosen.seek(0)
-            self._append(chosen)
-        return counts
+            sent = self._append(chosen, lengths)
+        return RetriedLetters(sent, before + len(lengths) - sent, cut)
 
     def _read(self) -> None:
-        """Read the places of what is chosen, unless the file is as it was."""
-        size = self._out.stat().st_size if self._out.is_file() else 0
-        if size != self._size:
-            letters = letters_in(self._out) if size else ()
-            self._places = {place_name(letter.page) for letter in letters}
-            self._size = size
+        """Read the places of what is chosen, unless the file is as it was.
+
+        An end that is not whole does not count: it is being written, or a kill has cut it short.
+        """
+        found = self._out.stat() if self._out.is_file() else None
+        seen = (found.st_size, found.st_mtime_ns) if found else (0, 0)
+        if seen == self._seen:
+            return
+        whole, places = 0, set[str]()
+        for line, letter in _letters_in(self._out) if found else ():
+            if not line.endswith(b"\n"):
+                break
+            whole += len(line)
+            places |= {place_name(letter.page)} if letter else set()
+        self._seen, self._whole, self._places = seen, whole, places
 
     def _found(self, code: str, place: str, deadline: float) -> Iterator[DeadLetter]:
         for path in filter(has_letters, self._files):
-            with suppress(CutOff):  # a run is writing it
-                for line in lines_in(path, 0):
-                    if time.monotonic() > deadline:
-                        raise QueryTooLong
-                    letter = _decode(line)
-                    if letter.code == code and place in {"", place_name(letter.page)}:
-                        yield letter
+            for _, letter in _letters_in(path):
+                if time.monotonic() > deadline:
+                    raise QueryTooLong
+                if letter and letter.code == code and place in {"", place_name(letter.page)}:
+                    yield letter
+                    if place:
+                        return
 
-    def _append(self, chosen: BinaryIO) -> None:
-        """Append whole lines; those of a write that failed are cut off again."""
+    def _append(self, chosen: BinaryIO, lengths: Mapping[str, int]) -> int:
+        """Append the lines of places that are not there yet, and return how many these are.
+
+        Another console may have chosen the same; so what is there is read when nobody else writes.
+        """
+        sent = 0
         try:
-            with self._out.open("ab") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                size = file.seek(0, os.SEEK_END)
-                try:
-                    shutil.copyfileobj(chosen, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError:
-                    file.truncate(size)
-                    raise
+            with appending(self._out) as file:
+                self._read()
+                file.cut(self._whole)
+                for at, length in lengths.items():
+                    line = chosen.read(length)
+                    if at not in self._places:
+                        file.write(line)
+                        sent += 1
         except OSError as error:
             raise InputError(
                 f"{self._out}: {error.strerror or error}; free space or give another --retry-file"
             ) from error
+        return sent
+
+
+def _letters_in(path: Path) -> Iterator[tuple[bytes, DeadLetter | None]]:
+    """Yield the whole lines of a file with their dead letters, None for a blank line.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no dead letter.
+    """
+    number = 0
+    try:
+        with suppress(CutOff):  # a run is writing it
+            for line in lines_in(path, 0):
+                number += 1
+                yield line, _decode(line) if line.strip() else None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}:{number}: not a dead letter ({error}); mend the line") from error
 
 
 def _is_whole(letter: DeadLetter) -> bool:

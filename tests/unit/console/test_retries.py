@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.model import DeadLetter
+from streamer.run.appending import AppendedFile, appending
 from tests.helpers.verdict_lines import letter, place, unique, written
 
 CUT = msgspec.structs.replace(letter(7), truncated=True)
@@ -55,6 +57,48 @@ def test_a_line_that_is_being_written_is_left_for_later(
     with (tmp_path / "v.dead.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(letter(9))[:-20])
     assert retries.choose("missing_url", "", 5).sent == 2
+
+
+def test_a_blank_line_is_passed_over_and_no_dead_letter_is_named(
+    retries: FileRetries, tmp_path: Path
+) -> None:
+    with (tmp_path / "v.dead.jsonl").open("ab") as file:
+        file.write(b"\n \n" + msgspec.json.encode(letter(9)) + b"\n")
+    assert retries.choose("missing_url", "", 5).sent == 3
+    with (tmp_path / "v.dead.jsonl").open("ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(InputError, match=r"v\.dead\.jsonl:9: not a dead letter"):
+        retries.choose("missing_url", "", 5)
+    one = retries.choose("missing_url", "pages.jsonl:3", 5)  # nothing behind it is read
+    assert one == RetriedLetters(before=1)
+
+
+@pytest.mark.parametrize("cut", [1, 20])
+def test_what_a_kill_has_cut_short_is_written_again(
+    retries: FileRetries, tmp_path: Path, cut: int
+) -> None:
+    out = tmp_path / "again.dead.jsonl"
+    retries.choose("missing_url", "", 5)
+    out.write_bytes(out.read_bytes()[:-cut])
+    assert retries.state.chosen == 1
+    again = FileRetries(out, [tmp_path / "v.dead.jsonl"], None)
+    assert again.choose("missing_url", "", 5) == RetriedLetters(1, 1, 2)
+    assert chosen(tmp_path) == [letter(3), letter(4)]
+
+
+def test_two_consoles_choose_a_dead_letter_once(
+    retries: FileRetries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = FileRetries(tmp_path / "again.dead.jsonl", [tmp_path / "v.dead.jsonl"], None)
+
+    def later(path: Path) -> AbstractContextManager[AppendedFile]:  # the other has the lock first
+        monkeypatch.undo()
+        assert other.choose("missing_url", "pages.jsonl:3", 5) == RetriedLetters(sent=1)
+        return appending(path)
+
+    monkeypatch.setattr("streamer.console.retries.appending", later)
+    assert retries.choose("missing_url", "", 5) == RetriedLetters(1, 1, 2)
+    assert chosen(tmp_path) == [letter(3), letter(4)]
 
 
 def test_choosing_ends_in_time_and_appends_all_or_nothing(
