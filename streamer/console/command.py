@@ -220,7 +220,7 @@ def console(  # noqa: PLR0913 - the options of the command
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble,
             lambda: fold.pace.rate, fold.service, fold.workers, not no_text, given.notices, texts,
-            MarkFile(acting.marks) if acting.marks else None,
+            _marks(acting),
             _topic_retries(acting, settings) if topics else _retries(acting, given),
         )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), opened, until_closed=serving.until_closed))
@@ -242,6 +242,14 @@ def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
             "of one crawl."
         )
     return settings.brokers, settings.index_name, settings.input_topic
+
+
+def _marks(acting: Acting) -> MarkFile | None:
+    """Return the file of marks; that it can be written is found out at the start."""
+    marks = MarkFile(acting.marks) if acting.marks else None
+    if marks and acting.allow_actions:
+        marks.check()
+    return marks
 
 
 def _retries(acting: Acting, given: Given) -> FileRetries | None:

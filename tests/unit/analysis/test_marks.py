@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.marks import MarkFile, PageOfPair, PairMark, read_marks
-from streamer.errors import InputError
+from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.model import Location
 
 A, B, C = (
@@ -39,11 +39,78 @@ def test_a_pair_marked_by_its_urls_is_known(tmp_path: Path) -> None:
     path.write_text(f"url_a\turl_b\tlabel\tjaccard5\nb\t{A.url}\tplagiarised\t0.9", "utf-8")
     marks = MarkFile(path)
     assert marks.label_of(A, B) == "plagiarised"
-    marks.append(PairMark(B, C, "different"))  # behind a line that was cut short
-    assert path.read_text("utf-8").splitlines()[1:] == [
-        f"b\t{A.url}\tplagiarised\t0.9", "b\tc\tdifferent\t",
-    ]  # fmt: skip
-    assert [mark.is_same for mark in read_marks(path)] == [True, False]
+    before = path.read_text("utf-8")
+    with pytest.raises(InputError, match="no columns place_a and place_b"):
+        marks.append(PairMark(B, C, "different"))
+    with pytest.raises(InputError, match="no columns place_a and place_b"):
+        marks.check()
+    assert path.read_text("utf-8") == before
+
+
+HEAD = "url_a\turl_b\tlabel\tplace_a\tplace_b\n"
+LINE = "a\tb\tsame\tp.jsonl:1\tp.jsonl:2\n"
+
+
+@pytest.mark.parametrize(
+    "cut", ["c\td\tdiff", "c\td\tdifferent\tp.jsonl:3\tp.json", '"c""x\td', "\xff"]
+)
+def test_a_mark_that_was_cut_short_is_none(tmp_path: Path, cut: str) -> None:
+    path = tmp_path / "marks.tsv"
+    path.write_bytes((HEAD + LINE + cut).encode("latin-1"))
+    marks = MarkFile(path)
+    assert (len(marks), len(read_marks(path))) == (1, 1)
+    marks.append(PairMark(A, C, "different"))
+    marks.append(PairMark(B, C, "same"))
+    assert [mark.label for mark in read_marks(path)] == ["same", "different", "same"]
+
+
+@pytest.mark.parametrize("size", range(len(HEAD) + 1))
+def test_a_first_line_that_was_cut_short_is_written_again(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "marks.tsv"
+    path.write_text(HEAD[:size], "utf-8")
+    MarkFile(path).append(PairMark(A, C, "same"))
+    assert path.read_text("utf-8") == f"{HEAD}{A.url}\tc\tsame\tp.jsonl:1\t\n"
+
+
+@pytest.mark.parametrize("label", ["Different", "different ", " DIFFERENT"])
+def test_a_label_may_have_capitals_and_spaces(tmp_path: Path, label: str) -> None:
+    path = tmp_path / "marks.tsv"
+    path.write_text(f"url_a\turl_b\tlabel\r\na\tb\t{label}\r\nc\td\t{label}", "utf-8-sig")
+    assert [mark.is_same for mark in read_marks(path)] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("head", "label"), [(HEAD, "diffrent"), (HEAD, "yes"), ("url_a\turl_b\tlabel\n", "Diff")]
+)
+def test_a_label_that_is_not_known_is_refused(tmp_path: Path, head: str, label: str) -> None:
+    path = tmp_path / "marks.tsv"
+    path.write_text(f"{head}{LINE if head == HEAD else ''}a\tb\t{label}\n", "utf-8")
+    number = 3 if head == HEAD else 2
+    with pytest.raises(InputError, match=f"line {number} has the label '{label}'"):
+        read_marks(path)
+
+
+def test_a_mark_with_places_replaces_the_one_of_the_urls(tmp_path: Path) -> None:
+    path = tmp_path / "marks.tsv"
+    for label in ("different", ""):
+        path.write_text(f"{HEAD}b\t{A.url}\tsame\t\t\n", "utf-8")
+        marks = MarkFile(path)
+        assert marks.label_of(A, B) == "same"
+        marks.append(PairMark(A, B, label))
+        assert marks.label_of(A, B) == label
+        assert {mark.label for mark in read_marks(path)} == {label} - {""}
+    taken_back = f"{A.url}\tb\t\t{A.place}\t{B.place}\n"
+    path.write_text(f"{HEAD}{taken_back}b\t{A.url}\tsame\t\t\n", "utf-8")
+    assert MarkFile(path).label_of(A, B) == ""  # what is said of the two pages wins
+
+
+def test_a_file_that_was_emptied_has_no_marks(tmp_path: Path) -> None:
+    path = tmp_path / "marks.tsv"
+    marks = MarkFile(path)
+    marks.append(PairMark(A, B, "same"))
+    assert len(marks) == 1
+    path.write_text("", "utf-8")
+    assert (len(marks), marks.label_of(A, B)) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -60,13 +127,16 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, text: str) -> No
 
 
 def test_a_file_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
-        MarkFile(tmp_path / "none" / "marks.tsv").append(PairMark(A, B, "same"))
+    marks = MarkFile(tmp_path / "none" / "marks.tsv")
+    with pytest.raises(StoreUnavailable, match=r"Cannot write .*: No such file .*another --marks"):
+        marks.append(PairMark(A, B, "same"))
+    with pytest.raises(SettingsError, match=r"Cannot write .*: No such file"):
+        marks.check()
 
 
 @given(
     st.lists(
-        st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1),
+        st.text(st.characters(codec="utf-8"), min_size=1),
         min_size=3,
         max_size=3,
         unique=True,
@@ -81,5 +151,7 @@ def test_whatever_a_url_is_it_comes_back(
     file = MarkFile(path)
     for mark in marks:
         file.append(mark)
-    assert read_marks(path) == marks
+    escaped = [mark._replace(one=mark.one.escaped, other=mark.other.escaped) for mark in marks]
+    assert read_marks(path) == escaped
+    assert [file.label_of(mark.one, mark.other) for mark in marks] == ["same", "different"]
     assert pages[0].location == Location(urls[0], 0, 0)
