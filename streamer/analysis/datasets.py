@@ -99,7 +99,7 @@ def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
 
 
 PAIRS_FILE = "truth_pairs.tsv"
-_NO_LABELS = frozenset[tuple[int, int]](), frozenset[tuple[int, int]]()
+_NO_LABELS = frozenset[tuple[int, int]](), frozenset[tuple[int, int]](), 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ class Dataset:
         kinds: how a page was made, by its ordinal in the first file.
         labelled: pairs of pages that are labelled as the same, each with the lower index first.
         different: pairs that are labelled as different.
+        unknown: how many labelled pairs have a page that is not among the pages.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Dataset:
     kinds: dict[int, str] = field(default_factory=dict)
     labelled: frozenset[tuple[int, int]] = frozenset()
     different: frozenset[tuple[int, int]] = frozenset()
+    unknown: int = 0
 
 
 def open_dataset(
@@ -188,14 +190,21 @@ def _converted(articles: Sequence[Path], folder: Path) -> Path:
 
 def _labelled(
     path: Path, pages: ReferencePages
-) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]:
-    """Return the pairs of a file whose pages are known: those that are the same, and the others."""
-    found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]], int]:
+    """Return the pairs of a file that are the same, those that are not, and how many are unknown.
+
+    Of several labels on two pages, however these are named, the last one counts.
+    """
+    is_same: dict[tuple[int, int], bool] = {}
+    unknown = 0
     for mark in read_marks(path):
         one, other = (pages.find(page.location, page.url) for page in (mark.one, mark.other))
-        if one is not None and other is not None:
-            found[mark.is_same].add((min(one, other), max(one, other)))
-    return frozenset(found[True]), frozenset(found[False])
+        if one is None or other is None:
+            unknown += 1
+        else:
+            is_same[min(one, other), max(one, other)] = mark.is_same
+    same = frozenset(pair for pair, label in is_same.items() if label)
+    return same, frozenset(is_same.keys() - same), unknown
 
 
 Pair = tuple[int, int]

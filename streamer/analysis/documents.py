@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -58,17 +58,19 @@ def find_texts(
     sources: Sequence[Source],
     names: Collection[str],
     progress: Callable[[int], None] = lambda _bytes: None,
+    urls: Mapping[str, str] | None = None,
 ) -> dict[str, FoundText]:
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
     A file that is called otherwise is known by its name without the folder, because files may have
     moved since. `progress` is told the bytes read so far. What is behind the last one is not read.
+    `urls` has the URL that the page at a place must have.
 
     Raises:
-        InputError: two files have the name of one that is in another folder.
+        InputError: two files have the name of one that is in another folder, and no URL decides.
         StreamerError: as `PageReader.read`.
     """
-    wanted = set(names)
+    wanted, urls = set(names), urls or {}
     by_place: defaultdict[str, set[str]] = defaultdict(set)
     for each in wanted:
         by_place[_without_folder(each)].add(each)
@@ -80,20 +82,25 @@ def find_texts(
         if len(found) == len(wanted):
             break
         for url, number, body, flags in zip(*columns, strict=True):
-            is_it = wanted & {url, f"{name}:{number}"}
-            may_be = by_place.get(f"{own}:{number}", set()) - is_it
+            is_it = _with_url(wanted & {url, f"{name}:{number}"}, url, urls)
+            may_be = _with_url(by_place.get(f"{own}:{number}", set()), url, urls) - is_it
             if is_it or may_be:
                 text = FoundText(url, Location(name, 0, number), bytes(body), flags)
                 found = dict.fromkeys(is_it, text) | found
                 for each in may_be:
                     alike[each][name] = text
     for each in wanted - found.keys():
-        if len(alike[each]) > 1:
+        if len(alike[each]) > 1 and each not in urls:
             files = " and ".join(alike[each])
             raise InputError(f"{each}: may be in {files}; give only the file that was judged")
         for text in alike[each].values():
-            found[each] = text
+            found.setdefault(each, text)
     return found
+
+
+def _with_url(names: set[str], url: str, urls: Mapping[str, str]) -> set[str]:
+    """Return the names that a page with this URL may have."""
+    return {each for each in names if urls.get(each, url) == url} if names else names
 
 
 def _without_folder(place: str) -> str:

@@ -17,7 +17,7 @@ a number of min-hashes allows, take the one with the least weighted sum of the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.documents import find_texts
-from streamer.analysis.marks import PairMark
+from streamer.analysis.documents import FoundText, find_texts
+from streamer.analysis.marks import PageOfPair, PairMark
 from streamer.errors import InputError, SettingsError
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
@@ -168,9 +168,9 @@ def threshold_of_marks(
     """
     pages = dict.fromkeys(page for mark in marks for page in mark.pair)
     names = [name for page in pages for name in filter(None, (page.place, page.url))]
-    found = find_texts(reader, sources, names, progress)
-    texts = {page: found.get(page.place) or found.get(page.url) for page in pages}
-    known = {page: text for page, text in texts.items() if text is not None}
+    urls = {page.place: page.url for page in pages if page.place}
+    found = find_texts(reader, sources, names, progress, urls)
+    known = {page: text for page in pages if (text := _text_of(page, found))}
     signer = NativeSigner(SignatureSettings(shingle_width=shingle_width), _SECRET)
     bodies, flags = ([getattr(text, name) for text in known.values()] for name in ("body", "flags"))
     signed = signer.sign(bodies, flags)
@@ -180,10 +180,13 @@ def threshold_of_marks(
         if distinct >= SHINGLES_MIN
     }
     values: dict[bool, list[int]] = {True: [], False: []}
-    for mark in marks:
-        if mark.one in sketches and mark.other in sketches:
-            value = int(similarity(sketches[mark.one], sketches[mark.other]))
-            values[mark.is_same].append(value)
+    comparable = [mark for mark in marks if mark.pair <= sketches.keys()]
+    by_pages = {
+        frozenset(known[page].place or page.url for page in mark.pair): mark for mark in comparable
+    }
+    for mark in by_pages.values():  # the last one on two pages, however these were named
+        value = int(similarity(sketches[mark.one], sketches[mark.other]))
+        values[mark.is_same].append(value)
     same, different = values[True], values[False]
     if not (same and different):
         raise InputError(
@@ -192,10 +195,16 @@ def threshold_of_marks(
         )
     least = _separating(same, different)
     reaching, wrong = (sum(value >= least for value in each) for each in (same, different))
-    unknown = len(marks) - len(same) - len(different)
+    unknown = len(marks) - len(comparable)
     return MarkedThreshold(
         least / SIMILARITY_ONE, len(same), reaching, len(different), wrong, unknown
     )
+
+
+def _text_of(page: PageOfPair, found: Mapping[str, FoundText]) -> FoundText | None:
+    """Return the page at the place if it has the URL, else the first one with the URL."""
+    at_place = found.get(page.place)
+    return at_place if at_place and at_place.url == page.url else found.get(page.url)
 
 
 def _separating(same: Sequence[int], different: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from streamer.analysis.cli import write_file
-from streamer.analysis.datasets import open_dataset, write_collection
+from streamer.analysis.datasets import Dataset, open_dataset, write_collection
 from streamer.analysis.main_text import TREES, read_marked, sheets_of, train
 from streamer.analysis.marks import read_marks
 from streamer.analysis.sample.score import THRESHOLD, ratio_text
@@ -114,9 +114,25 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in datasets:
             dataset = open_dataset(path, Path(scratch), reader, marks)
+            if marks is not None:
+                _check_marks(dataset, marks, only=len(datasets) == 1)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     _show(trials, threshold, plot, as_json=as_json)
+
+
+def _check_marks(dataset: Dataset, marks: Path, *, only: bool) -> None:
+    """Warn of marked pairs that a dataset lacks.
+
+    Raises:
+        InputError: it is the only dataset, and lacks all of them.
+    """
+    if not dataset.unknown:
+        return
+    said = f"{dataset.unknown:,} pairs of {marks} have a page that is not in {dataset.name}."
+    if only and not (dataset.labelled or dataset.different):
+        raise InputError(f"{said} Give the pages that were marked.")
+    Terminal(stderr=True).warn(said)
 
 
 def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:

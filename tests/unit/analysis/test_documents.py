@@ -74,6 +74,11 @@ def test_a_place_is_that_of_its_own_file_and_never_of_another_one_of_that_name(
     assert find_texts(DEFAULT_READER, sources[1:], [moved])[moved].body == b"text of b"
     with pytest.raises(InputError, match=r"may be in .*a/x\.jsonl and .*b/x\.jsonl; give only the"):
         find_texts(DEFAULT_READER, sources, [moved])
+    (tmp_path / "b" / "x.jsonl").write_text('{"url": "http://b.example/", "body": "other"}')
+    urls = {moved: "http://b.example/"}
+    assert find_texts(DEFAULT_READER, sources, [moved], urls=urls)[moved].body == b"other"
+    urls = {places[0]: "http://c.example/"}
+    assert find_texts(DEFAULT_READER, sources, [places[0]], urls=urls) == {}
 
 
 def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:

@@ -155,6 +155,13 @@ def test_pairs_that_people_marked_are_counted(labelled: Path, tmp_path: Path) ->
     assert (trial.labelled, trial.different) == ((1, 1), (1, 2))
     done = runner.invoke(app, arguments, env={"COLUMNS": "140"})
     assert "of 1 wrong of 2" in " ".join(done.stdout.split())
+    assert "pairs of" not in done.stderr
+    marks.write_text(f"{MARKS}a\tb\tsame\t\t\na\tgone\tsame\t\t\n", "utf-8")
+    done = runner.invoke(app, arguments)
+    assert "1 pairs of " in done.stderr
+    marks.write_text(f"{MARKS}a\tgone\tsame\t\t\n", "utf-8")
+    done = runner.invoke(app, arguments)
+    assert "Give the pages that were marked" in str(done.exception)
 
 
 def test_the_threshold_that_separates_marked_pairs_is_found(labelled: Path, tmp_path: Path) -> None:
@@ -170,7 +177,13 @@ def test_the_threshold_that_separates_marked_pairs_is_found(labelled: Path, tmp_
     ) in said
     assert "at 0.49 or more" in said
     assert isinstance(runner.invoke(tune_app, given).exception, SettingsError)
-    marks.write_text(f"{MARKS}a\tb\tsame\n", "utf-8")
+    # Two pages that are named twice count once; a place with another URL than the mark's does not.
+    of_other = "pages.jsonl:3\tpages.jsonl:2"
+    twice = f"a\tb\tdifferent\t\t\nb\ta\tsame\t{of_other}\nb\td\tdifferent\t\t\n"
+    marks.write_text(f"{MARKS}{twice}", "utf-8")
+    done = runner.invoke(tune_app, ["--sample", str(labelled), *given])
+    assert "1 of 1 marked as the same reach it, and 0 of 1 marked" in " ".join(done.stdout.split())
+    marks.write_text(f"{MARKS}a\tb\tsame\t\t\n", "utf-8")
     done = runner.invoke(tune_app, ["--sample", str(labelled), *given])
     assert isinstance(done.exception, InputError)
     assert "Mark at least one of each" in str(done.exception)
