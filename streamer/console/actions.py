@@ -8,42 +8,72 @@ verdict, an index or a topic's log.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from streamer.analysis.marks import Label, PageOfPair, PairMark
+from streamer.console import queries
 from streamer.console.answers import ConsoleData, Name, NotFound
+from streamer.run.explanation import place_name
 
 CSRF = "csrf"  # the field of a form with the token
-Target = tuple[str, dict[str, object]]  # the view that a browser is sent to, and its parameters
+
+
+class Target(NamedTuple):
+    """The view that a browser is sent to, its parameters, and the part of it to begin at."""
+
+    path: str
+    parameters: dict[str, object]
+    part: str = ""
 
 
 class MarkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a pair of pages is marked; `at`, where the form stands on the view of that threshold."""
+    """How a pair of pages is marked; `at`, where the form stands on the view of that threshold.
 
-    url: Name
+    The pages are named by their places alone: a browser would change some of their URLs.
+    """
+
     place: Name
-    kept_url: Name
     kept_place: Name
     label: Label
-    at: float | None = None
+    at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 def mark(data: ConsoleData, form: MarkForm) -> Target:
     """Mark a pair of pages.
 
     Raises:
-        NotFound: there is no file of marks.
-        InputError: it cannot be written.
+        NotFound: there is no file of marks, or there are no verdicts on such pages.
+        StreamerError: the file cannot be written.
     """
     if data.marks is None:
         raise NotFound("There is no file of marks: start the console with --marks FILE.")
-    one, other = PageOfPair(form.url, form.place), PageOfPair(form.kept_url, form.kept_place)
-    data.marks.append(PairMark(one, other, form.label))
+    data.marks.append(PairMark(*_pair(data, form), form.label))
+    marked = form.label or "nothing"
     if form.at is not None:
-        return "/threshold", {"at": form.at}
-    return "/compare", {"page": form.place, "with": form.kept_place}
+        return Target("/threshold", {"at": form.at, "marked": marked}, form.place)
+    pages = {"page": form.place, "with": form.kept_place}
+    return Target("/compare", {**pages, "marked": marked}, "mark")
+
+
+def _pair(data: ConsoleData, form: MarkForm) -> tuple[PageOfPair, PageOfPair]:
+    """Return the pages of a form with their URLs; a kept page need not have a verdict here."""
+    with data.read() as view:
+        own, other = (
+            [
+                row.verdict
+                for ref in queries.refs_of(view, place)
+                for row in queries.verdicts(view, queries.OF_REF, 1, ref=ref)
+            ]
+            for place in (form.place, form.kept_place)
+        )
+    named = [kept for each in own for kept in (each.representative, each.nearest) if kept]
+    urls = [kept.url for kept in named if place_name(kept.page) == form.kept_place]
+    urls += [each.url for each in other]
+    if not (own and urls):
+        raise NotFound("There are no verdicts on the pages of the form: load its page again.")
+    return PageOfPair(own[0].url, form.place), PageOfPair(urls[0], form.kept_place)
 
 
 class RetryForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,7 +94,7 @@ def retry(data: ConsoleData, form: RetryForm) -> Target:
     if data.retries is None:
         raise NotFound("Dead letters have nowhere to go: start the console with --retry-file FILE.")
     done = data.retries.choose(form.code, form.place, data.seconds)
-    return "/dead-letters", {"code": form.code, **msgspec.structs.asdict(done)}
+    return Target("/dead-letters", {"code": form.code, **msgspec.structs.asdict(done)})
 
 
 class Action(NamedTuple):

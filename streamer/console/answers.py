@@ -56,6 +56,9 @@ class NotFound(StreamerError):  # noqa: N818 - what the answer says
     """Report that the view has nothing of what was asked for."""
 
 
+Marked = Literal["same", "different", "nothing"]  # what a form has marked a pair as
+
+
 class WrongQuery(StreamerError):  # noqa: N818 - as NotFound
     """Report a query that cannot be answered as it is."""
 

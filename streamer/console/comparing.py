@@ -25,7 +25,7 @@ from streamer.analysis.comparison import (
 )
 from streamer.analysis.documents import Body, Document, FoundText
 from streamer.analysis.exact import shingle_sets
-from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
+from streamer.console.answers import ConsoleData, JudgedPage, Marked, Name, PageQuery, page
 from streamer.console.index import TEXT_CHARACTERS_MAX, one_space
 from streamer.console.view import QueryTooLong
 from streamer.errors import StreamerError
@@ -39,10 +39,14 @@ _CUT = "Only the first {:,} characters of each text are compared."
 
 
 class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two pages, each by its URL or its place as SOURCE:NUMBER."""
+    """Two pages, each by its URL or its place as SOURCE:NUMBER.
+
+    `marked` repeats what the last form did.
+    """
 
     page: Name = ""
     other: Name = msgspec.field(name="with", default="")
+    marked: Marked | None = None
 
 
 class TextPiece(msgspec.Struct, frozen=True):

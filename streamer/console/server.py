@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 from aiohttp import web
@@ -259,11 +259,14 @@ class ConsoleServer:
         form = await self._form(request, _FORM_BYTES_MAX)
         if not hmac.compare_digest(_bytes(form.pop(CSRF, "")), self._csrf.encode()):
             raise web.HTTPForbidden(text="The form is of an earlier start: load its page again.")
-        given = filled_in(action.form, form)
-        path, parameters = await self._in_thread(
+        given = filled_in(action.form, form, "The form cannot be used; load its page again")
+        path, parameters, part = await self._in_thread(
             lambda: action.act(self._data, given), self._index_pool
         )
-        return self._moved(path, **parameters)
+        response = self._moved(path, **parameters)
+        if part:
+            response.headers["Location"] += f"#{quote(part, errors='replace')}"
+        return response
 
     async def _form(self, request: web.Request, bytes_max: int) -> dict[str, str]:
         """Return the fields of a form that is sent."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from streamer.console import queries
-from streamer.console.answers import ConsoleData, index_facts
+from streamer.console.answers import ConsoleData, Marked, index_facts
 from streamer.console.queries import SimilarityBar, VerdictCount
 from streamer.model import SIMILARITY_ONE, Verdict
 
@@ -20,9 +20,13 @@ _EXAMPLES = 5  # on each side of a threshold
 
 
 class ThresholdQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another threshold; by default the index's, or the least similarity of a duplicate."""
+    """Another threshold; by default the index's, or the least similarity of a duplicate.
+
+    `marked` repeats what the last form did.
+    """
 
     at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    marked: Marked | None = None
 
 
 class ThresholdExample(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
 from streamer.model import Representative
-from tests.helpers.verdict_lines import duplicate, letter, place, written
+from tests.helpers.verdict_lines import duplicate, letter, place, unique, url_of, written
 from tests.unit.console.conftest import folded
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
@@ -342,8 +342,7 @@ def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
 
 ACTING = ServerOptions(allows_actions=True)
 FORM = {
-    "url": "https://a.example/", "place": "pages.jsonl:1", "kept_url": "https://b.example/\t",
-    "kept_place": "pages.jsonl:0", "label": "different",
+    "place": "pages.jsonl:1", "kept_place": "pages.jsonl:0", "label": "different",
 }  # fmt: skip
 
 
@@ -361,20 +360,45 @@ def test_a_form_marks_a_pair_and_leads_back(acting: ConsoleData, tmp_path: Path)
     async def work(client: Client) -> None:
         async with client.get("/threshold") as response:
             csrf = token_in(await response.text())
-        for more, target in (({"at": "0.8"}, "/threshold?at=0.8"), ({}, "/compare?page=pages.")):
+        for more, target, part in (
+            ({"at": "0.8"}, "/threshold?at=0.8&marked=different", "#pages.jsonl%3A1"),
+            ({}, "/compare?page=pages.", "#mark"),
+        ):
             form = FORM | more | {"csrf": csrf}
             async with client.post("/mark", data=form, allow_redirects=False) as response:
                 assert response.status == 303, await response.text()
                 assert response.headers["Location"].startswith(target)
-        for wrong in ({"label": "maybe"}, {"more": "x"}, {f"f{n}": "x" for n in range(30)}):
+                assert response.headers["Location"].endswith(part)
+            async with client.get(response.headers["Location"]) as response:
+                assert "The pages are marked as different." in await response.text()
+        for wrong in ({"label": "maybe"}, {"more": "x"}, {"at": "-5"}, {"url": "x"}):
             async with client.post("/mark", data=FORM | {"csrf": csrf} | wrong) as response:
                 assert response.status == 400
+                assert "The form cannot be used; load its page again" in await response.text()
+        many = {f"f{n}": "x" for n in range(30)}
+        async with client.post("/mark", data=FORM | {"csrf": csrf} | many) as response:
+            assert response.status == 400
+        unknown = {"place": "pages.jsonl:99"}
+        async with client.post("/mark", data=FORM | {"csrf": csrf} | unknown) as response:
+            assert response.status == 404
 
     with_client(acting, ACTING, work)
     (mark,) = read_marks(tmp_path / "marks.tsv")
     assert (mark.one.place, mark.other.url, mark.label) == (
-        "pages.jsonl:1", "https://b.example/\t", "different",
+        "pages.jsonl:1", url_of(0), "different",
     )  # fmt: skip
+
+
+def test_a_form_marks_the_urls_as_the_verdicts_have_them(tmp_path: Path) -> None:
+    url = "https://bidi.example/\u200fcopy"
+    with folded(tmp_path, unique(0), duplicate(1, of=0, url=url)) as data:
+        acting = replace(data, marks=MarkFile(tmp_path / "marks.tsv"))
+        text = ask(acting, "/threshold", ACTING).text
+        assert 'aria-label="Same: https://bidi.example/\ufffdcopy and ' in text
+        assert '<tr id="pages.jsonl:1">' in text
+        mark(acting, MarkForm("pages.jsonl:1", "pages.jsonl:0", "same"))
+    (found,) = read_marks(tmp_path / "marks.tsv")
+    assert {found.one.url, found.other.url} == {url, url_of(0)}
 
 
 @pytest.mark.parametrize("csrf", ["", "x", "\N{SNOWMAN}"])
@@ -396,7 +420,7 @@ def test_without_actions_there_are_no_forms_that_act(acting: ConsoleData) -> Non
 
 def test_what_no_file_is_given_for_is_said_so(data: ConsoleData) -> None:
     with pytest.raises(NotFound, match="start the console with --marks"):
-        mark(data, MarkForm("a", "a:1", "b", "b:1", "same"))
+        mark(data, MarkForm("a:1", "b:1", "same"))
     with pytest.raises(NotFound, match="start the console with --retry-file"):
         retry(data, RetryForm("missing_url"))
 
@@ -409,7 +433,7 @@ def test_a_form_has_records_judged_again(acting: ConsoleData, tmp_path: Path) ->
     async def work(client: Client) -> None:
         async with client.get("/dead-letters?code=missing_url") as response:
             page = await response.text()
-        assert page.count("Judge this record again") == 4
+        assert page.count(">Judge this record again") == 4
         form = {"csrf": token_in(page), "code": "missing_url", "place": ""}
         async with client.post("/retry", data=form) as response:
             said = " ".join((await response.text()).split())
