@@ -165,25 +165,39 @@ class MarkFile:
         self.path = path
         self._seen = (0, 0)  # size and time of the file as it was read
         self._marks: _Marks = {}
-        self._read()
+        self.refresh()
 
     def label_of(self, one: PageOfPair, other: PageOfPair) -> str:
         """Return how two pages are marked; '' for not at all.
 
         Raises:
-            InputError: the file cannot be read any more.
+            InputError: as `refresh`.
         """
-        self._read()
+        self.refresh()
         both = frozenset((one.escaped, other.escaped))
         mark = self._marks.get(both) or self._marks.get(_bare(both))
         return mark.label if mark else ""
 
     def __len__(self) -> int:
         """Return how many pairs are marked."""
-        self._read()
+        self.refresh()
         return sum(mark.label != "" for mark in self._marks.values())
 
-    def _read(self) -> None:
+    @property
+    def trouble(self) -> str:
+        """Return why the file cannot be read now; '' for nothing."""
+        try:
+            self.refresh()
+        except InputError as error:
+            return f"Marks are not shown. {error}."
+        return ""
+
+    def refresh(self) -> None:
+        """Read the file, unless it is as it was.
+
+        Raises:
+            InputError: it has other columns by now, or cannot be read any more.
+        """
         try:
             found = self.path.stat()
             seen = found.st_size, found.st_mtime_ns

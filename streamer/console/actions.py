@@ -15,6 +15,7 @@ import msgspec
 from streamer.analysis.marks import Label, PageOfPair, PairMark
 from streamer.console import queries
 from streamer.console.answers import ConsoleData, Name, NotFound
+from streamer.console.retries import unusable_now
 from streamer.run.explanation import place_name
 
 CSRF = "csrf"  # the field of a form with the token
@@ -45,11 +46,12 @@ def mark(data: ConsoleData, form: MarkForm) -> Target:
 
     Raises:
         NotFound: there is no file of marks, or there are no verdicts on such pages.
-        StreamerError: the file cannot be written.
+        StoreUnavailable: the file cannot be used or written.
     """
     if data.marks is None:
         raise NotFound("There is no file of marks: start the console with --marks FILE.")
-    data.marks.append(PairMark(*_pair(data, form), form.label))
+    with unusable_now():
+        data.marks.append(PairMark(*_pair(data, form), form.label))
     marked = form.label or "nothing"
     if form.at is not None:
         return Target("/threshold", {"at": form.at, "marked": marked}, form.place)
@@ -89,11 +91,12 @@ def retry(data: ConsoleData, form: RetryForm) -> Target:
     Raises:
         NotFound: the console was not told where they go.
         QueryTooLong: finding them takes longer than a query may.
-        InputError: they cannot be read or written.
+        StoreUnavailable: they cannot be read or written.
     """
     if data.retries is None:
         raise NotFound("Dead letters have nowhere to go: start the console with --retry-file FILE.")
-    done = data.retries.choose(form.code, form.place, data.seconds)
+    with unusable_now():
+        done = data.retries.choose(form.code, form.place, data.seconds)
     return Target("/dead-letters", {"code": form.code, **msgspec.structs.asdict(done)})
 
 

@@ -97,12 +97,11 @@ class ConsoleData:
     retries: Retries | None = None
 
     def mark_of(self, page: Verdict, kept: Verdict | Representative) -> str | None:
-        """Return how a page and a kept one are marked, '' for not at all; None without marks.
+        """Return how a page and a kept one are marked, '' for not at all.
 
-        Raises:
-            InputError: the file of marks cannot be read.
+        None stands for no file of marks, and for one that cannot be read, as `trouble` of it says.
         """
-        if self.marks is None:
+        if self.marks is None or self.marks.trouble:
             return None
         own, other = ((one.url, place_name(one.page)) for one in (page, kept))
         return self.marks.label_of(PageOfPair(*own), PageOfPair(*other))

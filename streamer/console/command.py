@@ -247,7 +247,7 @@ def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
 def _marks(acting: Acting) -> MarkFile | None:
     """Return the file of marks; that it can be written is found out at the start."""
     marks = MarkFile(acting.marks) if acting.marks else None
-    if marks and acting.allow_actions:
+    if marks is not None and acting.allow_actions:
         marks.check()
     return marks
 

@@ -29,6 +29,7 @@ from streamer.console.answers import ConsoleData, JudgedPage, Marked, Name, Page
 from streamer.console.index import TEXT_CHARACTERS_MAX, one_space
 from streamer.console.view import QueryTooLong
 from streamer.errors import StreamerError
+from streamer.run.explanation import place_name
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.text.visible import TextPart
 from streamer.text.words import CanonicalOptions
@@ -87,7 +88,7 @@ class CompareAnswer(msgspec.Struct, frozen=True):
         figures: what is exact; empty without texts.
         methods: what the method of the index says of the texts, or the default one without one.
         mark: how people have marked the two, '' for not at all; None without a file of marks.
-        notes: why texts or figures are missing or not whole.
+        notes: why texts, figures or marks are missing or not whole, or of another fetch.
     """
 
     pages: list[ComparedPage]
@@ -127,6 +128,8 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
     ]
     one, other = judged
     mark = data.mark_of(one.verdict, other.verdict) if one and other else None
+    if data.marks is not None and (trouble := data.marks.trouble):
+        notes = [*notes, trouble]
     return CompareAnswer(pages, texts.figures, texts.methods, mark, notes)
 
 
@@ -142,17 +145,24 @@ def _texts(
         if time.monotonic() > deadline or data.view.stopped.is_set():
             raise QueryTooLong
 
-    found = data.texts.find([*places, *urls], check)
+    expected = {one.place: one.verdict.url for one in judged if one}
+    found = data.texts.find([*places, *urls], check, expected)
     both = [found.get(place) or found.get(url) for place, url in zip(places, urls, strict=True)]
-    missing = [
+    notes = [
         f"{name}: its text is in none of the files of --pages."
         for name, text in zip(names, both, strict=True)
         if text is None
     ]
+    notes += [
+        f"{name}: the text is of {place_name(text.place)}, which is another fetch."
+        for name, judgement, place, text in zip(names, judged, places, both, strict=True)
+        if judgement and text and text.place and place not in found
+    ]
     one, other = both
     if one is None or other is None:
-        return _ComparedTexts(([], []), [], [], missing)
-    return _compared(_settings(data, urls[0], judged), one, other)
+        return _ComparedTexts(([], []), [], [], notes)
+    compared = _compared(_settings(data, urls[0], judged), one, other)
+    return compared._replace(notes=[*notes, *compared.notes])
 
 
 def _settings(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,16 +101,23 @@ class PageTexts:
     reader: PageReader = field(default_factory=PageReader)
     sources: Sequence[Source] = ()
 
-    def find(self, names: Sequence[str], check: Callable[[int], None]) -> dict[str, FoundText]:
+    def find(
+        self,
+        names: Sequence[str],
+        check: Callable[[int], None],
+        urls: Mapping[str, str] | None = None,
+    ) -> dict[str, FoundText]:
         """Return the pages with these URLs or places, as far as the files have them.
+
+        `urls` has the URL that the page at a place must have.
 
         The file of a place is looked into first; all before the last page is read.
         """
         files = {_file_name(name.rpartition(":")[0]) for name in names}
         likely = [source for source in self.sources if _file_name(source.name) in files]
-        found = find_texts(self.reader, likely, names, check) if likely else {}
+        found = find_texts(self.reader, likely, names, check, urls) if likely else {}
         if len(found) < len(set(names)) and len(likely) < len(self.sources):
-            found = find_texts(self.reader, self.sources, names, check) | found
+            found = find_texts(self.reader, self.sources, names, check, urls) | found
         return found
 
 

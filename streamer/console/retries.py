@@ -15,7 +15,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -23,7 +23,7 @@ import msgspec
 
 from streamer.console.inputs import CutOff, has_letters, lines_in
 from streamer.console.view import QueryTooLong
-from streamer.errors import InputError, SettingsError
+from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.kafka.connection import Connection
 from streamer.model import DeadLetter, Location
 from streamer.pages.files import CDX, format_by_name, is_of_messages
@@ -103,8 +103,13 @@ class FileRetries:
 
     @property
     def state(self) -> RetryState:
-        """Return what is chosen, and the command that judges it."""
-        self._read()
+        """Return what is chosen, and the command that judges it.
+
+        Raises:
+            StoreUnavailable: the file cannot be read now.
+        """
+        with unusable_now():
+            self._read()
         verdicts = [path for path in self._files if path.exists() and not has_letters(path)]
         given = {
             "--index": self._index or "INDEX",
@@ -185,6 +190,19 @@ class FileRetries:
                 f"{self._out}: {error.strerror or error}; free space or give another --retry-file"
             ) from error
         return sent
+
+
+@contextmanager
+def unusable_now() -> Iterator[None]:
+    """Say of a file that it cannot be used now, which is no fault of a query or form.
+
+    Raises:
+        StoreUnavailable: in place of InputError.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise StoreUnavailable(f"{error}.") from error
 
 
 def _letters_in(path: Path) -> Iterator[tuple[bytes, DeadLetter | None]]:

@@ -51,7 +51,7 @@ class ThresholdAnswer(msgspec.Struct, frozen=True):
         near: unique pages with a near miss that reaches `at`.
         near_misses: near misses by similarity.
         above, below: examples on both sides of `at`, the nearest to it first.
-        warning: why the index's threshold is not known; '' for nothing.
+        warning: why the index's threshold or marks are not known; '' for nothing.
     """
 
     least: float | None
@@ -89,7 +89,8 @@ def threshold(data: ConsoleData, query: ThresholdQuery) -> ThresholdAnswer:
     content = sum(each.pages for each in duplicates if each.basis != "signature")
     return ThresholdAnswer(
         least, at, sum(each.pages for each in duplicates), content, content + (reaching or 0),
-        histogram, near_min, near or 0, near_misses, above, below, gone,
+        histogram, near_min, near or 0, near_misses, above, below,
+        " ".join(filter(None, (gone, "" if data.marks is None else data.marks.trouble))),
     )  # fmt: skip
 
 

@@ -379,6 +379,11 @@ def test_a_form_marks_a_pair_and_leads_back(acting: ConsoleData, tmp_path: Path)
         async with client.post("/mark", data=FORM | {"csrf": csrf} | many) as response:
             assert response.status == 400
         unknown = {"place": "pages.jsonl:99"}
+        marks = (tmp_path / "marks.tsv").read_bytes()
+        for content, status in ((b"one\tother\n", 503), (marks, 200)):
+            (tmp_path / "marks.tsv").write_bytes(content)
+            async with client.post("/mark", data=FORM | {"csrf": csrf}) as response:
+                assert response.status == status
         async with client.post("/mark", data=FORM | {"csrf": csrf} | unknown) as response:
             assert response.status == 404
 

@@ -53,3 +53,7 @@ def test_examples_have_the_marks_of_people(tmp_path: Path, data: ConsoleData) ->
     marks.append(PairMark(one, other, "different"))
     found = threshold(replace(data, marks=marks), ThresholdQuery(0.9))
     assert [each.mark for each in found.above] == ["different", "", "", "", ""]
+    (tmp_path / "marks.tsv").write_text("one\tother\n", "utf-8")  # the view stays
+    found = threshold(replace(data, marks=marks), ThresholdQuery(0.9))
+    assert [each.mark for each in found.above] == [None] * 5
+    assert found.warning.startswith("Marks are not shown.")
