@@ -34,8 +34,10 @@ _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9a-z_-]{12,}|[0-9a-f]{16,}", re.
 _SESSION = re.compile(
     r"(php|asp|j|x-?)?sess(ion)?_?-?(id)?|(php|j)?sessid|s?sid|zenid|cftoken|token"
 )
-_TRACKING = re.compile(r"utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref(errer)?|source|from|campaign")
+_TRACKING = re.compile(r"utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref(errer)?")
 _IN_PATH = re.compile(r";(jsessionid|sid|phpsessid)=[^/?]*|/\(S\([^()]*\)\)", re.IGNORECASE)
+_USUAL_PORTS = {"", "80", "443"}
+_PORT = re.compile(r":([0-9]*)$")
 _PRINT = re.compile(
     r"(^|[/_.=&-])(print(able|version|er|view)?|drucken?|imprimir|amp|mobile)([/_.=&-]|$)",
     re.IGNORECASE,
@@ -240,7 +242,9 @@ def parts_of(url: str) -> SplitResult:
 
 
 def _host(parts: SplitResult) -> str:
-    return host_of(parts.netloc).removeprefix("www.")
+    """Return the host without `www.`, and the port unless it is the usual one."""
+    host, port = host_of(parts.netloc).removeprefix("www."), _PORT.search(parts.netloc)
+    return host + port[0] if port and port[1] not in _USUAL_PORTS else host
 
 
 def _plain(parts: SplitResult) -> str:
