@@ -21,7 +21,7 @@ from streamer.run.explanation import place_name
 CSRF = "csrf"  # the field of a form with the token
 
 
-class Destination(NamedTuple):
+class NextView(NamedTuple):
     """The view that a browser is sent to, its parameters, and the part of it to begin at."""
 
     path: str
@@ -41,7 +41,7 @@ class MarkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
-def mark(data: ConsoleData, form: MarkForm) -> Destination:
+def mark(data: ConsoleData, form: MarkForm) -> NextView:
     """Mark a pair of pages.
 
     Raises:
@@ -54,9 +54,9 @@ def mark(data: ConsoleData, form: MarkForm) -> Destination:
         data.marks.append(PairMark(*_pair(data, form), form.label))
     marked = form.label or "nothing"
     if form.at is not None:
-        return Destination("/threshold", {"at": form.at, "marked": marked}, form.place)
+        return NextView("/threshold", {"at": form.at, "marked": marked}, form.place)
     pages = {"page": form.place, "with": form.kept_place}
-    return Destination("/compare", {**pages, "marked": marked}, "mark")
+    return NextView("/compare", {**pages, "marked": marked}, "mark")
 
 
 def _pair(data: ConsoleData, form: MarkForm) -> tuple[PageOfPair, PageOfPair]:
@@ -85,7 +85,7 @@ class RetryForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     place: Name = ""
 
 
-def retry(data: ConsoleData, form: RetryForm) -> Destination:
+def retry(data: ConsoleData, form: RetryForm) -> NextView:
     """Have dead letters judged again.
 
     Raises:
@@ -97,7 +97,7 @@ def retry(data: ConsoleData, form: RetryForm) -> Destination:
         raise NotFound("Dead letters have nowhere to go: start the console with --retry-file FILE.")
     with unusable_now():
         done = data.retries.choose(form.code, form.place, data.seconds)
-    return Destination("/dead-letters", {"code": form.code, **msgspec.structs.asdict(done)})
+    return NextView("/dead-letters", {"code": form.code, **msgspec.structs.asdict(done)})
 
 
 class Action(NamedTuple):
@@ -105,7 +105,7 @@ class Action(NamedTuple):
 
     path: str
     form: type[msgspec.Struct]
-    act: Callable[[ConsoleData, Any], Destination]
+    act: Callable[[ConsoleData, Any], NextView]
 
 
 ACTIONS = (Action("/mark", MarkForm, mark), Action("/retry", RetryForm, retry))

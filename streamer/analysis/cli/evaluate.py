@@ -114,14 +114,13 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in datasets:
             dataset = open_dataset(path, Path(scratch), reader, marks)
-            if marks is not None:
-                _check_marks(dataset, marks, only=len(datasets) == 1)
+            _check_marks(dataset, marks, only=len(datasets) == 1)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     _show(trials, threshold, plot, as_json=as_json)
 
 
-def _check_marks(dataset: Dataset, marks: Path, *, only: bool) -> None:
+def _check_marks(dataset: Dataset, marks: Path | None, *, only: bool) -> None:
     """Warn of marked pairs that a dataset lacks.
 
     Raises:
