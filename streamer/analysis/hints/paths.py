@@ -80,32 +80,29 @@ def learn_segments(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
     often = [each for each in by_segment if len(by_segment[each]) >= limits.support_min]
     found = []
     for segment in sorted(often, key=lambda each: (-len(by_segment[each]), each))[:SEGMENTS_MAX]:
-        evidence, seen = _segment_evidence(bases, by_segment[segment], segment)
-        # Where the URL without it was hardly ever seen, none may be there.
-        if seen and evidence.holds(limits):
+        evidence = Evidence()
+        for address in by_segment[segment]:
+            other = bases.get(without(address, segment))
+            if other is not None:
+                evidence.count({bases[address].content, other.content})
+        if evidence.holds(limits) and _mostly_seen_without(bases, by_segment[segment], segment):
             pages = [bases[address] for address in by_segment[segment]]
             found.append(FoundSegment(segment, evidence, pages))
     return found
 
 
-def _segment_evidence(
-    bases: Bases, addresses: Sequence[Address], segment: str
-) -> tuple[Evidence, bool]:
-    """Return the evidence for a segment; and whether most URLs without it were seen.
+def _mostly_seen_without(bases: Bases, addresses: Sequence[Address], segment: str) -> bool:
+    """Return whether most URLs without the segment were seen: others may not be there.
 
     So it must be of all, and of each path before the segment with URLs enough to contradict.
     """
-    evidence = Evidence()
     places: dict[str, list[bool]] = defaultdict(list)
     for address in addresses:
-        other = bases.get(without(address, segment))
         before = address.segments[: address.segments.index(segment)]
-        places[directory((*before, ""))].append(other is not None)
-        if other is not None:
-            evidence.count({bases[address].content, other.content})
+        places[directory((*before, ""))].append(without(address, segment) in bases)
     large = [each for each in places.values() if len(each) >= CONTRADICTING]
     every = [found for each in places.values() for found in each]
-    return evidence, all(2 * sum(each) > len(each) for each in [*large, every])
+    return all(2 * sum(each) > len(each) for each in [*large, every])
 
 
 def without(address: Address, segment: str) -> Address:
