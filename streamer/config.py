@@ -724,6 +724,12 @@ def _check_scope(settings: Settings) -> None:
             "There is no scope domain: which names are domains changes with a list. Use host, or "
             "send the domain as a field; /domain is the field of that name."
         )
+    if settings.scope and settings.keep_pages:
+        raise SettingsError(
+            f"--scope {settings.scope} does not go with --keep-pages, which counts the pages of "
+            "all scopes: those of one would displace those of another. Use --expire-after, or "
+            "leave one out."
+        )
     by_url = settings.track_changes or settings.tombstones == "forget"
     if settings.scope not in {"", "host"} and by_url:
         raise SettingsError(

@@ -114,8 +114,11 @@ class RuleFinder:
 
 
 def host_of(url: str) -> str:
-    """Return the host of a URL in lower case, without port and dot at the end; "" without one."""
-    found = _URL.match(url)
+    r"""Return the host of a URL in lower case, without port and dot at the end; "" without one.
+
+    A backslash is a slash, as to browsers: or https://a.example\@b.example/ were of the second.
+    """
+    found = _URL.match(url.replace("\\", "/"))
     return found[1].lower().rstrip(".") if found else ""
 
 

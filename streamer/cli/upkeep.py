@@ -199,6 +199,11 @@ class ByVerdicts:
             raise SettingsError(
                 "Verdicts have no times, so --dependents does not go with --before. Leave one out."
             )
+        given = [each.resolve() for each in self.verdicts or ()]
+        if self.dependents and Path(self.dependents).resolve() in given:
+            raise SettingsError(
+                f"{self.dependents} is a file of --verdicts. Give --dependents another name."
+            )
         pairs = carried_pairs(self.carried or ())
         wanted = WantedPages(pairs, self.source or (), terms)
         return KeptSelection(self.verdicts or (), wanted, ref_of, own) if asks else None
@@ -310,6 +315,8 @@ def _in(
         store.close()
     if pages and not dry_run:  # how many names there were, and none of them
         kinds = Counter(_FIGURES[kind] for kind, name in terms if not _is_other_form(kind, name))
+        chosen_by = {"carried": len(chosen.carried or ()), "sources": len(chosen.source or ())}
+        kinds.update({name: count for name, count in chosen_by.items() if count})
         note_deed(index, "forget", {"pages": pages, **kinds})
     return pages
 

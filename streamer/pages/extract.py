@@ -114,6 +114,7 @@ URL_BYTES_MAX = 8 << 10
 _AROUND = "".join(map(chr, range(0x21)))
 _REMOVED = re.compile(r"[\t\n\r]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNREAD = "\ufffd"  # stands for what is no character
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -124,7 +125,7 @@ def clean_url(url: str) -> str:
         InvalidPage: `missing_url` where nothing is left, `url_too_long` over 8 KiB.
     """
     if not url.isprintable() or url[:1] == " " or url[-1:] == " ":
-        url = _SURROGATE.sub("\ufffd", _REMOVED.sub("", url.strip(_AROUND)))
+        url = _SURROGATE.sub(_UNREAD, _REMOVED.sub("", url.strip(_AROUND)))
         url = _CONTROL.sub(_percent_encoded, url)
     if not url:
         raise InvalidPage("missing_url", "the URL is empty")
@@ -212,11 +213,13 @@ class Extractor:
         Raises:
             InvalidPage: `missing_scope`.
         """
+        value = host_of(url) if self._scope == HOST else field_at(fields, self._scope_at)
+        if isinstance(value, str) and _UNREAD in value:  # one sign for many that were not read
+            raise InvalidPage("missing_scope", f"{self._scope}: not valid Unicode")
         if self._scope == HOST:
-            if host := host_of(url):
-                return host.encode()
+            if value:
+                return str(value).encode()
             raise InvalidPage("missing_scope", "the URL has no host")
-        value = field_at(fields, self._scope_at)
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             raise InvalidPage("missing_scope", f"{self._scope}: neither a text nor a whole number")
         return msgspec.json.encode(value)

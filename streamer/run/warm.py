@@ -122,6 +122,7 @@ def _compile_here(*, main_text: bool) -> None:
 
 def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Have every kernel on the way of a page in memory, by two pages that go it."""
+    signature = signature.model_copy(update={"scope": ""})  # these pages have none
     signer = make_signer(signature, bytes(32))
     _judge(signature, (_signed(signer, number) for number in range(2)))
 

@@ -70,12 +70,21 @@ class WantedPages:
     sources: Sequence[str] = ()
     terms: Sequence[Term] = ()
 
-    def by_crawl(self, verdict: Verdict) -> bool:
-        """Return whether a carried field or its source names a page."""
-        fields = verdict.carried
-        return verdict.page.topic in self.sources or any(
-            field in fields and _text(fields[field]) == value for field, value in self.carried
-        )
+    def by_crawl(self, verdict: Verdict) -> list[str]:
+        """Return which of the carried fields and sources name a page, in words."""
+        fields, source = verdict.carried, verdict.page.topic
+        found = [
+            f"carried {field}={value}"
+            for field, value in self.carried
+            if field in fields and _text(fields[field]) == value
+        ]
+        return [*found, f"source {source}"] if source in self.sources else found
+
+    @property
+    def in_words(self) -> list[str]:
+        """Return all carried fields and sources, as `by_crawl` does."""
+        carried = [f"carried {field}={value}" for field, value in self.carried]
+        return [*carried, *(f"source {each}" for each in self.sources)]
 
 
 def carried_pairs(given: Iterable[str]) -> list[tuple[str, str]]:
@@ -103,7 +112,7 @@ class KeptSelection:
 
     Raises:
         InputError: a file cannot be read, or the verdicts are not of the index `own`, or of one
-            that keeps versions of URLs.
+            that keeps versions of URLs; or none is on a page of a carried field or source.
     """
 
     def __init__(self, files: Sequence[Path], wanted: WantedPages, ref_of: RefOf, own: str) -> None:
@@ -111,14 +120,21 @@ class KeptSelection:
         self._by_name = Terms.of(Forget([*wanted.terms]))
         self._gone: set[int] = set()
         by_crawl: list[Term] = []
+        seen = set[str]()
         for verdict in self._verdicts():
             self._check_index(verdict)
+            seen.update(wanted.by_crawl(verdict))
             if verdict.is_duplicate or not self._names(verdict):
                 continue
             ref = ref_of(verdict.page)
             if wanted.by_crawl(verdict) and ref not in self._gone:
                 by_crawl.append((REF, ref))
             self._gone.add(ref)
+        if missing := [each for each in wanted.in_words if each not in seen]:
+            raise InputError(
+                f"The verdicts have no page of {missing[0]}, so nothing is forgotten. Give it as "
+                "they have it, and all files of verdicts of the index."
+            )
         self.terms: Sequence[Term] = by_crawl
 
     def write_dependents(self, out: str) -> int:
@@ -144,7 +160,7 @@ class KeptSelection:
 
     def _names(self, verdict: Verdict) -> bool:
         by_name = self._by_name.named and self._by_name.name(verdict.url.encode(), 0, -1)
-        return bool(by_name) or self._wanted.by_crawl(verdict)
+        return bool(by_name or self._wanted.by_crawl(verdict))
 
     def _check_index(self, verdict: Verdict) -> None:
         if verdict.index != self._own:

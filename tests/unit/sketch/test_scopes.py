@@ -15,6 +15,7 @@ from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.model import Decision
+from streamer.run.warm import warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scopes import ScopedSigner, scoped_keys
 from streamer.sketch.settings import SignatureSettings
@@ -157,3 +158,31 @@ def test_what_would_join_scopes_is_refused(given: dict[str, Any], said: str) -> 
     with pytest.raises(SettingsError, match=said):
         load_settings(**given)
     assert load_settings(scope="host", track_changes=True).signature.scope == "host"
+
+
+def test_a_scope_that_was_not_read_whole_joins_no_two_tenants(tmp_path: Path) -> None:
+    tenants = [b"M\xfcller", b"M\xf6ller", rb"x\ud800", rb"x\ud801"]
+    body = " ".join(VICTIM).encode()
+    lines = [b'{"url": "http://x/", "tenant": "%s", "body": "%s"}' % (t, body) for t in tenants]
+    (tmp_path / "p.jsonl").write_bytes(b"\n".join(lines))
+    arguments = ["--verdicts", str(tmp_path / "v.jsonl"), "--scope", "tenant", "--keep-going"]
+    done = CliRunner().invoke(app, ["replay", str(tmp_path / "p.jsonl"), *arguments])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "v.jsonl").read_bytes() == b""
+    letters = (tmp_path / "v.jsonl.dead.jsonl").read_bytes().splitlines()
+    assert [json.loads(each)["code"] for each in letters] == ["missing_scope"] * 4
+
+
+def test_a_url_is_of_the_host_that_a_browser_asks(tmp_path: Path) -> None:
+    urls = ["http://attacker.example\\@victim.example/x", "http://victim.example/real"]
+    found = judged(tmp_path, [page("a", url, *VICTIM) for url in urls], "--scope", "host")
+    assert [each["verdict"] for each in found] == ["unique", "unique"]
+
+
+def test_pages_are_not_counted_over_all_scopes() -> None:
+    with pytest.raises(SettingsError, match="does not go with --keep-pages"):
+        load_settings(scope="host", keep_pages=10)
+
+
+def test_kernels_are_compiled_for_an_index_with_a_scope() -> None:
+    warm_kernels(SignatureSettings(scope="tenant"))

@@ -70,7 +70,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         (["--carried", "crawl=a"], [0, 2], [0]),
         (["--carried", "crawl=a", "--carried", "crawl=b"], [0, 1, 2], [0, 1]),
         (["--carried", "crawl=7"], [5], []),
-        (["--carried", "crawl=c", "--carried", "other=a", "--source", "old"], [], []),
         (["--source", "{}/old.jsonl", "--carried", "crawl=7"], [0, 1, 2, 5], [0, 1]),
         (["--url", "https://old.example/1", "--carried", "crawl=7"], [1, 5], [1]),
         (["--host", ".old.example"], [0, 1, 2], [0, 1]),
@@ -108,16 +107,25 @@ def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
     [
         (["--carried", "crawl"], "a field and its value"),
         (["--url", "x"], "need the verdicts of the index, and only"),
+        (["--source", "a.jsonl", "--dependents", "{}/v.jsonl"], "is a file of --verdicts"),
         (["--before", "2026-01-01T00:00Z", "--dependents", "d"], "have no times"),
     ],
-    ids=["carried", "url", "before"],
+    ids=["carried", "url", "dependents", "before"],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
     index = crawled(tmp_path)
     with pytest.raises(SettingsError, match=said):
-        forget(index, *options)
+        forget(index, *(each.format(tmp_path) for each in options))
     without = runner.invoke(app, ["forget", str(index), "--carried", "crawl=a"])
     assert isinstance(without.exception, SettingsError)
+
+
+@pytest.mark.parametrize("missing", ["--carried crawl=z", "--carried other=a", "--source old"])
+def test_a_crawl_that_the_verdicts_do_not_have_is_refused(tmp_path: Path, missing: str) -> None:
+    index = crawled(tmp_path)
+    with pytest.raises(InputError, match=f"no page of {missing.removeprefix('--')}, so nothing"):
+        forget(index, "--carried", "crawl=a", *missing.split())
+    assert forget(index, "--carried", "crawl=a", "--dry-run").startswith("2 ")
 
 
 def test_verdicts_of_another_index_or_with_versions_of_urls_are_refused(tmp_path: Path) -> None:
