@@ -22,7 +22,7 @@ import xxhash
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import Location, NearestKept, Representative
+from streamer.model import SEQUENCE_MASK, Location, NearestKept, Representative
 from streamer.run.index_folder import shard_folders
 from streamer.run.outputs import is_table, unpacked
 from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
@@ -33,6 +33,7 @@ _BATCH_LINES, _BATCH_BYTES = 10_000, 4 << 20
 WITNESS_BYTES = 4096
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _LETTERS_SUFFIX = ".dead.jsonl"
+_PARTITION_MAX = (1 << 31) - 1  # of Kafka
 _WAITING = "the rest is read when it is there"
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
@@ -74,6 +75,9 @@ class FoldedLine(msgspec.Struct, frozen=True):
             raise ValueError("it has neither `verdict` nor `code`, or both")
         if (self.verdict == "duplicate") != (self.representative is not None):
             raise ValueError("a duplicate, and nothing else, has a representative")
+        places = (self.page, self.representative.page) if self.representative else (self.page,)
+        if any(each.partition > _PARTITION_MAX or each.offset > SEQUENCE_MASK for each in places):
+            raise ValueError("a partition or an offset is too large")
 
 
 _decoder = msgspec.json.Decoder(FoldedLine)

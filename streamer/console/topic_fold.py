@@ -33,7 +33,7 @@ from streamer.console.service import (
 )
 from streamer.console.view import VerdictView
 from streamer.console.workers import WorkerFigures, ask_workers
-from streamer.errors import StreamerError
+from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index
 from streamer.kafka.gauge import GAUGES_BEFORE, Gauge, gauge_in
@@ -47,6 +47,7 @@ _LOOK_SECONDS = 1.0  # between two looks at lags
 _LAYOUT_SECONDS = 5.0  # between two looks at which topics there are
 _PATIENCE_SECONDS = 10.0  # for one answer of the brokers
 _STOP_SECONDS = 0.1  # between two looks whether the console ends
+_AHEAD_MILLISECONDS = 24 * 3600 * 1000  # that the clock of a broker may be ahead
 
 _decode = msgspec.json.Decoder(FoldedLine).decode
 _Result = TypeVar("_Result")
@@ -127,11 +128,15 @@ class TopicFold(Fold):
         """Fold what the topics have, until nothing more comes; look at the lags meanwhile."""
         while not self._stopped.is_set():
             found, is_at_end = self._answered(self._fetch())
-            for place, messages, position in found:
-                if place.topic == self._names.gauge:
-                    self._note_gauge(messages)
-                else:
-                    self._fold_messages(place, messages, position)
+            try:
+                for place, messages, position in found:
+                    if place.topic == self._names.gauge:
+                        self._note_gauge(messages)
+                    else:
+                        self._fold_messages(place, messages, position)
+            except BaseException:
+                self._disconnect()  # the client is past these messages; the view is not
+                raise
             if self._answered(self._look()):
                 return  # other topics: `_has_changed` sees which
             if is_at_end and not found:
@@ -261,32 +266,60 @@ class TopicFold(Fold):
         for message in messages:
             if gauge := gauge_in(message):
                 is_old = message.offset < self._ended.get(TopicPartition(message.topic, 0), 0)
-                self._gauge = gauge, message.timestamp / 1000 if is_old else time.time()
+                heard_at = max(message.timestamp / 1000, 0.0) if is_old else time.time()
+                self._gauge = gauge, min(heard_at, time.time())
 
     def _fold_messages(self, place: TopicPartition, messages: Sequence[Any], position: int) -> None:
-        """Fold messages of a partition, those of each minute in a transaction."""
-        _, lines, note = self._at(place)
-        for minute, group in itertools.groupby(messages, lambda each: each.timestamp // 60_000):
+        """Fold messages of a partition, those of each minute in a transaction.
+
+        A message that the view cannot hold is passed over alone.
+        """
+        latest = time.time() * 1000 + _AHEAD_MILLISECONDS
+
+        def minute_of(message: Any) -> int:  # noqa: ANN401 - the client library's
+            return int(min(max(message.timestamp, 0), latest)) // 60_000
+
+        for minute, group in itertools.groupby(messages, minute_of):
             held = [*group]
-            folded: list[FoldedLine] = []
-            for message in held:
-                try:
-                    if line := self._line(message):
-                        folded.append(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    note = note or (
-                        f"{_name(place)}: the message at offset {message.offset} is no verdict "
-                        f"({error}); such messages of other programs are passed over."
-                    )
-            lines += len(held)
             after = position if held[-1] is messages[-1] else held[-1].offset + 1
-            advance = partial(self._advance_to, place, after, lines, note)
-            self._take(_name(place), folded, advance, f"{_name(place)}@{held[0].offset}", minute)
+            try:
+                self._fold_group(place, held, after, minute)
+            except InputError:
+                for message in held:
+                    self._fold_alone(place, message, minute)
+
+    def _fold_alone(self, place: TopicPartition, message: Any, minute: int) -> None:  # noqa: ANN401
+        after = message.offset + 1
+        try:
+            self._fold_group(place, [message], after, minute)
+        except InputError as error:
+            _, lines, note = self._at(place)
+            note = note or _passed_over(place, message, error.__cause__ or error)
+            self._advance_to(place, after, lines + 1, note)
+
+    def _fold_group(
+        self, place: TopicPartition, held: Sequence[Any], after: int, minute: int
+    ) -> None:
+        """Fold messages of a partition, which the position `after` is behind, in one transaction.
+
+        Raises:
+            InputError: the view cannot hold one of them.
+        """
+        _, lines, note = self._at(place)
+        folded: list[FoldedLine] = []
+        for message in held:
+            try:
+                if line := self._line(message):
+                    folded.append(line)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                note = note or _passed_over(place, message, error)
+        advance = partial(self._advance_to, place, after, lines + len(held), note)
+        self._take(_name(place), folded, advance, f"{_name(place)}@{held[0].offset}", minute)
 
     def _line(self, message: Any) -> FoldedLine | None:  # noqa: ANN401 - the client library's
         """Return what a message says; None: it is of another index."""
         if message.topic == self._names.verdicts:
-            return _decode(message.value or b"")
+            return _decode((message.value or b"").decode())  # `carried` is UTF-8, too
         if not is_of_index(message, self._names.index):
             return None
         letter = dead_letter_in(message)
@@ -307,3 +340,10 @@ class TopicFold(Fold):
 
 def _name(place: TopicPartition) -> str:
     return f"{place.topic}/{place.partition}"
+
+
+def _passed_over(place: TopicPartition, message: Any, error: BaseException) -> str:  # noqa: ANN401
+    return (
+        f"{_name(place)}: the message at offset {message.offset} is no verdict ({error}); such "
+        "messages of other programs are passed over."
+    )
