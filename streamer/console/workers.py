@@ -20,6 +20,7 @@ from streamer.errors import SettingsError
 
 _SECONDS = 2.0  # for an answer
 _BYTES_MAX = 4 << 20  # of it
+_COUNT_MAX = 1 << 60  # which JSON has room for
 _ADDRESS = re.compile(r"https?://[^/?#@\s]+")
 
 
@@ -75,7 +76,7 @@ async def _ask(session: ClientSession, address: str) -> WorkerFigures:
             return figures_in(address, (await _body(response)).decode())
     except (ClientError, TimeoutError, OSError) as error:
         return WorkerFigures(address, f"It does not answer ({error or 'in time'}).")
-    except ValueError as error:  # of the parser, too
+    except (ValueError, ArithmeticError, LookupError) as error:  # of the parser, too
         return WorkerFigures(address, f"Its answer cannot be read ({error}): is it a worker?")
 
 
@@ -92,7 +93,7 @@ def figures_in(address: str, text: str) -> WorkerFigures:
     """Return the figures in what a worker's /metrics answers.
 
     Raises:
-        ValueError: it has none of ours.
+        ValueError: it has none of ours, or one that is no count.
     """
     sums: defaultdict[str, float] = defaultdict(float)
     newest = 0.0
@@ -106,14 +107,20 @@ def figures_in(address: str, text: str) -> WorkerFigures:
 
     def of_shards(name: str) -> int | None:
         full = f"streamer_shard_{name}"
-        return int(sums[full]) if full in sums else None
+        return _count(sums[full]) if full in sums else None
 
     position, flushed = of_shards("log_position"), of_shards("flushed_offset")
     memory = sums.get("process_resident_memory_bytes")
     return WorkerFigures(
         address, "", sums["streamer_ready"] > 0,
-        None if memory is None else int(memory), int(sums["streamer_memory_limit_bytes"]),
+        None if memory is None else _count(memory), _count(sums["streamer_memory_limit_bytes"]),
         of_shards("kept_pages"), of_shards("index_bytes"), of_shards("disk_free_bytes"),
         None if position is None or flushed is None else max(0, position - flushed),
         moment(newest) if newest else "",
     )  # fmt: skip
+
+
+def _count(figure: float) -> int:
+    if not abs(figure) < _COUNT_MAX:  # neither infinite nor NaN
+        raise ValueError(f"{figure} is no count")
+    return int(figure)
