@@ -216,6 +216,8 @@ def console(  # noqa: PLR0913 - the options of the command
             if topics
             else Fold(opened, given.files)
         )
+        if serving.until_closed:
+            os.nice(_NICE)  # of this thread, and of those that it starts from now on
         stack.enter_context(_folding(fold))
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble,
@@ -304,7 +306,6 @@ async def _serve(server: ConsoleServer, view: VerdictView, *, until_closed: bool
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     if until_closed:
-        os.nice(_NICE)
         loop.add_reader(sys.stdin.fileno(), _end_of_input, stopped)
     async with server.serving() as address:
         typer.echo(address)
