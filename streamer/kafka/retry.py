@@ -8,7 +8,8 @@ part of one chunk may be sent twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,16 +129,34 @@ async def _send(
     """Send what is wanted of a chunk, and wait until all of it has arrived."""
     chosen = [each for each in chunk.records if _is_wanted(each, which, done)]
     if not dry_run:
-        waiting = [
-            await producer.send(done.topic, each.value, each.key, headers=_headers(each))
-            for each in chosen
-        ]
-        for future in waiting:
-            await future
-        if which.sent is not None:
-            which.sent.update(map(_place, chosen))
+        await _deliver(producer, chosen, done.topic, set() if which.sent is None else which.sent)
     done.sent += len(chosen)
     done.offsets[chunk.partition] = chunk.end
+
+
+async def _deliver(
+    producer: AIOKafkaProducer, chosen: Sequence[Any], topic: str, sent: set[Location]
+) -> None:
+    """Send messages, and wait until they have arrived.
+
+    `sent` has what the producer took, also where the wait is cancelled: it may still arrive. What
+    the brokers refuse is not among it.
+    """
+    waiting: list[tuple[Location, asyncio.Future[Any]]] = []
+    try:
+        for each in chosen:
+            future = await producer.send(topic, each.value, each.key, headers=_headers(each))
+            waiting.append((_place(each), future))
+            sent.add(_place(each))
+        for _, future in waiting:
+            await future
+    except KafkaError:
+        if waiting:
+            await asyncio.wait([future for _, future in waiting])
+        raise
+    finally:
+        ended = [each for each in waiting if each[1].done() and not each[1].cancelled()]
+        sent.difference_update(place for place, future in ended if future.exception())
 
 
 def _place(message: Any) -> Location:  # noqa: ANN401 - the client library's
