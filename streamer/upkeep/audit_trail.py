@@ -9,13 +9,16 @@ could not be written down has been done all the same, so that is a warning.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import pwd
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -74,11 +77,29 @@ def _user() -> str:
 def copy_trail(folder: Path, to: Path) -> None:
     """Have the index in `to`, which is made of the one in `folder`, go on with its trail.
 
-    Raises:
-        OSError: the disk refuses.
+    Warn if that fails.
     """
-    with suppress(FileNotFoundError):
-        (to / NAME).write_bytes((folder / NAME).read_bytes())
+    try:
+        with suppress(FileNotFoundError), _opened(folder) as file:
+            (to / NAME).write_bytes(file.read())
+    except OSError as error:
+        _log.warning(
+            "The new index does not have the lines of %s: %s.", folder / NAME, error.strerror
+        )
+
+
+def _opened(folder: Path) -> BinaryIO:
+    """Open a trail to read it; wait for no writer, as a FIFO would have it.
+
+    Raises:
+        OSError: there is none, or it cannot be read, or it is no file.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    number = os.open(folder / NAME, flags)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is no file")
+    return os.fdopen(number, "rb")
 
 
 def deeds_of(folder: Path, limit: int) -> list[Deed]:
@@ -88,7 +109,7 @@ def deeds_of(folder: Path, limit: int) -> list[Deed]:
         StoreUnavailable: there is a trail, and it cannot be read.
     """
     try:
-        with (folder / NAME).open("rb") as file:
+        with _opened(folder) as file:
             start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES_MAX)
             file.seek(start)
             lines = file.read(_READ_BYTES_MAX).splitlines()[1 if start else 0 :]

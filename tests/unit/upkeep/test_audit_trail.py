@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,25 @@ def test_an_index_made_of_another_goes_on_with_its_trail(tmp_path: Path) -> None
     copy_trail(old, new)
     note_deed(new, "reshard", {"shards": 4})
     assert figures(new) == [{"shards": 4}, {"pages": 1}]
+
+
+@pytest.mark.parametrize("obstacle", ["link", "folder", "fifo"])
+def test_a_trail_that_cannot_be_read_stops_no_reshard(
+    tmp_path: Path, obstacle: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, new, other = tmp_path / "old", tmp_path / "new", tmp_path / "other"
+    old.mkdir()
+    new.mkdir()
+    other.write_bytes(b"secret")
+    if obstacle == "link":
+        (old / NAME).symlink_to(other)
+    elif obstacle == "folder":
+        (old / NAME).mkdir()
+    else:
+        os.mkfifo(old / NAME)
+    copy_trail(old, new)
+    (record,) = caplog.records
+    assert record.message.startswith(f"The new index does not have the lines of {old / NAME}: ")
+    assert not (new / NAME).exists()
+    with pytest.raises(StoreUnavailable, match="See its permissions"):
+        deeds_of(old, 10)
