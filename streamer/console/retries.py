@@ -232,7 +232,8 @@ def _is_whole(letter: DeadLetter) -> bool:
 class TopicRetries:
     """Sends chosen dead letters of workers to the topic of pages again, as `dead-letters retry`.
 
-    What was sent since the start is not sent again; how often it was sent in all has an end, too.
+    What was sent since the start is not sent again; a record that fails again is sent three times
+    at most.
     """
 
     def __init__(self, connection: Connection, topic: str, index_name: str) -> None:
