@@ -46,6 +46,7 @@ _FIELDS_MAX = 20
 _COOKIE = "streamer_console"
 _STREAMS_MAX = 32  # of those who look at a view that changes
 _LIVE_SECONDS, _LIVE_SHARE = 1.0, 10  # between two looks: as least, and of what one has taken
+_ALIVE_SECONDS, _WRITE_SECONDS = 15.0, 30.0  # between two signs of life; for one event
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
@@ -57,6 +58,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+# The proxy nginx is to hold nothing back:
+_OF_EVENTS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 _FILES = {"/style.css": (STYLE, "text/css"), "/live.js": (SCRIPT, "text/javascript")}
 _OPEN = ("/login", *_FILES)  # without the token
 # The first that fits:
@@ -226,25 +229,42 @@ class ConsoleServer:
         self._streams += 1
         try:
             query = parsed(route, _given(request))
-            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
+            response = web.StreamResponse(headers=_OF_EVENTS | _HEADERS)
             await response.prepare(request)
-            sent = b""
-            while request.transport and not self._data.view.stopped.is_set():
-                began = time.monotonic()
-                with suppress(QueryTooLong, StreamerError):  # the next one may succeed
-                    found = await self._in_thread(
-                        lambda: self._render.live(route, route.answer(self._data, query))
-                    )
-                    if found != sent:
-                        await response.write(_event(found))
-                        sent = found
-                took = time.monotonic() - began
-                await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * took))
+            await self._send_changes(
+                request, response, lambda: self._render.live(route, route.answer(self._data, query))
+            )
         except ConnectionError:  # the reader has gone
             pass
+        except TimeoutError:  # or takes nothing any more
+            if request.transport:
+                request.transport.abort()
         finally:
             self._streams -= 1
         return response
+
+    async def _send_changes(
+        self, request: web.Request, response: web.StreamResponse, made: Callable[[], bytes]
+    ) -> None:
+        """Send what is made when it is another, and a sign of life when it long is not.
+
+        Raises:
+            ConnectionError, TimeoutError: the reader has gone.
+        """
+        sent = found = b""
+        sent_at = next_at = 0.0
+        while request.transport and not self._data.view.stopped.is_set():
+            began = time.monotonic()
+            if began >= next_at:
+                with suppress(QueryTooLong, StreamerError):  # the next one may succeed
+                    found = await self._in_thread(made)
+                took = time.monotonic() - began
+                next_at = began + took + max(_LIVE_SECONDS, _LIVE_SHARE * took)
+            if found != sent or began - sent_at >= _ALIVE_SECONDS:
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    await response.write(_event(found) if found != sent else b":\n\n")
+                sent, sent_at = found, began
+            await asyncio.sleep(_LIVE_SECONDS)
 
     async def _post(self, route: Route, request: web.Request) -> web.Response:
         if request.content_type != "application/json":  # which no form of a foreign page can send

@@ -67,6 +67,7 @@ async def events(client: Client, count: int) -> list[str]:
     found: list[str] = []
     async with client.get("/overview/events") as response:
         assert response.headers["Content-Type"] == "text/event-stream"
+        assert response.headers["X-Accel-Buffering"] == "no"
         assert "script-src 'self'" in response.headers["Content-Security-Policy"]
         while len(found) < count:
             event = (await response.content.readuntil(b"\n\n")).decode()
@@ -154,6 +155,16 @@ def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> N
         "text/javascript; charset=utf-8",
     )
     assert ask(data, "/overview/events", WITH_TOKEN).status == 401
+
+
+def test_a_stream_without_news_says_that_it_is_alive(
+    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
+    data = replace(data, is_folded=lambda: False)
+    first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))
+    assert "still being read" in first
+    assert second.strip() == ":"
 
 
 def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:
