@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import BrokerResponseError, KafkaError
 
 from streamer.console.fold import Fold
 from streamer.console.inputs import FoldedLine
@@ -156,11 +157,7 @@ class TopicFold(Fold):
             self._disconnect()
             since = self._state.unreachable_since or self._state.as_of or moment(time.time())
             self._state = msgspec.structs.replace(self._state, unreachable_since=since, warnings=[])
-            said = error if isinstance(error, StreamerError) else "They do not answer in time."
-            raise StreamerError(
-                f"The brokers have been unreachable since {since}; what is shown is as of then. "
-                f"{said}"
-            ) from error
+            raise StreamerError(_cause(error, since)) from error
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         task = asyncio.ensure_future(work)
@@ -178,7 +175,8 @@ class TopicFold(Fold):
 
     async def _connect(self) -> None:
         """Begin to read all partitions at the positions of the view."""
-        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2)
+        servers = len(self._brokers.servers)
+        await reach(self._brokers, timeout_s=_PATIENCE_SECONDS / 2 / servers)
         options = self._brokers.client_options()
         reader = await self._stack.enter_async_context(open_reader(options, _FETCH_BYTES))
         self._layout, names = await layout_of(reader, self._names), self._names
@@ -199,10 +197,12 @@ class TopicFold(Fold):
             return max(start, self._ended[place] - GAUGES_BEFORE)
         position, lines, note = self._at(place)
         self._is_beyond |= position > self._ended[place]
-        if position < start and lines:
+        if position < start:
+            before = re.match(r"\S+: ([0-9,]+) messages expired", note)
+            count = start - position + (int(before[1].replace(",", "")) if before else 0)
             note = (
-                f"{_name(place)}: {start - position:,} messages expired before they were read, so "
-                "the figures are without them."
+                f"{_name(place)}: {count:,} messages expired before they were read, so the figures "
+                "are without them."
             )
             self._advance_to(place, start, lines, note)
         return max(start, position)
@@ -340,6 +340,22 @@ class TopicFold(Fold):
 
 def _name(place: TopicPartition) -> str:
     return f"{place.topic}/{place.partition}"
+
+
+def _cause(error: Exception, since: str) -> str:
+    """Return what is said of brokers that are away, or of an answer that is an error."""
+    shown = "what is shown is as of then."
+    if isinstance(error, BrokerResponseError) and not error.retriable:  # it lacks a right, say
+        return (
+            f"The brokers have refused since {since}; {shown} They say {error!r}. See the rights "
+            "of the console's user."
+        )
+    said: object = error
+    if isinstance(error, TimeoutError):
+        said = "They do not answer in time."
+    elif not isinstance(error, StreamerError):
+        said = f"The cause is {error!r}."
+    return f"The brokers have been unreachable since {since}; {shown} {said}"
 
 
 def _passed_over(place: TopicPartition, message: Any, error: BaseException) -> str:  # noqa: ANN401

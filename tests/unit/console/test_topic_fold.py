@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError
 
 from streamer.console.answers import ConsoleData, NoQuery
 from streamer.console.inputs import FoldedLine
@@ -132,3 +133,38 @@ def test_a_time_that_cannot_be_stops_no_view(tmp_path: Path, timestamp: int) -> 
         assert (found.pages, len(found.history.bars)) == (1, 1)
         assert found.service
         assert found.service.heard <= f"{time.gmtime().tm_year + 1}"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TopicAuthorizationFailedError("pages"), "have refused since .* They say TopicAuth"),
+        (KafkaConnectionError("gone"), "have been unreachable since .* KafkaConnectionError"),
+        (TimeoutError(), "have been unreachable since .* They do not answer in time."),
+    ],
+    ids=["no right", "away", "late"],
+)
+def test_the_cause_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: KafkaError | TimeoutError, said: str
+) -> None:
+    async def refused(_fold: FoldOfLists) -> bool:
+        raise error
+
+    monkeypatch.setattr(FoldOfLists, "_look", refused)
+    topics = {NAMES.verdicts: VERDICTS}
+    with folding(tmp_path, topics) as (fold, _), pytest.raises(StreamerError, match=said):
+        fold.go_on()
+
+
+def test_messages_that_expired_unread_are_counted(tmp_path: Path) -> None:
+    with folding(tmp_path, {NAMES.verdicts: VERDICTS[2:4]}) as (fold, data):
+        fold.go_on()
+        assert " 2 messages expired before" in overview(data, NoQuery()).warnings[0]
+        fold.topics = {NAMES.verdicts: [verdict(5)]}
+        fold.failures = [MemoryError()]
+        with pytest.raises(MemoryError):
+            fold.go_on()  # and it connects again
+        fold.go_on()
+        found = overview(data, NoQuery())
+        assert (found.pages, len(found.warnings)) == (3, 1)
+        assert " 3 messages expired before" in found.warnings[0]
