@@ -217,8 +217,7 @@ class ByVerdicts:
     @property
     def shown(self) -> list[str]:
         """Return what is looked for, in words."""
-        sources = [f"source {each}" for each in self.source or ()]
-        return [*(f"carried {each}" for each in self.carried or ()), *sources]
+        return WantedPages(carried_pairs(self.carried or ()), self.source or ()).in_words
 
 
 @command

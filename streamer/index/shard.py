@@ -307,7 +307,7 @@ class Shard:
         return Found(pages.refs, keys, hits, numbers, rows, urls, nearest, settings)
 
     def batch_of(self, pages: Pages, found: Found | None = None, *, arrive: bool) -> Batch:
-        """Look up all that pages are judged by, but for what is `found` and still holds."""
+        """Look up all that pages are judged by, except what is `found` and still holds."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
         if self.next_row + len(pages) >= ROWS_MAX:

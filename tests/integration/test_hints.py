@@ -17,6 +17,7 @@ import pytest
 from streamer.analysis.sample.url_variants import TRUTH_FILE, read_url_truth, write_url_variants
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names, topic_config
+from streamer.testing.plugin import leave_out
 from tests.helpers.broker import administer, make_topic, messages_of, send
 from tests.helpers.fleet import exit_code
 from tests.integration.test_replay import lines
@@ -96,8 +97,9 @@ def test_rules_leave_no_two_contents_under_one_url(crawl: Path) -> None:
     assert several / len(contents) < 0.01  # pages that were edited between two fetches
 
 
-@pytest.mark.skipif(not shutil.which("javac"), reason="needs a Java Development Kit")
 def test_java_reads_the_rules_as_python_does(crawl: Path) -> None:
+    if shutil.which("javac") is None:
+        leave_out("A Java Development Kit", "apt-get install default-jdk-headless")
     (crawl / "Rules.java").write_text(JAVA, "utf-8")
     urls = [verdict["url"] for verdict in lines(crawl / "verdicts.jsonl")]
     (crawl / "urls.txt").write_text("\n".join(urls), "utf-8")

@@ -1,7 +1,7 @@
 r"""Hints as files of crawlers: rules for URLs, in regular expressions of Java.
 
 A rule rewrites a URL to the one without what does not matter, or refuses the URLs of a trap. Java
-and Python read these expressions alike, but for the name of a group in a replacement: $1 and \1. A
+and Python read these expressions alike, except the name of a group in a replacement: $1 and \1. A
 rule has its host in it, since both crawlers apply each rule to each URL.
 
 StormCrawler: a file of URL filters, RegexURLNormalizer and RegexURLFilter, with their rules inside.

@@ -44,7 +44,7 @@ def _query(rng: Random, *items: str) -> str:
 
 
 def session(rng: Random, site: Site) -> Pages:
-    """Give fetches a session in the query, but for some; `id` chooses the page."""
+    """Give fetches a session in the query, except some; `id` chooses the page."""
     for number, article in enumerate(_articles(rng, site)):
         if number % 4 == 0:
             yield f"/item?id={number}", site.render(article)
@@ -75,7 +75,7 @@ def campaign(rng: Random, site: Site) -> Pages:
 
 
 def stamped(rng: Random, site: Site) -> Pages:
-    """Give fetches a session and a time stamp, but for some: no two differ in one of them only."""
+    """Give fetches a session and a time stamp, except some: no two differ in one of them only."""
     for number, article in enumerate(_articles(rng, site)):
         if number % 4 == 0:
             yield f"/forum/view?topic={number}", site.render(article)
@@ -153,7 +153,7 @@ def loop(rng: Random, site: Site) -> Pages:
 
 
 def edited(rng: Random, site: Site) -> Pages:
-    """Give fetches a session, but for some, and change a page in 40 between two fetches."""
+    """Give fetches a session, except some, and change a page in 40 between two fetches."""
     for number, article in enumerate(_articles(rng, site, 2 * ARTICLES)):
         changed = replace_words(rng, article, 0.5) if not number % ARTICLES else article
         if number % 4 == 1:
