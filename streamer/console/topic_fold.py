@@ -33,7 +33,7 @@ from streamer.console.service import (
     with_gauge,
 )
 from streamer.console.view import VerdictView
-from streamer.console.workers import WorkerFigures, ask_workers
+from streamer.console.workers import WorkerFigures, WorkerWatch
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index
@@ -74,8 +74,7 @@ class TopicFold(Fold):
         self, view: VerdictView, connection: Connection, names: Names, workers: Sequence[str] = ()
     ) -> None:
         super().__init__(view, ())
-        self._addresses = workers  # of their health ports
-        self._workers: list[WorkerFigures] = []
+        self._workers = WorkerWatch(workers)
         self._brokers = connection
         self._names = names
         self._runner = asyncio.Runner()
@@ -90,7 +89,7 @@ class TopicFold(Fold):
 
     def workers(self) -> list[WorkerFigures]:
         """Return what the workers have said last, from any thread."""
-        return self._workers
+        return self._workers.figures
 
     def service(self) -> ServiceState:
         """Return the state of the index at work, from any thread."""
@@ -105,6 +104,7 @@ class TopicFold(Fold):
         """Close the connections and the database."""
         self._disconnect()
         self._runner.close()
+        self._workers.close()
         super().close()
 
     def _has_changed(self) -> bool:
@@ -252,7 +252,7 @@ class TopicFold(Fold):
                 return True
         self._state, published = await look(self._reader, self._names, self._layout, self._state)
         self.pace.note(published)
-        self._workers = await ask_workers(self._addresses)
+        self._workers.look()
         self._looked_at = time.monotonic()
         return False
 

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
@@ -61,10 +62,35 @@ def checked_addresses(given: Iterable[str]) -> list[str]:
     return found
 
 
+class WorkerWatch:
+    """Asks workers again and again, in a thread of its own: a silent one delays no caller.
+
+    Attributes:
+        figures: what they have answered last, in the order of their addresses.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self.figures: list[WorkerFigures] = []
+        self._addresses = addresses
+        self._thread = ThreadPoolExecutor(1)
+        self._asked: Future[list[WorkerFigures]] | None = None
+
+    def look(self) -> None:
+        """Take the answers if all have come, and ask again."""
+        if self._asked is not None:
+            if not self._asked.done():
+                return
+            self.figures = self._asked.result()
+        if self._addresses:
+            self._asked = self._thread.submit(asyncio.run, ask_workers(self._addresses))
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._thread.shutdown(wait=False)
+
+
 async def ask_workers(addresses: Sequence[str]) -> list[WorkerFigures]:
     """Return what the workers say, in this order; ask them all at once."""
-    if not addresses:
-        return []
     async with ClientSession(timeout=ClientTimeout(total=_SECONDS)) as session:
         return [*await asyncio.gather(*(_ask(session, address) for address in addresses))]
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from prometheus_client import generate_latest
 
-from streamer.console.workers import ask_workers, checked_addresses, figures_in
+from streamer.console.workers import WorkerWatch, ask_workers, checked_addresses, figures_in
 from streamer.errors import SettingsError
 from streamer.metrics import Metrics
 
@@ -61,6 +63,24 @@ def test_workers_that_do_not_answer_are_told_from_others() -> None:
     assert silent == [False, True, False, False, False, False, False, True]
     assert all(problems)
     assert asyncio.run(ask_workers([])) == []
+
+
+def test_a_worker_that_is_silent_delays_no_caller() -> None:
+    text = generate_latest(metrics().registry)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        watch = WorkerWatch([f"http://127.0.0.1:{server.getsockname()[1]}"])
+        watch.look()
+        watch.look()  # back before the worker has answered
+        assert watch.figures == []
+        with server.accept()[0] as worker:
+            worker.recv(1 << 16)
+            worker.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + text)
+        for _ in range(500):
+            if not watch.figures:
+                time.sleep(0.01)
+                watch.look()
+        watch.close()
+    assert [each.problem for each in watch.figures] == [""]
 
 
 @pytest.mark.parametrize("address", ["w:8080", "ftp://w", "http://", "http://u:p@w", "http://w/x"])
