@@ -13,7 +13,7 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -90,7 +90,8 @@ async def _run(brokers: str, topic: str, name: str, corpus: Path) -> KafkaLatenc
     total = RATE * SECONDS
     reading = asyncio.create_task(_read(brokers, f"{name}.verdicts", read, total))
     began = time.perf_counter()
-    await _send(brokers, topic, corpus, sent, total)
+    with corpus.open("rb") as lines:
+        await send(brokers, topic, itertools.islice(lines, total), sent)
     rate = total / (time.perf_counter() - began)
     await asyncio.wait_for(reading, 120)
     first = began + LEFT_OUT_SECONDS
@@ -99,29 +100,32 @@ async def _run(brokers: str, topic: str, name: str, corpus: Path) -> KafkaLatenc
     return KafkaLatency(len(waits), rate, p50, p99, p999)
 
 
-async def _send(
-    brokers: str, topic: str, corpus: Path, sent: dict[tuple[int, int], float], total: int
+async def send(
+    brokers: str,
+    topic: str,
+    lines: Iterator[bytes],
+    sent: dict[tuple[int, int], float],
+    rate: int = RATE,
 ) -> None:
-    """Send a batch every STEP_SECONDS, one partition after another."""
+    """Send lines, a batch every STEP_SECONDS, one partition after another; note when each went."""
     offsets = dict.fromkeys(range(PARTITIONS), 0)
     places = itertools.cycle(range(PARTITIONS))
-    pages_a_step = round(RATE * STEP_SECONDS)
+    pages_a_step = round(rate * STEP_SECONDS)
     async with AIOKafkaProducer(
         bootstrap_servers=brokers, max_batch_size=MESSAGE_BYTES, max_request_size=MESSAGE_BYTES
     ) as producer:
-        with corpus.open("rb") as lines:
-            began = time.perf_counter()
-            for step in range(total // pages_a_step):
-                batch, partition = producer.create_batch(), next(places)
-                now = time.perf_counter()
-                for line in itertools.islice(lines, pages_a_step):
-                    batch.append(key=None, value=line.rstrip(b"\n"), timestamp=None)
-                    sent[partition, offsets[partition]] = now
-                    offsets[partition] += 1
-                await producer.send_batch(batch, topic, partition=partition)
-                late = began + (step + 1) * STEP_SECONDS - time.perf_counter()
-                await asyncio.sleep(max(0.0, late))
-            await producer.flush()
+        due = time.perf_counter()
+        while step := [*itertools.islice(lines, pages_a_step)]:
+            batch, partition = producer.create_batch(), next(places)
+            now = time.perf_counter()
+            for line in step:
+                batch.append(key=None, value=line.rstrip(b"\n"), timestamp=None)
+                sent[partition, offsets[partition]] = now
+                offsets[partition] += 1
+            await producer.send_batch(batch, topic, partition=partition)
+            due += STEP_SECONDS
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        await producer.flush()
 
 
 async def _read(brokers: str, topic: str, read: dict[tuple[int, int], float], total: int) -> None:

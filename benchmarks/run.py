@@ -146,7 +146,7 @@ SUBJECTS = (
         lambda asked: shards.measure(
             asked.folder, asked.shard_pages, head_pages=asked.head_pages or shards.HEAD_PAGES
         ),
-        _as_tables(shards.table, shards.prediction_table),
+        _as_tables(shards.table, shards.trial_table, shards.prediction_table),
     ),
     Subject(
         "scale",

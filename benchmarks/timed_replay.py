@@ -15,7 +15,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import defaultdict
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -36,7 +38,7 @@ from streamer.index.rule import DUPLICATE, Judged
 from streamer.index.shard import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from streamer.pages.files import Source
     from streamer.run.judge import Judge
@@ -74,6 +76,7 @@ class Run(msgspec.Struct, frozen=True):
         duplicates_of_flushed: duplicates whose representative had left the head.
         hops: pages that a shard handed on to the next, counted at each hand-over.
         flushes: of the index, which holds what it has in so many parts.
+        shard_seconds: CPU of each shard's look-ups and judgement, by number.
         stages: CPU seconds a stage; empty in an unwrapped run.
         overhead_seconds: about what the wrapping cost.
         memory: what the memory was made of when the run was done, if that was asked for.
@@ -92,6 +95,7 @@ class Run(msgspec.Struct, frozen=True):
     duplicates_of_flushed: int = 0
     hops: int = 0
     flushes: int = 0
+    shard_seconds: list[float] = []
     stages: dict[str, float] = {}
     overhead_seconds: float = 0.0
     memory: memory.Memory | None = None
@@ -207,6 +211,8 @@ class _Looked:
         self._base_bytes = base_bytes
         self.memory: memory.Memory | None = None
         self.of_flushed = self.hops = self.flushes = 0
+        self.shard_seconds: defaultdict[int, float] = defaultdict(float)
+        self._inside, self._lock = threading.local(), threading.Lock()
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -220,9 +226,28 @@ class _Looked:
 
         with (
             mock.patch.object(Shard, "_publish", counted),
+            mock.patch.object(Shard, "apply", self._clocked(Shard.apply)),
+            mock.patch.object(Shard, "look_up", self._clocked(Shard.look_up)),
             mock.patch.object(command, "summarise", self._summarise),
         ):
             yield
+
+    def _clocked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method of shards with its CPU counted; what is called within it is in it."""
+
+        def call(shard: Shard, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - passed on
+            if getattr(self._inside, "shard", False):
+                return function(shard, *given, **named)
+            self._inside.shard = True
+            began = time.thread_time()
+            try:
+                return function(shard, *given, **named)
+            finally:
+                self._inside.shard = False
+                with self._lock:
+                    self.shard_seconds[shard.number] += time.thread_time() - began
+
+        return call
 
     def _summarise(self, outcome: Any, catalogue: Any, judge: Judge, folder: Any) -> Summary:  # noqa: ANN401 - passed on
         """Stand in for the command's function of this name, while the judge is open."""
@@ -261,6 +286,7 @@ def timed_replay(asked: argparse.Namespace) -> Run:
         duplicates_of_flushed=looked.of_flushed,
         hops=looked.hops,
         flushes=looked.flushes,
+        shard_seconds=[seconds for _, seconds in sorted(looked.shard_seconds.items())],
         stages=clock.seconds() if asked.stages else {},
         overhead_seconds=clock.overhead_seconds() if asked.stages else 0.0,
         memory=looked.memory,

@@ -110,11 +110,14 @@ def small_html(folder: Path) -> html_pages.HtmlPages:
 
 
 def small_shards(folder: Path) -> shards.ShardRates:
-    result = shards.measure(folder, 400, shards=(1, 2), head_pages=100)
+    result = shards.measure(folder, 400, shards=(1, 2), held_against=3, head_pages=100)
     one, two = result.measured
     assert (one.flushes, two.flushes) == (3, 3), "at the start, after the chunk, at the end"
     assert one.hops == 0
     assert 0.7 < two.hops <= 1, "kept pages, four of five, are handed on"
+    assert [len(one.shard_us) for one in result.measured] == [1, 2]
+    assert result.trial is not None
+    assert len(result.trial.run.shard_us) == 3
     return result
 
 

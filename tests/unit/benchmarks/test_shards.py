@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,17 @@ def test_fitted_costs_hit_measured_points_on_a_line() -> None:
     assert costs.hop_us == pytest.approx(4)
     for one in points:
         assert cpu_us(costs, one.hops) == pytest.approx(one.cpu_us)
+
+
+def test_a_run_on_the_line_is_predicted_without_error() -> None:
+    def run(number: int) -> Measured:
+        each = [4 + (24 - 4) / number] * number  # as `one_shard_us` has it
+        return Measured(number, 1.0, 33 + sum(each), number - 1.0, shard_us=each)
+
+    found = shards.tried([run(1), run(2), run(4)], COSTS, run(16))
+    assert found.errors == pytest.approx((0, 0))
+    slow = msgspec.structs.replace(run(16), cpu_us=2 * run(16).cpu_us)
+    assert shards.tried([run(1), run(2), run(4)], COSTS, slow).errors[0] == pytest.approx(-0.5)
 
 
 @given(costs_drawn, st.integers(1, 16), st.sampled_from(CORES))
