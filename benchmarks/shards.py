@@ -43,7 +43,8 @@ SIGNING = ("reading", "JSON to fields", "sign")  # the stages that need no index
 class Measured(msgspec.Struct, frozen=True):
     """A run with so many shards: pages a second, CPU and hand-overs a page, flushes in all.
 
-    `shard_us` is the CPU a page that each shard takes to look up and judge, without flushes.
+    `shard_us` is the CPU a page that each shard takes to look up and judge, without flushes;
+    `index_bytes` is what all shards together have on disk, a kept page.
     """
 
     shards: int
@@ -52,6 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
     hops: float
     flushes: int = 0
     shard_us: list[float] = []
+    index_bytes: float = 0.0
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -139,7 +141,10 @@ def measure(
 
 def _measured(run: Run, shards: int) -> Measured:
     us = [1e6 * seconds / run.pages for seconds in run.shard_seconds]
-    return Measured(shards, run.rate, run.cpu_us, run.hops / run.pages, run.flushes, us)
+    return Measured(
+        shards, run.rate, run.cpu_us, run.hops / run.pages, run.flushes, us,
+        run.index_bytes_a_page,
+    )  # fmt: skip
 
 
 def tried(measured: Sequence[Measured], costs: Costs, unseen: Measured) -> Trial:
@@ -222,7 +227,7 @@ def table(result: ShardRates) -> Table:
         f"shards in one process, {result.pages:,} pages, two cores: signing {costs.sign_us:.1f} us,"
         f" one shard {costs.shard_us:.1f} us, a hand-over {costs.hop_us:.1f} us of CPU a page",
         "shards", "pages/s", "predicted", "CPU us a page", "fitted", "hand-overs a page",
-        "flushes",
+        "flushes", "index bytes a kept page",
     )  # fmt: skip
     trial = [result.trial.run] if result.trial else []
     for one in [*result.measured, *trial]:
@@ -234,6 +239,7 @@ def table(result: ShardRates) -> Table:
             f"{cpu_us(costs, one.hops):.1f}",
             f"{one.hops:.2f}",
             f"{one.flushes:,}",
+            f"{one.index_bytes:,.0f}",
         )
     return lines
 

@@ -35,7 +35,7 @@ from streamer.run.page_reader import PageReader
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
 _log = logging.getLogger("streamer")
-_NICE = 10  # of a console beside a run
+_NICE = 10  # of the fold
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
@@ -216,8 +216,6 @@ def console(  # noqa: PLR0913 - the options of the command
             if topics
             else Fold(opened, given.files)
         )
-        if serving.until_closed:
-            os.nice(_NICE)  # of this thread, and of those that it starts from now on
         stack.enter_context(_folding(fold))
         data = ConsoleData(
             opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble,
@@ -286,8 +284,13 @@ def _index(
 
 @contextmanager
 def _folding(fold: Fold) -> Iterator[None]:
-    """Fold in a thread of its own."""
-    thread = threading.Thread(target=fold.run, name="fold")
+    """Fold in a thread of its own, which gives way to a run or a worker on the same machine."""
+
+    def run() -> None:
+        os.nice(_NICE)  # of this thread alone: answers do not wait
+        fold.run()
+
+    thread = threading.Thread(target=run, name="fold")
     thread.start()
     try:
         yield
