@@ -501,9 +501,8 @@ by folds.
   search: it finds nearly all that `strict` finds, and the article on another site.
 - `broad` finds pages of which half is new. Take it where one page of a story is enough. Pages that
   fill one form with other data (references, product lists) become duplicates of each other.
-- `words` finds texts in which words are replaced throughout. It is no preset, since it runs in
-  Python, at a tenth of the speed; and below 0.7 it takes unrelated pages for
-  duplicates (231 of the sample crawl at 0.6).
+- `words` finds texts in which words are replaced throughout. It is no preset, since below
+  0.7 it takes unrelated pages for duplicates (231 of the sample crawl at 0.6).
 """
 BANDS = """\
 Two pages are compared if they share a band key; the curves say how likely that is. What lies under

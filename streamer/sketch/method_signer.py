@@ -130,7 +130,7 @@ class MethodSigner:
         """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
         read_as = [self._scheme.canonical.marks(marks) for marks in flags]
         native = self._native.sign(bodies, read_as)
-        keys = self._filled_keys(native.keys[:, -1])
+        keys = _filled_keys(native.keys[:, -1], self.settings.bands)
         sketches = np.empty_like(native.sketches)
         sets: list[bytes] | None = [] if self.settings.exact else None
         for i, (body, marks) in enumerate(zip(bodies, flags, strict=True)):
@@ -145,12 +145,12 @@ class MethodSigner:
         page = PageText.of_body(body, flags, self._scheme.canonical)
         return self._scheme.sign(page) if page.words else MethodSignature((), empty_sketch())
 
-    def _filled_keys(self, content: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Return uint64[n, bands + 1]: keys that match no other page's, then the content keys."""
-        bands = self.settings.bands
-        places = np.arange(1, bands + 1, dtype=np.uint64) * np.uint64(_SPREAD)
-        flat = mixed((content[:, np.newaxis] + places).ravel())
-        return np.column_stack((flat.reshape(len(content), bands), content))
+
+def _filled_keys(content: Hashes, bands: int) -> Hashes:
+    """Return uint64[n, bands + 1]: keys that match no other page's, then the content keys."""
+    places = np.arange(1, bands + 1, dtype=np.uint64) * np.uint64(_SPREAD)
+    flat = mixed((content[:, np.newaxis] + places).ravel())
+    return np.column_stack((flat.reshape(len(content), bands), content))
 
 
 def _put_keys(own: Sequence[int], row: npt.NDArray[np.uint64]) -> None:
@@ -161,6 +161,28 @@ def _put_keys(own: Sequence[int], row: npt.NDArray[np.uint64]) -> None:
         if key not in seen:
             seen.add(key)
             row[place] = key
+
+
+class BagSigner:
+    """Sign pages by the method `words` in native code: bit for bit as MethodSigner does."""
+
+    def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
+        rows = scheme_of(settings, secret).keys.parameters.rows
+        native = SignatureSettings(
+            shingle_width=1, bands=settings.bands, rows=rows, canonical=settings.canonical,
+            exact=settings.exact,
+        )  # fmt: skip
+        self.settings = settings
+        self._native = NativeSigner(native, secret, of_bags=True)
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
+        signed = self._native.sign(bodies, flags)
+        without_words = signed.tokens == 0
+        content = signed.keys[without_words, -1]
+        signed.keys[without_words] = _filled_keys(content, self.settings.bands)
+        signed.sketches[without_words] = 0
+        return signed
 
 
 OTHER_TEXT = 8  # among a page's flags: a rule says that the other text of it is compared
@@ -203,4 +225,6 @@ def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
         return _BothTexts(settings, secret)
     if settings.is_native:
         return NativeSigner(settings, secret)
+    if settings.are_native_bags:
+        return BagSigner(settings, secret)
     return MethodSigner(settings, secret)

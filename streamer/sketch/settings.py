@@ -120,6 +120,7 @@ SKETCH_VERSION = 2  # of the hashes' definitions in this package
 METHODS_VERSION = 3  # of the definitions in sketch/methods/
 NATIVE = "minhash"
 MAIN_TEXT = ("text=main",)  # the one option of canonical form that the native signer has as well
+WORDS = "words"  # bags of words, which the native signer has as well
 MIN_SHINGLES = 5  # distinct ones; fewer say little about a page
 
 
@@ -161,6 +162,11 @@ class SignatureSettings(BaseModel):
     def is_native(self) -> bool:
         """Return whether the native signer computes these signatures."""
         return self.method == NATIVE and not self.accept and self.canonical in {(), MAIN_TEXT}
+
+    @property
+    def are_native_bags(self) -> bool:
+        """Return whether the native signer computes these signatures, of bags of words."""
+        return self.method == WORDS and not self.accept and self.canonical in {(), MAIN_TEXT}
 
     @property
     def takes_main_text(self) -> bool:

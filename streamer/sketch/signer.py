@@ -50,6 +50,7 @@ from streamer.sketch.resemblance import (
     pack_listed,
 )
 from streamer.sketch.settings import SignatureSettings, derive_seeds
+from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, Bag, empty_bag, new_bag, number_words
 from streamer.text.main_text import MainText, new_main_text, read_model
 from streamer.text.scan import Bytes
 from streamer.text.short_tokens import TokenTables, token_tables
@@ -108,7 +109,10 @@ class SignerParameters(NamedTuple):
 
 
 class SigningScratch(NamedTuple):
-    """Memory that a page is signed in; made once a signer by `_new_scratch`."""
+    """Memory that a page is signed in; made once a signer by `_new_scratch`.
+
+    A bag with slots says that bags of words are signed, and no shingles.
+    """
 
     tokens: Words
     shingles: Words
@@ -117,19 +121,34 @@ class SigningScratch(NamedTuple):
     slots: Words
     in_tokens: TokenScratch
     collected: Collected
+    bag: Bag
 
 
-def _new_scratch(hashes: int, collected: int) -> SigningScratch:
-    """Return memory for signatures of so many min-hashes, and for so many hashes of a set."""
+def _new_scratch(hashes: int, collected: int, bag: int) -> SigningScratch:
+    """Return memory for so many min-hashes, hashes of a set, and slots of a bag of words."""
+    block = TOKENS_BLOCK + SPARE
     return SigningScratch(
-        np.empty(TOKENS_BLOCK + SPARE, np.uint64),
-        np.empty(TOKENS_BLOCK + SPARE, np.uint64),
+        np.empty(block, np.uint64),
+        np.empty(block, np.uint64),
         np.empty(hashes, np.uint32),
         np.empty(BINS, np.uint64),
         np.empty(SLOTS, np.uint64),
-        token_scratch(),
+        token_scratch(ends=block if bag else 0),
         Collected(np.empty(collected, np.uint32), np.zeros(1, np.int64)),
+        new_bag(bag),
     )
+
+
+@kernel
+def _hash_elements(count: int, powers: Words, scratch: SigningScratch) -> int:
+    """Turn so many tokens of the scratch into the hashes of what a page is compared by.
+
+    These are its shingles, or its numbered words. Returns their number, or NO_ROOM in the bag.
+    """
+    tokens, bag = scratch.tokens, scratch.bag
+    if bag.counts.shape[0] == 0:
+        return hash_shingles(tokens, count, powers, scratch.shingles)
+    return number_words(tokens, scratch.in_tokens.ends, count, bag, scratch.shingles)
 
 
 @kernel
@@ -141,9 +160,14 @@ def _sign_text(
     scratch: SigningScratch,
     sketch: Words,
 ) -> tuple[int, int, int]:
-    """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct)."""
+    """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct).
+
+    `distinct` counts shingles up to DISTINCT_MAX, or words; it is NO_ROOM if the bag is too small.
+    """
     seeds, powers, masks, tables = parameters
-    tokens, shingles, minima, bins, slots, in_tokens, collected = scratch
+    tokens, shingles, minima, bins, slots, in_tokens, collected, bag = scratch
+    is_bag = bag.counts.shape[0] > 0
+    empty_bag(bag)
     minima[:] = np.uint32(EMPTY_MINIMUM)
     bins[:] = uint64(EMPTY_BIN)
     collected.held[0] = 0
@@ -155,12 +179,14 @@ def _sign_text(
         more = place < end
         content += sum_content(tokens, kept, count, total, seeds[4])
         total += count - kept
-        found = hash_shingles(tokens, count, powers, shingles)
+        found = _hash_elements(count, powers, scratch)
+        if found == NO_ROOM:
+            return uint64(0), 0, NO_ROOM
         lower_minima(shingles, found, minima)
         hash_for_sketch(shingles, found, seeds[3])
         lower_bins(shingles, found, bins)
         if collected.hashes.shape[0]:
-            collect(shingles, found, collected)
+            collect(tokens if is_bag else shingles, found, collected)
         few = few and may_be_few(bins)
         if few:
             if members == 0:  # only now: most pages need no set, and clearing it takes long
@@ -175,6 +201,8 @@ def _sign_text(
         fill_empty(shingles, filled_bins(bins, shingles), masks, minima)
     if not few or not pack_listed(shingles, members, sketch):
         pack_dense(bins, sketch)
+    if is_bag:
+        members, few = bag.held[0], True
     distinct = min(members, DISTINCT_MAX) if few else DISTINCT_MAX
     return content_hash(content, seeds[1]), total, distinct
 
@@ -190,38 +218,45 @@ def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
 
 @kernel
 def _sign_batch(
-    bodies: tuple[Bytes, npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    flags: Bytes,
+    bodies: tuple[Bytes, npt.NDArray[np.int64], npt.NDArray[np.int64], Bytes],
     visible: tuple[Bytes, Bytes, MainText | None],
     parameters: SignerParameters,
     rows: int,
     scratch: SigningScratch,
     signed: Signatures,
     more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]],
-) -> None:
-    """Sign `bodies` (data, starts, ends) into `signed` and `more`; `visible` is for texts.
+    span: tuple[int, int],
+) -> int:
+    """Sign `bodies` (data, starts, ends, flags) into `signed` and `more`; `visible` is for texts.
 
-    The main text is signed where `visible` has what finds it. `more` is which texts are that, the
-    sets of shingles as bytes, and where each ends; no ends where no sets are asked for.
+    Signs those from span[0] to span[1] and returns where it stops: earlier only if a page has more
+    distinct words than the bag has room for. The main text is signed where `visible` has what finds
+    it. `more` is which texts are that, the sets of shingles as bytes, and where each ends; no ends
+    where no sets are asked for.
     """
-    data, starts, ends = bodies
+    first, last = span
+    data, starts, ends, flags = bodies
     main, sets, set_ends = more
     keys, sketches, distinct, token_counts, text_bytes, _, _ = signed
-    at = int64(0)
+    at = set_ends[first - 1] if first > 0 and set_ends.shape[0] else int64(0)
     bands = keys.shape[1] - 1
-    for i in range(flags.shape[0]):
+    for i in range(first, last):
         text, start, end, main[i] = visible_span(
             data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
         )
-        content, token_counts[i], distinct[i] = _sign_text(
+        content, token_counts[i], found = _sign_text(
             text, start, end, parameters, scratch, sketches[i]
         )
+        if found == NO_ROOM:
+            return i
+        distinct[i] = found
         fill_band_keys(scratch.minima, rows, parameters.seeds[2], keys[i, :bands])
         keys[i, bands] = content
         text_bytes[i] = end - start
         if set_ends.shape[0]:
             at = _pack_collected(scratch.collected, sets, at)
             set_ends[i] = at
+    return last
 
 
 class PageSigner(Protocol):
@@ -232,9 +267,14 @@ class PageSigner(Protocol):
 
 
 class NativeSigner:
-    """Sign pages under one secret and one set of settings; one instance a thread."""
+    """Sign pages under one secret and one set of settings; one instance a thread.
 
-    def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
+    It signs shingles, or bags of words where `of_bags` says so (settings of one word a shingle).
+    """
+
+    def __init__(
+        self, settings: SignatureSettings, secret: bytes, *, of_bags: bool = False
+    ) -> None:
         self.settings = settings
         own = derive_seeds(secret, settings.shingle_width, settings.hashes)
         seeds = (
@@ -244,7 +284,7 @@ class NativeSigner:
             np.array(seeds, np.uint64), own.shingle_powers, own.round_masks, token_tables()
         )
         collected = 2 * SET_MAX if settings.exact else 0
-        self._scratch = _new_scratch(settings.hashes, collected)
+        self._scratch = _new_scratch(settings.hashes, collected, BAG_SLOTS if of_bags else 0)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
         self._main = new_main_text(read_model()) if settings.takes_main_text else None
 
@@ -263,11 +303,18 @@ class NativeSigner:
         main, exact = np.empty(pages, np.bool_), self.settings.exact
         sets = np.empty(_set_bytes(texts) if exact else 0, np.uint8)
         set_ends = np.empty(pages if exact else 0, np.int64)
-        _sign_batch(
-            (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8),
-            (*self._visible, self._main), self._parameters, self.settings.rows, self._scratch,
-            result, (main, sets, set_ends),
-        )  # fmt: skip
+        arrays = texts.data, texts.starts, texts.ends, np.array(flags, np.uint8)
+        done, slots = 0, 0
+        while done < pages:
+            scratch = self._scratch._replace(bag=new_bag(slots)) if slots else self._scratch
+            last = done + 1 if slots else pages
+            stopped = _sign_batch(
+                arrays, (*self._visible, self._main), self._parameters, self.settings.rows,
+                scratch, result, (main, sets, set_ends), (done, last),
+            )  # fmt: skip
+            # A page that stops it goes by itself into bags that are each twice as large.
+            slots = 0 if stopped == last else 2 * len(scratch.bag.counts)
+            done = stopped
         if self._main is not None:
             result = result._replace(main=main)
         return result._replace(shingles=_cut(sets, set_ends)) if exact else result

@@ -261,6 +261,7 @@ def token_tables() -> TokenTables:
 SHORT = 16  # a token of fewer bytes is short: it has no whole block of the hash
 LOW_BYTES = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(SHORT)], np.uint64)
 _HIGH_BYTES = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(SHORT)], np.uint64)
+TOKEN_FIELDS = 5  # of `Token` (tokens.py)
 TOGETHER = 64  # tokens that are hashed at a time: what is collected stays in the first-level cache
 _ROOM = TOGETHER + 1
 _WORD = 8  # bytes
@@ -410,6 +411,15 @@ def _collect_mixed(
     return count + (filled > 0) if plain else -1
 
 
+@inline_kernel
+def _keep_end(end: Words, seed: int, halves: Words, slot: int) -> None:
+    """Write the fields of `Token` for a short one: it has filled its first half, or none."""
+    low, high, size = halves[slot], halves[_ROOM + slot], halves[2 * _ROOM + slot]
+    two = size >= uint64(_WORD)
+    end[0], end[1], end[4] = seed, seed, size
+    end[2], end[3] = (low if two else uint64(0)), (high if two else low)
+
+
 @kernel
 def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
     stretch: Segment,
@@ -422,12 +432,14 @@ def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
     out: Words,
     count: int,
     limit: int,
+    ends: Words,
 ) -> tuple[int, int]:
     """Hash the tokens of runs from `run` on into out[count:limit]; return (next run, tokens).
 
     Stops before a run that has a long token or a character that is not plain, and where `out` is
     full or has no room for all tokens of a run. The hashes are computed in a loop of their own,
     eight at once: a hash takes long, but hardly longer than its words alone take to be found.
+    `ends` is as in `TokenScratch`.
     """
     edges = window.edges
     going = True
@@ -452,5 +464,7 @@ def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
             out[count + i] = finish(
                 uint64(seed), uint64(seed), halves[i], halves[_ROOM + i], halves[2 * _ROOM + i]
             )
+        for i in range(found if ends.shape[0] else 0):
+            _keep_end(ends[count + i], uint64(seed), halves, i)
         count += found
     return run, count

@@ -38,6 +38,7 @@ from streamer.text.canonical import (
 from streamer.text.scan import INVALID, Bytes, decode, pack_code_point
 from streamer.text.short_tokens import (
     LOW_BYTES,
+    TOKEN_FIELDS,
     Entries,
     Segment,
     TokenTables,
@@ -105,13 +106,13 @@ class Token(NamedTuple):
 
 
 @inline_kernel
-def _no_token(seed: int) -> Token:
+def no_token(seed: int) -> Token:
     """Return a token of no bytes."""
     return Token(uint64(seed), uint64(seed), uint64(0), uint64(0), uint64(0))
 
 
 @inline_kernel
-def _push(token: Token, packed: int, size: int) -> Token:
+def push(token: Token, packed: int, size: int) -> Token:
     """Feed one to eight bytes to the hash of the open token."""
     lane1, lane2, low, word, length = token
     filled = length & uint64(7)
@@ -128,12 +129,20 @@ def _push(token: Token, packed: int, size: int) -> Token:
 
 
 @inline_kernel
-def _close(token: Token) -> int:
+def close(token: Token) -> int:
     """Return the hash of the open token."""
     lane1, lane2, low, word, length = token
     if length & uint64(8):
         return finish(lane1, lane2, low, word, length)
     return finish(lane1, lane2, word, uint64(0), length)
+
+
+@inline_kernel
+def _keep_end(ends: Words, place: int, token: Token) -> None:
+    """Write the fields of a token to ends[place]."""
+    ends[place, 0], ends[place, 1] = token.lane1, token.lane2
+    ends[place, 2], ends[place, 3] = token.low, token.word
+    ends[place, 4] = token.length
 
 
 @inline_kernel
@@ -158,7 +167,7 @@ def _push_marks(token: Token, marks: Entries, waiting: int) -> Token:
     """Feed the marks that are waiting, which are in order."""
     for i in range(waiting):
         packed, size = pack_code_point(_letter_of(marks[i]))
-        token = _push(token, packed, size)
+        token = push(token, packed, size)
     return token
 
 
@@ -166,19 +175,23 @@ class TokenScratch(NamedTuple):
     """Memory that the kernel works in, made once for many texts by `token_scratch`.
 
     `taken` is of one number: how much of the code point's expansion is done where the kernel has
-    stopped within it. A text is read to its end, so it is zero where the next one begins.
+    stopped within it. A text is read to its end, so it is zero where the next one begins. `ends`
+    gets the fields of `Token` for each hash in the output, as they were before its last step:
+    whoever wants the hash of a token with more behind it goes on from there.
     """
 
     window: TokenWindow
     halves: Words
     marks: Entries
     taken: npt.NDArray[np.int64]
+    ends: Words
 
 
-def token_scratch() -> TokenScratch:
-    """Return memory for the kernel to work in."""
+def token_scratch(ends: int = 0) -> TokenScratch:
+    """Return memory for the kernel to work in; `ends` is the size of the output, or 0 for none."""
     marks = np.empty(MARKS_MAX + 1, np.uint32)
-    return TokenScratch(new_window(), new_halves(), marks, np.zeros(1, np.int64))
+    states = np.empty((ends, TOKEN_FIELDS), np.uint64)
+    return TokenScratch(new_window(), new_halves(), marks, np.zeros(1, np.int64), states)
 
 
 class View(NamedTuple):
@@ -226,12 +239,12 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
     """
     limit = out.shape[0] - SPARE
     entries, sequences, combining = tables.entries, tables.sequences, tables.combining
-    window, halves, marks, taken = scratch
+    window, halves, marks, taken, ends = scratch
     skipped = taken[0]  # of the first code point's expansion
     taken[0] = 0
     waiting = run = 0
     view = View(place, place, place, 0)
-    token = _no_token(seed)
+    token = no_token(seed)
     unspaced = False  # the open token is a character of an unspaced script
     sequence = left = 0
     origin, begin = place, 0  # of the expansion that is read: its code point, its first character
@@ -257,7 +270,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 if run == 0 or view.first + window.edges[2 * run - 1] <= place:
                     run, count = hash_short(
                         Segment(text, view.first, end), seed, window, tables.pieces, halves,
-                        run, view.runs, out, count, limit,
+                        run, view.runs, out, count, limit, ends,
                     )  # fmt: skip
                     place = view.whole_end
                     if run < view.runs:
@@ -269,7 +282,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                     size8 = ascii_size(window, place - view.first)
                     if size8:
                         packed = load_u64(window.folded_bytes, place - view.first)
-                        token = _push(token, packed & LOW_BYTES[size8], size8)
+                        token = push(token, packed & LOW_BYTES[size8], size8)
                         place += size8
                         continue
                 code, size = uint32(text[place]), 1
@@ -296,9 +309,11 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
         if kind != MARK and token.length != 0 and (kind != WORD or unspaced):
-            out[count] = _close(token)
+            out[count] = close(token)
+            if ends.shape[0]:
+                _keep_end(ends, count, token)
             count += 1
-            token = _no_token(seed)
+            token = no_token(seed)
             unspaced = False
             if count >= limit:
                 if start == place:  # what has closed the token comes from an expansion
@@ -308,9 +323,12 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 break
         if kind != SEPARATOR:
             packed, size8 = pack_code_point(value)
-            token = _push(token, packed, size8)
+            token = push(token, packed, size8)
             unspaced = unspaced or kind == UNSPACED
     if token.length != 0:
-        out[count] = _close(_push_marks(token, marks, waiting))
+        token = _push_marks(token, marks, waiting)
+        out[count] = close(token)
+        if ends.shape[0]:
+            _keep_end(ends, count, token)
         count += 1
     return place, count

@@ -37,8 +37,8 @@ _HEAD = """\
 
 `--method NAME` of `replay` and `worker` chooses how pages are compared; it is fixed when an index
 is created. A method makes keys, which find candidates, and a sketch, which decides whether a
-candidate reaches the threshold. The default, `minhash`, is native code. The other methods run in
-Python, one page at a time.
+candidate reaches the threshold. The default, `minhash`, and `words` are native code. The other
+methods run in Python, one page at a time; so does any with `--accept` or `--canonical`.
 
     streamer replay crawl.jsonl.gz --method supershingles --verdicts verdicts.jsonl
     streamer replay crawl.jsonl.gz --method bottom_k --method-option k=32 --verdicts verdicts.jsonl

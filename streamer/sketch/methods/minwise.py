@@ -69,7 +69,7 @@ class MinHash(Method[MinHashParameters]):
     name = "minhash"
     summary = "Bands of min-hashes find candidates; a one-permutation sketch verifies them."
     advice = (
-        "The default, for pages of any length and language, and the only method in native code. "
+        "The default, for pages of any length and language, and the fastest by far. "
         "Use another method for comparison, or if texts are only a few words long."
     )
     defaults = MinHashParameters
@@ -233,6 +233,7 @@ class Words(Method[WordsParameters]):
 
     A bag as a set: the second `rose` of a text is another thing than the first, so that the
     resemblance of two such sets is that of two multisets, sum(min) / sum(max) of the words' counts.
+    The native signer computes the same, bit for bit, where the canonical form is the default one.
     """
 
     name = "words"

@@ -8,7 +8,7 @@ import pytest
 from streamer.config import load_settings
 from streamer.rules import MAIN, VISIBLE
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, similarity_of
-from streamer.sketch.method_signer import OTHER_TEXT, MethodSigner, make_signer
+from streamer.sketch.method_signer import OTHER_TEXT, BagSigner, MethodSigner, make_signer
 from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
@@ -40,11 +40,14 @@ def lacking() -> MethodSigner:
     return signer
 
 
-def test_only_the_default_method_with_plain_words_is_signed_natively() -> None:
+def test_only_shingles_and_bags_of_plain_words_are_signed_natively() -> None:
     assert isinstance(make_signer(SignatureSettings(rows=3), SECRET), NativeSigner)
+    assert isinstance(make_signer(load_settings(method="words").signature, SECRET), BagSigner)
     for settings in (
         load_settings(method="banding"), load_settings(accept="banding"),
         load_settings(canonical=["stem=english"]),
+        load_settings(method="words", canonical=["stem=english"]),
+        load_settings(method="words", accept="minhash"),
     ):  # fmt: skip
         assert isinstance(make_signer(settings.signature, SECRET), MethodSigner)
 

@@ -1,0 +1,107 @@
+"""Bags of words in native code are those of the method in Python, bit for bit."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import mmh3
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamer.config import load_settings
+from streamer.kernel import uint64
+from streamer.sketch.method_signer import BagSigner, MethodSigner, make_signer
+from streamer.sketch.signer import PageSigner, Signatures
+from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, new_bag, number_words
+from streamer.text.short_tokens import token_tables
+from streamer.text.tokens import SLACK, SPARE, hash_tokens, token_scratch
+from streamer.text.visible import ESCAPED, HTML
+
+SECRET = bytes(range(32))
+SEED = 0x9E3779B9
+WORDS = [
+    *("rose", "Rose", "is", "a", "das", "é", "漢字", "a漢é", "½", "ﷺ", "e\u0301\u0323", "\u0345"),
+    *("fifteen_letters", "sixteen_letters_"),
+]
+FEW_WORDS = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
+BODIES = st.lists(
+    st.one_of(
+        FEW_WORDS.map(str.encode), FEW_WORDS.map(lambda text: f"<p>{text}<li>{text}".encode()),
+        st.text().map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=40),
+    ),
+    max_size=4,
+)  # fmt: skip
+MANY = " ".join(f"w{i} é{i % 3000}" for i in range(BAG_SLOTS)).encode()
+ARTICLE = "".join(f"<p>The {n}th sentence, of some length, tells of {n * n}." for n in range(9))
+PAGE = f"<nav><li><a href=/>Home</a><li><a href=/n>News</a></nav><main>{ARTICLE}</main>".encode()
+
+
+@cache
+def both_signers(**given: Any) -> tuple[PageSigner, PageSigner]:
+    own = load_settings(method="words", **given).signature
+    native = make_signer(own, SECRET)
+    assert isinstance(native, BagSigner)
+    return native, MethodSigner(own, SECRET)
+
+
+def check_both(bodies: list[bytes], flags: int, **given: Any) -> Signatures:
+    """Sign natively, and hold each column against the method in Python."""
+    signed, expected = (each.sign(bodies, [flags] * len(bodies)) for each in both_signers(**given))
+    for name, one, other in zip(signed._fields, signed, expected, strict=True):
+        same = one == other
+        assert same if isinstance(same, bool) else same.all(), name
+    return signed
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    bodies=BODIES, flags=st.sampled_from([0, HTML, ESCAPED, HTML | ESCAPED]), exact=st.booleans()
+)
+@example(bodies=[b"", b"..."], flags=0, exact=True)
+@example(bodies=[("rose " * 1200).encode(), b"rose"], flags=0, exact=True)
+def test_any_pages_have_the_signatures_of_the_method_in_python(
+    bodies: list[bytes], flags: int, *, exact: bool
+) -> None:
+    check_both(bodies, flags, exact=exact)
+
+
+@pytest.mark.parametrize("options", [(), ("bands=5", "rows=3"), ("bands=48", "rows=1")], ids=str)
+@pytest.mark.parametrize("text", ["visible", "main"])
+def test_parameters_and_the_main_text_count(options: tuple[str, ...], text: str) -> None:
+    signed = check_both([PAGE, b"one two three"], HTML, method_option=options, text=text)
+    main = None if signed.main is None else signed.main.tolist()
+    assert main == (None if text == "visible" else [True, False])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_page_of_more_words_than_a_bag_holds_is_signed_whole_and_so_are_the_others(
+    *,
+    exact: bool,
+) -> None:
+    bodies = [b"before, of few words", MANY, b"between", MANY + b" " + MANY, MANY[:9000], b"behind"]
+    signed = check_both(bodies, 0, exact=exact)
+    assert len({row.tobytes() for row in signed.keys}) == len(bodies)
+    assert signed.tokens[1] == 2 * BAG_SLOTS
+
+
+def test_words_have_the_number_of_earlier_ones_behind_them_whatever_its_length() -> None:
+    words = ["a", "b" * 7, "c" * 14, "d" * 15, "e" * 16, "ж" * 40] * 102
+    text = np.frombuffer(" ".join(words).encode() + bytes(SLACK), np.uint8)
+    tokens, room = np.empty((2, len(words) + SPARE), np.uint64), len(words) + SPARE
+    scratch = token_scratch(ends=room)
+    _, count = hash_tokens(
+        text, 0, len(text) - SLACK, uint64(SEED), token_tables(), scratch, tokens[0], 0
+    )
+    assert number_words(tokens[0], scratch.ends, count, new_bag(8), tokens[1]) == count
+    expected = [f"{word} {i // 6}" for i, word in enumerate(words)]
+    hashes = [mmh3.hash64(each.encode(), SEED, signed=False)[0] for each in expected]
+    assert tokens[1, :count].tolist() == hashes
+
+
+def test_a_full_bag_is_refused_and_not_searched_for_ever() -> None:
+    tokens, ends = np.arange(1, 9, dtype=np.uint64), np.zeros((8, 5), np.uint64)
+    assert number_words(tokens.copy(), ends, 6, new_bag(8), np.empty(8, np.uint64)) == 6
+    assert number_words(tokens.copy(), ends, 7, new_bag(8), np.empty(8, np.uint64)) == NO_ROOM
