@@ -40,6 +40,7 @@ from streamer.metrics import memory_limit_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
 from streamer.rules import MAIN, Rule, read_rules, text_rules
+from streamer.sketch.method import Measure
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
@@ -325,6 +326,14 @@ class Settings(BaseSettings):
         shown="all pages",
         form="host|FIELD",
     )
+    scope_not: str = _setting(
+        SIGNATURE,
+        "Compare pages only with pages of other scopes, for duplicates across sites: `host`, or "
+        "the field that names the scope. A page without it is a dead letter.",
+        "",
+        shown="all pages",
+        form="host|FIELD",
+    )
     bands: int = _setting(
         SIGNATURE,
         "Band keys per page. 14 bands of 6 rows find 98.6 % of pairs of similarity 0.8.",
@@ -553,7 +562,7 @@ class Settings(BaseSettings):
         if self._is_native:
             return SignatureSettings(
                 **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact,
-                scope=self.scope,
+                scope=self.scope, scope_not=self.scope_not,
             )  # fmt: skip
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
@@ -565,7 +574,7 @@ class Settings(BaseSettings):
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
         more = {"text_rules": rules, "exact": self.exact, "scope": self.scope}
-        chosen = chosen.model_copy(update=more)
+        chosen = chosen.model_copy(update={**more, "scope_not": self.scope_not})
         check_exact(chosen)
         return chosen
 
@@ -604,6 +613,7 @@ class Settings(BaseSettings):
             retire_replaced=self.retire_replaced,
             near_misses=self.near_misses,
             fallback_threshold=self._fallback_threshold,
+            across_scopes=bool(self.scope_not),
             shards=self.shards,
             rules=self.site_rules,
         )
@@ -719,10 +729,17 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
 
 def _check_scope(settings: Settings) -> None:
     """Raise SettingsError where pages of one URL may be of two scopes, and URLs would join them."""
-    if settings.scope == "domain":
+    if "domain" in {settings.scope, settings.scope_not}:
         raise SettingsError(
             "There is no scope domain: which names are domains changes with a list. Use host, or "
             "send the domain as a field; /domain is the field of that name."
+        )
+    if settings.scope and settings.scope_not:
+        raise SettingsError("Give --scope or --scope-not, not both: a page has one scope.")
+    if settings.scope_not and settings.signature.measure != Measure.RESEMBLANCE:
+        raise SettingsError(
+            "--scope-not needs a method whose sketch has room for a scope: minhash, "
+            "one_permutation or words. Give one of these as --accept, or as --method."
         )
     if settings.scope and settings.keep_pages:
         raise SettingsError(

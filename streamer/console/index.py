@@ -246,7 +246,7 @@ class IndexReader:
     ) -> Explanation:
         own = place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
-        texts = {} if kept.signature.scope else self._options.texts.find([own], check)
+        texts = {} if kept.signature.scope_of_pages else self._options.texts.find([own], check)
         if text := texts.get(own):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
             main = kept.signature_for(verdict.url).takes_main_text

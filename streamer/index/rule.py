@@ -7,7 +7,8 @@ in its bucket; times and rows of the two alone decide that. The best kept match 
 duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds the
 page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and head
 together, has room. The nearest page of a reference index counts as a kept match after all own ones.
-Of what is kept and matches by a `margin` too little, the best is noted by the same order.
+Of what is kept and matches by a `margin` too little, the best is noted by the same order. With
+`across`, a page of the same scope is no candidate, but keeps its place in a bucket.
 
 With `exact`, a candidate that its sketch leaves in doubt is judged by its set of shingles. Sets are
 not arrays, and may have to be read from disk. So the kernel stops before such a page, and continues
@@ -36,6 +37,7 @@ from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint6
 from streamer.model import Basis
 from streamer.sketch.hash_sets import in_doubt
 from streamer.sketch.method import Measure, compare_sketches
+from streamer.sketch.resemblance import are_of_one_scope
 
 UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
@@ -61,6 +63,7 @@ class Limits(NamedTuple):
         oldest_time, oldest_row: what they must have at least, whatever the page.
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
         margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
+        across: 1 where pages of one scope do not answer each other.
     """
 
     bucket_max: int
@@ -74,6 +77,7 @@ class Limits(NamedTuple):
     oldest_row: int
     exact: int
     margin: int
+    across: int
 
 
 class Arrivals(NamedTuple):
@@ -166,7 +170,7 @@ def matching_pairs(
     starts: Places,
     sketches: Keys,
     lives: Times,
-    limits: tuple[int, int, int, int],
+    limits: tuple[int, int, int, int, int],
     met: Places,
     pairs: Places,
     posted: Places,
@@ -179,12 +183,12 @@ def matching_pairs(
         sketches: uint64[rows, 33].
         lives: int64[rows, 3], the time of each, the row from which on it is forgotten, and its
             threshold: the stricter of two counts.
-        limits: bucket_max, measure, expire_after, keep_pages, as in `Limits`.
+        limits: bucket_max, measure, expire_after, keep_pages, across, as in `Limits`.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
         posted: int64[bucket_max], memory for the rows that have not expired.
     """
-    bucket_max, measure, expire_after, keep_pages = limits
+    bucket_max, measure, expire_after, keep_pages, across = limits
     compared = matching = 0
     for bucket in range(starts.shape[0] - 1):
         count = 0
@@ -197,8 +201,10 @@ def matching_pairs(
                 is_new &= posted[i] >= later - keep_pages
                 left += is_new and later < lives[posted[i], 1]
             count = left
-            met[later] += count
             for i in range(count):
+                if across and are_of_one_scope(sketches[posted[i]], sketches[later]):
+                    continue
+                met[later] += 1
                 compared += 1
                 score = compare_sketches(measure, sketches[posted[i]], sketches[later])
                 if score >= max(lives[posted[i], 2], lives[later, 2]):
@@ -255,9 +261,10 @@ def nearest_rows(
 
 @inline_kernel
 def _insert_sorted(
-    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], count: int, row: int, place: int
-) -> int:
-    """Insert a candidate in row order unless it is there; return the number of candidates.
+    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], count: int, row: int, place: int,
+    meets: int,
+) -> int:  # fmt: skip
+    """Insert a candidate that `meets` the page in row order unless it is there; return how many.
 
     The arrays are as long as the limit: of more candidates, those with the lowest rows stay.
     """
@@ -268,7 +275,7 @@ def _insert_sorted(
             low = middle + 1
         else:
             high = middle
-    if low == rows.shape[0] or (low < count and rows[low] == row):
+    if not meets or low == rows.shape[0] or (low < count and rows[low] == row):
         return count
     count = min(count, rows.shape[0] - 1)
     for i in range(count, low, -1):
@@ -340,6 +347,12 @@ def _is_candidate(
 
 
 @inline_kernel
+def _may_meet(pages: Arrivals, i: int, other: Keys, across: int) -> bool:
+    """Return whether page i may be answered by one with this sketch, as far as scopes decide."""
+    return across == 0 or not are_of_one_scope(pages.sketches[i], other)
+
+
+@inline_kernel
 def _collect_candidates(
     pages: Arrivals,
     i: int,
@@ -371,13 +384,15 @@ def _collect_candidates(
                     sizes[j] += 1
                 elif _may_answer(hits.rows[k], hits.times[place], oldest):
                     sizes[j] += 1
-                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - place)
+                    meets = _may_meet(pages, i, hits.sketches[place], limits.across)
+                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - place, meets)
         slot = find_slot(head.table, pages.keys[i, j])
         while head.table[slot] != uint64(EMPTY_SLOT):
             entry = entry_of(head.table[slot], pages.keys[i, j], head.keys)
             if entry >= 0 and _is_candidate(head, entry, limits.newest_state, oldest):
                 sizes[j] += 1
-                count = _insert_sorted(rows, places, count, head.rows[entry], entry)
+                meets = _may_meet(pages, i, head.sketches[entry], limits.across)
+                count = _insert_sorted(rows, places, count, head.rows[entry], entry, meets)
             slot = (slot + 1) & (head.table.shape[0] - 1)
         slots[j] = slot
     return count, hit

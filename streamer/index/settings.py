@@ -22,12 +22,12 @@ from streamer.sketch.signer import DISTINCT_MAX
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
 # to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
-# near misses, 6 no threshold of pages without main text. A log names the first version that knows
-# all that it asks for.
-MACHINE_VERSION = 7
+# near misses, 6 no threshold of pages without main text, 7 no scopes. A log names the first version
+# that knows all that it asks for.
+MACHINE_VERSION = 8
 
 _PLAIN = 5
-_FIRST_KNOWN = {"near_misses": 6, "fallback_threshold": 7}
+_FIRST_KNOWN = {"near_misses": 6, "fallback_threshold": 7, "across_scopes": 8}
 
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
 
@@ -93,6 +93,9 @@ class IndexSettings(BaseModel):
         ge=0,
         le=1,
         description="least resemblance of a page without main text; 0: as of others",
+    )
+    across_scopes: bool = Field(
+        default=False, description="pages of one scope, which their sketches name, answer no other"
     )
     version: int = Field(
         default_factory=lambda known: max(

@@ -355,6 +355,7 @@ class Shard:
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         # What is hidden, or will be by a page of this batch, leaves room for others.
         passes = expires or self.forgetting.hides or settings.retire_replaced
+        passes = passes or settings.across_scopes
         return _NO_LIMIT if passes else settings.candidates_max
 
     def _hide(self, fetched: KeptRows, places: Places, hits: Hits, pages: Pages) -> KeptRows:
@@ -376,6 +377,7 @@ class Shard:
             *self._horizon,
             int(settings.exact),
             settings.margin,
+            int(settings.across_scopes),
         )
 
     def _apply_rule(self, batch: Batch, end: int) -> None:

@@ -35,6 +35,7 @@ from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
+from streamer.sketch.resemblance import differs_in_scope
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.stored.lookup import StoredLookup
@@ -131,6 +132,7 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "measure": method_class(accept or name).measure,
             "exact": "exact" in identity,
             "scope": str(identity.get("scope", "")),
+            "scope_not": str(identity.get("scope_not", "")),
         }
     )
 
@@ -412,6 +414,8 @@ class KeptIndex:
                     if self.signature.scope and not shared[ref]:
                         continue  # it may be of another scope
                     sketch = np.ascontiguousarray(rows.sketches[i])
+                    if rule.across_scopes and not differs_in_scope(target.sketch, sketch):
+                        continue  # pages of one scope answer no other
                     sets = None
                     if shared[ref] and part.store.has_shingles:
                         sets = partial(_sets, part.store, target.shingles, int(slots[i]))

@@ -32,6 +32,7 @@ _MEANING = {
     "key": "--key-file",
     "rows": "--rows",
     "scope": "--scope",
+    "scope_not": "--scope-not",
     "shards": "--shards",
     "shingle_width": "--shingle-width",
     "text_rules": "what --rules say of text",
@@ -41,6 +42,7 @@ _ASIDE = {  # what an index has that does not say
     "accept": "none",
     "exact": "no",
     "scope": "none",
+    "scope_not": "none",
     "canonical.text": "visible",
     "text_rules": "nothing",
 }

@@ -39,6 +39,7 @@ from streamer.run.index_folder import (
 )
 from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import set_similarity
+from streamer.sketch.resemblance import differs_in_scope
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
 from streamer.stored.store import Store, has_index
@@ -213,7 +214,7 @@ class ShardOthers:
         by_sets = settings.exact and settings.version >= SETS_ELSEWHERE
         asked = _Asked(
             sketches, least, least - np.int32(settings.margin), int(settings.measure),
-            pages.shingles if by_sets else None,
+            pages.shingles if by_sets else None, settings.across_scopes,
         )  # fmt: skip
         for corpus in settings.also:
             if corpus not in self._by_corpus:
@@ -240,7 +241,7 @@ def _pairs(shared: _Shared, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
 class _Asked(NamedTuple):
     """What pages are compared by: sketches, their own thresholds, and sets where these decide.
 
-    What is nearest is noted from the similarity `noted` on.
+    What is nearest is noted from the similarity `noted` on. `across`: not to pages of one scope.
     """
 
     sketches: Keys
@@ -248,6 +249,7 @@ class _Asked(NamedTuple):
     noted: Leasts
     measure: int
     sets: list[bytes] | None
+    across: bool
 
 
 def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, found: Nearest) -> None:
@@ -258,6 +260,9 @@ def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, foun
     answers = shared.meta.horizon.has(rows.times, numbers) & (rows.times > BEFORE_ALL)
     pairs, at = pairs[answers[at]], at[answers[at]]
     pages = (pairs >> _ROW_BITS).astype(np.int64)
+    if asked.across:
+        differ = differs_in_scope(asked.sketches[pages], rows.sketches[at])
+        pairs, at, pages = pairs[differ], at[differ], pages[differ]
     both = np.stack((pages, at), axis=1)
     known = _set_similarities(shared, both, numbers, rows, asked)
     best = np.full(len(asked.sketches), -1, np.int64)

@@ -98,7 +98,7 @@ class PageChecker:
                 page_bytes_max=page_bytes_max,
                 rules=settings.rules,
                 text=signature.text,
-                scope=signature.scope,
+                scope=signature.scope_of_pages,
             )
             self._signer = make_signer(signature, secret)
             self._opened = stack.pop_all()

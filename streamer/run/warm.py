@@ -122,7 +122,7 @@ def _compile_here(*, main_text: bool) -> None:
 
 def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Have every kernel on the way of a page in memory, by two pages that go it."""
-    signature = signature.model_copy(update={"scope": ""})  # these pages have none
+    signature = signature.model_copy(update={"scope": "", "scope_not": ""})  # these pages have none
     signer = make_signer(signature, bytes(32))
     _judge(signature, (_signed(signer, number) for number in range(2)))
 
@@ -150,7 +150,7 @@ def _compile_index(*, main_text: bool) -> None:
     places, pairs, lives = np.arange(2), np.zeros((1, 2), np.int64), np.zeros((2, 3), np.int64)
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
     scores = np.zeros(2, np.int32)
-    matching_pairs(places, starts, sketches, lives, (1, 0, 9, 9), met, pairs, posted)
+    matching_pairs(places, starts, sketches, lives, (1, 0, 9, 9, 0), met, pairs, posted)
     unite(pairs, places)
     _compile_frozen()
     mark_doubtful(pairs, sketches, sketches, scores, places)

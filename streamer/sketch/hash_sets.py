@@ -35,7 +35,7 @@ from streamer.kernel import (
 )
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.method import Sketch, sketch_similarity
-from streamer.sketch.resemblance import BINS, level_of
+from streamer.sketch.resemblance import BINS, filled_of, level_of
 from streamer.text.scan import Bytes
 
 SET_MAX = 1 << 16  # distinct shingles: some 400 kB of text, whose set has 140 kB
@@ -230,7 +230,7 @@ def in_doubt(score: int, a: Sketch, b: Sketch, least: int) -> bool:
     E is at most what both have filled. One ten-thousandth is that of rounding.
     """
     bins = int64(1) << min(level_of(a), level_of(b))
-    either = min(int64(a[0] >> uint64(8)) + int64(b[0] >> uint64(8)), bins)
+    either = min(filled_of(a) + filled_of(b), bins)
     apart = max(abs(score - least) - 1, 0)
     variance = (SIMILARITY_ONE - least) * (2 * least + SIMILARITY_ONE)  # times what stands below
     return bool(2 * (2 * bins - either) * apart * apart <= DEVIATIONS * DEVIATIONS * variance)

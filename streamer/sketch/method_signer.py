@@ -218,9 +218,9 @@ class _BothTexts:
 
 def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
     """Return the signer of these settings: the native one where it is the native method."""
-    if settings.scope:
-        own = settings.model_copy(update={"scope": ""})
-        return ScopedSigner(make_signer(own, secret), secret)
+    if settings.scope_of_pages:
+        own = settings.model_copy(update={"scope": "", "scope_not": ""})
+        return ScopedSigner(make_signer(own, secret), secret, across=bool(settings.scope_not))
     if settings.text_rules:
         return _BothTexts(settings, secret)
     if settings.is_native:

@@ -146,6 +146,9 @@ class SignatureSettings(BaseModel):
     scope: str = Field(
         default="", description="what tells the scopes of pages; empty: there is one"
     )
+    scope_not: str = Field(
+        default="", description="the same, of scopes whose pages do not answer each other"
+    )
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
     exact: bool = Field(default=False, description="whether sets of shingles are kept as well")
     threshold: float = Field(default=0.8, description="of duplicates, unless the user says")
@@ -157,6 +160,11 @@ class SignatureSettings(BaseModel):
     def hashes(self) -> int:
         """Return the number of min-hashes: bands x rows."""
         return self.bands * self.rows
+
+    @property
+    def scope_of_pages(self) -> str:
+        """Return what tells the scope of a page, whatever that is for; empty: nothing."""
+        return self.scope or self.scope_not
 
     @property
     def is_native(self) -> bool:
@@ -200,6 +208,8 @@ class SignatureSettings(BaseModel):
             result["exact"] = "yes"
         if self.scope:
             result["scope"] = self.scope
+        if self.scope_not:
+            result["scope_not"] = self.scope_not
         if self.text_rules:
             result["text_rules"] = BETWEEN.join(self.text_rules)
         return result

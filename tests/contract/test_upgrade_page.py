@@ -20,7 +20,9 @@ def test_the_page_names_the_formats_that_are_written_and_read() -> None:
     assert f"| records of the logs | version {WIRE_VERSION} | {several(READ_VERSIONS)} |" in PAGE
     plain = IndexSettings().version
     near = IndexSettings(near_misses=0.1).version
+    main = IndexSettings(fallback_threshold=0.8).version
     versions = (
-        f"version {MACHINE_VERSION} with `--text main`, {near} with `--near-misses`, else {plain}"
+        f"version {MACHINE_VERSION} with `--scope-not`, {main} with `--text main`, "
+        f"{near} with `--near-misses`, else {plain}"
     )
     assert f"| rules in the logs | {versions} | 1 to {MACHINE_VERSION} |" in PAGE

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.sketch.resemblance import similarity
+from streamer.sketch.resemblance import differs_in_scope, similarity
 from tests.oracles.hash_sets import decided
 
 if TYPE_CHECKING:
@@ -124,6 +124,12 @@ def serial_verdicts(  # noqa: C901 - it is to be read in one go
                 if times[place] - times[other] <= age and len(rows) - rows[other] <= newest
             ]
         candidates = sorted({other for key in keys for other in buckets[key]})
+        if settings.across_scopes:
+            own_sketch = pages.sketches[place]
+            differs = differs_in_scope(own_sketch, pages.sketches[candidates])
+            candidates = [
+                c for c, differ in zip(candidates, differs.tolist(), strict=True) if differ
+            ]
         scores = [
             (*likeness(pages, place, other, settings), -other)
             for other in candidates[: settings.candidates_max]

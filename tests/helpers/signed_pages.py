@@ -11,7 +11,7 @@ from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.hash_sets import pack_set
-from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
+from streamer.sketch.resemblance import DENSE_LEVEL, SCOPE_SHIFT, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 from tests.oracles import plain_signature as plain
 
@@ -101,7 +101,8 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
 
     A third of the families have few shingles; some pages are too short to compare, and some empty.
     There is one a second, and a few of them are older than those before. Their sets of shingles
-    resemble each other by other chances than the sketches do, and some are not known.
+    resemble each other by other chances than the sketches do, and some are not known. There are
+    three scopes.
     """
     families = [
         ([random.getrandbits(64) for _ in range(BANDS + 1)], random.randbytes(256), number % 3 == 2)
@@ -122,6 +123,7 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages.times[:] = [10_000 + 1000 * place - delay for place, delay in enumerate(delays)]
     pages.shingles = _sets(random, count)
     pages.main = np.array([random.random() < 0.7 for _ in range(count)], np.bool_)
+    pages.sketches[:, 0] |= np.array([random.randrange(3) << SCOPE_SHIFT for _ in keys], np.uint64)
     return pages
 
 

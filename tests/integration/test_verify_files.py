@@ -97,6 +97,17 @@ def test_what_a_replay_has_done_is_clean_and_all_of_it_is_looked_at(
     assert checks["index_rows"]["looked_at"] > 0
 
 
+def test_kept_pages_of_one_scope_may_match_where_only_other_scopes_answer(place: Place) -> None:
+    file = place.write("pages.jsonl", *(page(n % 9, site=n % 4 // 3) for n in range(60)))
+    across = ("--scope-not", "site", "--shards", "2", "--exact")
+    assert place.replay(file, "--key-file", place.folder / "key", *across) == 0
+    found = verified(place, [file])
+    assert isinstance(found, dict)
+    assert broken(found) == []
+    assert 9 < found["counts"]["pages unique"] < 51
+    assert found["checks"]["kept_pairs"]["looked_at"] == 0, "all that share a key are of one scope"
+
+
 def test_dead_letters_of_verdicts_as_parquet_are_found_beside_either_file(place: Place) -> None:
     files = judged(place)
     table = place.folder / "v.parquet"

@@ -38,6 +38,7 @@ limits = st.builds(
     exact=st.booleans(),
     near_misses=st.sampled_from([0, 0, 0.1, 0.4]),
     fallback_threshold=st.sampled_from([0, 0.7, 0.9]),
+    across_scopes=st.booleans(),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)

@@ -437,8 +437,8 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "if scratch.sizes[j] >= limits.bucket_max:", "if False:", CapAtFlush
     ),
     "candidates-head-first": lambda: _with_kernel(
-        "count, hits.rows[k], -1 - place)",
-        "count, hits.rows[k] + (1 << 40), -1 - place)",
+        "count, hits.rows[k], -1 - place, meets)",
+        "count, hits.rows[k] + (1 << 40), -1 - place, meets)",
     ),
     "no-hold": lambda: _with_kernel("elif waits_for >= 0:", "elif False:"),
     "times-as-they-come": lambda: TimesAsTheyCome,
@@ -468,6 +468,17 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "if entry >= 0 and not _may_answer(head.rows[entry], head.times[entry], oldest):\n"
         "                sizes[j] += FREE < head.states[entry] <= limits.newest_state\n"
         "            if entry >= 0 and _is_candidate(",
+    ),
+    "scope-meets-itself": lambda: _with_kernel(
+        "return across == 0 or not are_of_one_scope(pages.sketches[i], other)", "return True"
+    ),
+    "scope-in-store-only": lambda: _with_kernel(
+        "meets = _may_meet(pages, i, head.sketches[entry], limits.across)", "meets = True"
+    ),
+    "scope-takes-no-place": lambda: _with_kernel(
+        "sizes[j] += 1\n                    meets = _may_meet(",
+        "sizes[j] += _may_meet(pages, i, hits.sketches[place], limits.across)\n"
+        "                    meets = _may_meet(",
     ),
     "retires-late": lambda: RetiresLate,
     "retires-in-the-head": lambda: RetiresInTheHead,

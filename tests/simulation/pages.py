@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamer.index.messages import Decisions, Forget, Items, NearMiss, Pages, Verdicts
-from streamer.sketch.resemblance import BINS, DENSE_LEVEL
+from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SCOPE_SHIFT
 
 BANDS = 6
 NOT_TRACKED = -(1 << 30)  # is no change
@@ -33,12 +33,14 @@ def _symbols(component: int, value: int) -> bytes:
 
 
 def make_page(
-    ref: int, signature: Signature, time: int, url: bytes, *, main: bool | None = None
-) -> Pages:
+    ref: int, signature: Signature, time: int, url: bytes, *, main: bool | None = None,
+    scope: int = 0,
+) -> Pages:  # fmt: skip
     """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
     symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
-    sketch = (DENSE_LEVEL | BINS << 8).to_bytes(8, "little") + symbols
+    head = DENSE_LEVEL | BINS << 8 | scope << SCOPE_SHIFT
+    sketch = head.to_bytes(8, "little") + symbols
     keys = [hash((i, value)) & (1 << 64) - 1 for i, value in enumerate(signature)]
     keys.append(hash(signature) & (1 << 64) - 1)
     return Pages(

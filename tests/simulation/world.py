@@ -10,7 +10,7 @@ Pages have times, some older than those before; they expire after some time, or 
 newer ones, or never. URLs come again, and what a page is to the version before is told, or not.
 Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
 What a page replaces is retired, or goes on answering. Some pages have no main text, and a
-threshold of their own.
+threshold of their own. Pages of one host answer each other, or those of other hosts only.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
@@ -55,7 +55,7 @@ from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
 from streamer.model import SIMILARITY_ONE, page_ref
-from streamer.sketch.resemblance import similarity
+from streamer.sketch.resemblance import differs_in_scope, similarity
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder
@@ -115,6 +115,7 @@ class World:
         self.margin = random.Random(seed + (1 << 41)).choice((0, 0.1, 0.3))  # of near misses
         self.texts = random.Random(seed + (1 << 42))  # which pages have main text
         self.falls_back = self.texts.random() < 0.3
+        self.across = random.Random(seed + (1 << 43)).random() < 0.25
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -153,6 +154,7 @@ class World:
             retire_replaced=self.retires,
             near_misses=self.margin,
             fallback_threshold=(equal + 1) / BANDS - 0.08 if self.falls_back else 0,
+            across_scopes=self.across,
         )
         changed = self.settings.model_copy(
             update={
@@ -200,9 +202,8 @@ class World:
             ref = page_ref(self._source(*where), offset)
             time, url = 100_000 + 1000 * i - draw.choice(DELAYS), draw.randrange(URLS)
             main = self.texts.random() < 0.5 if self.falls_back else None
-            self.pages[ref] = make_page(
-                ref, signature, time, b"https://h%d.example/%d" % (url % 4, url), main=main
-            )
+            name = b"https://h%d.example/%d" % (url % 4, url)
+            self.pages[ref] = make_page(ref, signature, time, name, main=main, scope=url % 4)
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
 
     def _some_url(self) -> bytes:
@@ -665,6 +666,12 @@ class World:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
 
+    def _may_meet(self, a: int, b: int) -> bool:
+        """Return whether the scopes of two pages let them answer each other."""
+        return not self.across or bool(
+            differs_in_scope(self.pages[a].sketches, self.pages[b].sketches)[0]
+        )
+
     def _least(self, ref: int, settings: IndexSettings) -> int:
         """Return the similarity that a page must have."""
         page = self.pages[ref]
@@ -684,6 +691,7 @@ class World:
         assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
         age = self.times[ref] - self.times[other]
         assert age <= max(self.ages), ("the named page has expired", ref, other)
+        assert self._may_meet(ref, other), ("the named page is of the same scope", ref, other)
         gone = min(self.named.get(other, ()), default=FOREVER)
         assert self.came[ref] < gone, ("the named page was forgotten", ref, other)
 
@@ -706,7 +714,7 @@ class World:
             for b in kept[:i]:
                 if abs(self.times[a] - self.times[b]) > min(self.ages):
                     continue
-                if a in self.forgotten or b in self.forgotten:
+                if a in self.forgotten or b in self.forgotten or not self._may_meet(a, b):
                     continue
                 first, second = sorted((a, b), key=self.came.__getitem__)
                 if min(self.named.get(first, ()), default=FOREVER) < self.came[second]:
@@ -757,6 +765,7 @@ class World:
                     r for r in buckets[key] if r not in gone and self._may_answer(r, ref, rank)
                 ]
             found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
+            found = [r for r in found if self._may_meet(ref, r)]
             scored = [
                 (-self._similarity(ref, r), rank[r], r)
                 for r in found[: self.settings.candidates_max]

@@ -181,8 +181,9 @@ def _parser(settings: Settings, own: IndexSettings, signature: SignatureSettings
     limit = settings.page_bytes_max
     try:
         return PageParser(
-            mapping, settings.carry, limit, own.rules, signature.text, scope=signature.scope
-        )
+            mapping, settings.carry, limit, own.rules, signature.text,
+            scope=signature.scope_of_pages,
+        )  # fmt: skip
     except ValueError as error:
         raise InputError(f"--carry cannot be used: {error}.") from error
 

@@ -161,7 +161,8 @@ class KeptPages:
         exact = any(each.exact for each in self._settings)
         doubt = max(map(widest_doubt, (main, visible))) if exact else 0
         estimated = np.maximum(least - doubt, 0)
-        limits = bucket_max, measure, expire_after, keep_pages
+        across = int(any(each.across_scopes for each in self._settings))  # an index's, for good
+        limits = bucket_max, measure, expire_after, keep_pages, across
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
         forgotten, firsts = self._forgotten()

@@ -19,7 +19,7 @@ from streamer.index.messages import Pages, Term
 from streamer.index.rule import matching_pairs
 from streamer.index.settings import IndexSettings
 from streamer.sketch.hash_sets import pack_set
-from streamer.sketch.resemblance import similarity
+from streamer.sketch.resemblance import differs_in_scope, similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
 from tests.helpers.signed_pages import family_pages, made_pages
 
@@ -154,9 +154,12 @@ def met_in_bucket(
 spans = st.sampled_from([3, 10, 1000])
 
 
-@given(st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5), spans, spans)
+@given(
+    st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5), spans, spans,
+    st.integers(0, 1),
+)  # fmt: skip
 def test_the_kernel_compares_what_the_rule_says(
-    random: Random, count: int, bucket_max: int, age: int, newest: int
+    random: Random, count: int, bucket_max: int, age: int, newest: int, across: int
 ) -> None:
     pages = family_pages(random, count)
     pages.times[:] = 10 * np.arange(count)
@@ -168,7 +171,7 @@ def test_the_kernel_compares_what_the_rule_says(
     least = np.array([random.choice((6000, 6000, 9000)) for _ in range(count)], np.int64)
     lives = np.stack((pages.times, ends, least), axis=1)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, lives, (bucket_max, 0, age, newest), met, found,
+        rows, starts, pages.sketches, lives, (bucket_max, 0, age, newest, across), met, found,
         np.empty(bucket_max, np.int64),
     )  # fmt: skip
     by_key: dict[int, list[int]] = {}
@@ -180,6 +183,7 @@ def test_the_kernel_compares_what_the_rule_says(
         for pair in met_in_bucket(
             bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10) and b < ends[a]
         )
+        if not across or differs_in_scope(*(pages.sketches[row] for row in pair))
     ]
     assert looked_at == len(wanted) == met.sum()
     assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
