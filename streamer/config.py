@@ -65,6 +65,8 @@ OTHER_VARIABLES = (
 )
 
 
+OWN_HEADERS = "streamer."  # what the names of headers begin with that streamer writes
+
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -448,6 +450,13 @@ class Settings(BaseSettings):
         "and count it.",
         "stop",
     )
+    pass_headers: Words = _setting(
+        WORKER,
+        "Header of a page's message to copy to the message of its verdict, for example "
+        "traceparent.",
+        (),
+        form="NAME",
+    )
     window: int = _setting(WORKER, "Number of open pages at which signing pauses.", 65_536, ge=1000)
     instance_id: str = _setting(
         WORKER,
@@ -713,6 +722,11 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "Give --track-changes too, or leave --retire-replaced out."
         )
     _check_scope(settings)
+    if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
+        raise SettingsError(
+            f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
+            f"{OWN_HEADERS} are written by streamer. Leave it out."
+        )
     is_given = "fallback_threshold" in settings.model_fields_set
     if is_given and settings.fallback_threshold and settings.signature.text != MAIN:
         raise SettingsError(

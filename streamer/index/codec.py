@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import NearMiss, Pages
+from streamer.index.messages import Headers, NearMiss, Pages
 from streamer.index.ports import NO_HORIZON, Horizon
 from streamer.index.settings import IndexSettings
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -49,7 +49,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
 
     `shingles` are there if the pages have sets, `changes` if they have any, `replacements` if some
-    were held, `nearest` if near misses are asked for.
+    were held, `nearest` if near misses are asked for, `headers` if some have any.
     """
 
     columns: list[bytes]
@@ -60,6 +60,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     changes: bytes = b""
     replacements: bytes = b""
     nearest: list[NearMiss | None] = []
+    headers: list[Headers] = []
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
@@ -155,7 +156,7 @@ def pack_pages(pages: Pages) -> PackedPages:
     )
     return PackedPages(
         columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes,
-        replacements, pages.nearest or [],
+        replacements, pages.nearest or [], pages.headers or [],
     )  # fmt: skip
 
 
@@ -196,6 +197,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         np.frombuffer(packed.changes, np.int32).copy() if packed.changes else None,
         np.frombuffer(packed.replacements, np.int64).copy() if packed.replacements else None,
         packed.nearest or None,
+        packed.headers or None,
     )
 
 

@@ -33,6 +33,8 @@ Keys = npt.NDArray[np.uint64]
 
 Times = npt.NDArray[np.int64]
 
+Headers = list[tuple[str, bytes]]
+
 
 def shard_name(shard: int) -> str:
     """Return the name of a shard as a source in the positions."""
@@ -109,6 +111,7 @@ class Pages(Columns):
             had when it arrived; -1 or None: all that have until now.
         nearest: what is nearest to each page that nothing has matched yet, None where nothing is;
             None where near misses are not asked for.
+        headers: those of each page's message that its verdict's message has too; None: none have.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -127,6 +130,7 @@ class Pages(Columns):
     changes: npt.NDArray[np.int32] | None = None
     replacements: npt.NDArray[np.int64] | None = None
     nearest: list[NearMiss | None] | None = None
+    headers: list[Headers] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)

@@ -240,12 +240,13 @@ def verdict_messages(
             verdicts(block, locate, fingerprint),
             block.pages.message_keys,
             block.pages.urls,
+            block.pages.headers or [[]] * len(block),
             strict=True,
         ),
         start,
     )
-    for number, (verdict, key, url) in numbered:
-        headers = [(SEQUENCE, b"%d:%d" % (shard, number))]
+    for number, (verdict, key, url, passed) in numbered:
+        headers = [(SEQUENCE, b"%d:%d" % (shard, number)), *passed]
         message = (url if key is None else key, _encode(verdict), headers, None)
         result[verdict.page.partition % partitions].append(message)
     return result

@@ -18,10 +18,10 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from streamer.errors import StreamerError
+from streamer.index.messages import Headers
 from streamer.kafka.reader import Options
 from streamer.kafka.topics import LOG_BYTES_MAX
 
-Headers = list[tuple[str, bytes]]
 Message = tuple[bytes | None, bytes | None, Headers, int | None]
 """Key, value, headers, and a timestamp in milliseconds; None: the time of publishing."""
 

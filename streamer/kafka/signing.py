@@ -8,11 +8,11 @@ hole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamer.index.messages import Forget, Pages, Record, Tombstone, source_records
+from streamer.index.messages import Forget, Headers, Pages, Record, Tombstone, source_records
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
@@ -23,6 +23,8 @@ from streamer.run.stages import OneAThread, sign
 from streamer.sketch.signer import PageSigner
 
 KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
+HEADERS_MAX = 32  # of a page that are passed on
+PASSED_BYTES_MAX = 8 << 10  # of these, names included: what W3C's baggage may have at least
 RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it, and more shards' names
 
 
@@ -52,8 +54,10 @@ class ChunkSigner:
         identity: LogIdentity,
         *,
         takes_tombstones: bool = False,
+        pass_headers: Iterable[str] = (),
     ) -> None:
         self._takes_tombstones = takes_tombstones
+        self._passed = frozenset(pass_headers)
         self._parser = parser
         self._signers = OneAThread(make_signer)
         self._identity = identity
@@ -74,6 +78,10 @@ class ChunkSigner:
         times = (max(0, each.timestamp) for each in chunk.records)
         batch = self._parser.parse_messages(chunk.start, chunk.end, messages, times)
         pages = sign(self._signers.get(), chunk.partition, batch)
+        if self._passed:
+            given = {each.offset: each.headers for each in chunk.records if each.headers}
+            passed = [passed_headers(given.get(at, ()), self._passed) for at in batch.sequences]
+            pages.headers = passed if any(passed) else None
         gone: list[Tombstone] = []
         if self._takes_tombstones:
             gone = tombstones_in((each.offset, each.key, each.value) for each in chunk.records)
@@ -104,6 +112,22 @@ def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
         record, start=middle, numbers=record.numbers[half:], items=items.take(second)
     )
     return packed_records(first_half, identity) + packed_records(second_half, identity)
+
+
+def passed_headers(headers: Iterable[tuple[str, bytes | None]], names: frozenset[str]) -> Headers:
+    """Return the headers of these names that have a value, in order.
+
+    One that is over HEADERS_MAX, or for which PASSED_BYTES_MAX have no room, is left out.
+    """
+    passed: Headers = []
+    room = PASSED_BYTES_MAX
+    for name, value in headers:
+        if name in names and value is not None and len(passed) < HEADERS_MAX:
+            size = len(name.encode()) + len(value)
+            if size <= room:
+                passed.append((name, value))
+                room -= size
+    return passed
 
 
 def _carried_key(key: bytes | None) -> bytes | None:

@@ -412,7 +412,7 @@ class Worker:
         secret = read_secret(options.key_file)
         signer = ChunkSigner(
             options.parser, lambda: make_signer(settings.signature, secret), prepared.identity,
-            takes_tombstones=settings.tombstones == "forget",
+            takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
         self.signers = SignApp(
             options.names,

@@ -198,6 +198,7 @@ def small_index(
     made = family_pages(random, pages)
     if urls is not None:
         made.urls = [b"http://a.example/%d" % random.randrange(urls) for _ in range(pages)]
+    made.headers = [[("traceparent", b"00-%d" % i)] if i % 3 else [] for i in range(pages)]
     signed = _write_records(index, random, made)
     maker = _Maker(index, random)
     while (signed or maker.waiting()) and steps != 0:

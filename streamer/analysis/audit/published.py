@@ -31,7 +31,7 @@ from streamer.analysis.audit.scene import (
     Incoming,
     LogReading,
     PageTable,
-    digest,
+    message_digest,
     place_name,
 )
 from streamer.index.messages import source_name
@@ -198,7 +198,7 @@ class PublishedVerdicts(VerdictAudit):
         verdict = self._decoded(message.value or b"", at)
         if verdict is None:
             return
-        found = digest(message.key, message.value)
+        found = message_digest(message.key, message.value, message.headers)
         number = self._check_number(message, found, at)
         self._check_partition(message, verdict.page, at)
         place = self._place_or_violation(verdict.page, at)

@@ -23,6 +23,7 @@ from streamer.analysis.audit.scene import (
     PageTable,
     PromiseCheck,
     digest,
+    message_digest,
 )
 from streamer.errors import StoreMismatch
 from streamer.index.forgetting import REF, REPLACED, RETIRED
@@ -67,7 +68,11 @@ def item_digests(items: Pages | Decisions | Forget) -> Digests:
     main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
     held = items.replacements
     arrived = [None] * len(items) if held is None else [each.tobytes() for each in held]
-    texts = zip(items.urls, items.message_keys, items.carried, main, sets, arrived, strict=True)
+    passed = [None if not each else repr(each).encode() for each in items.headers or ()]
+    passed = passed or [None] * len(items)
+    texts = zip(
+        items.urls, items.message_keys, items.carried, main, sets, arrived, passed, strict=True
+    )
     found = [
         digest(b"".join(part.tobytes() for part in columns), *strings)
         for columns, strings in zip(numbers, texts, strict=True)
@@ -244,7 +249,8 @@ class LogAudit:
         digests = np.zeros(len(block), np.uint64)
         for messages in by_partition.values():
             for key, value, headers, _ in messages:
-                digests[int(headers[0][1].partition(b":")[2]) - start] = digest(key, value)
+                number = int(headers[0][1].partition(b":")[2])
+                digests[number - start] = message_digest(key, value, headers)
         self._folded.note_verdicts(block, digests, before, owed=owed)
         self._note_retired_late(block.pages)
 

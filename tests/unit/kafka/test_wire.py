@@ -44,6 +44,16 @@ def test_pages_come_back_as_they_were_and_can_be_written() -> None:
     assert got.items.keys.flags.writeable, "a kernel would be compiled anew"
 
 
+def test_headers_come_back_and_where_there_are_none_take_no_bytes() -> None:
+    plain, sent = pages(2), pages(2)
+    sent.headers = [[("traceparent", b"00-\xff"), ("traceparent", b"")], []]
+    got = unpack_record(pack_record(record(sent, 2), IDENTITY), IDENTITY).items
+    assert isinstance(got, Pages)
+    assert got.headers == sent.headers
+    assert got.take([1]).headers == [[]]
+    assert b"headers" not in pack_record(record(plain, 2), IDENTITY)
+
+
 def test_a_record_of_the_version_before_has_pages_without_times() -> None:
     sent = record(pages(3), 3)
     parts = msgspec.msgpack.decode(pack_record(sent, IDENTITY))

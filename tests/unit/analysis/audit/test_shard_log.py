@@ -40,7 +40,7 @@ def test_a_digest_of_an_item_covers_all_that_a_shard_makes_use_of() -> None:
         others.append(pages.take([0]))
         getattr(others[-1], name).reshape(-1)[-1] += 1
     others += [replace(pages, urls=[b"o"]), replace(pages, carried=[b"o"])]
-    others += [replace(pages, message_keys=[b""])]
+    others += [replace(pages, message_keys=[b""]), replace(pages, headers=[[("a", b"")]])]
     found = [item_digests(each).tolist() for each in (pages, *others)]
-    assert len(set(map(tuple, found))) == 10
+    assert len(set(map(tuple, found))) == 11
     assert item_digests(pages).tolist() == found[0]

@@ -137,6 +137,16 @@ def test_a_page_that_is_still_answered_by_what_was_retired_is_noticed() -> None:
     assert "verdict_bytes" in told.audit().broken
 
 
+def test_a_header_of_a_page_that_its_verdict_lacks_is_noticed(three: SmallIndex) -> None:
+    place = next(i for i, each in enumerate(three.verdicts) if len(each.headers) > 1)
+    right = three.verdicts[place]
+    three.verdicts[place] = replace(right, headers=right.headers[:1])
+    assert three.audit().broken == ["verdict_bytes"]
+    three.verdicts[place] = right
+    three.verdicts.append(replace(right, headers=(*right.headers, ("other", b""))))
+    assert three.audit().broken == ["repeats", "verdict_bytes"]
+
+
 # ---- outcomes ------------------------------------------------------------------------------------
 
 
@@ -210,8 +220,10 @@ def _repeat(index: SmallIndex, **changed: Any) -> None:
 
 def _number(index: SmallIndex, *headers: bytes) -> None:
     """Publish a verdict again under other numbers; b"": without one."""
+    passed = index.verdicts[3].headers[1:]
     for each in headers:
-        _repeat(index, headers=(("streamer.sequence", each),) if each else ())
+        own = (("streamer.sequence", each),) if each else ()
+        _repeat(index, headers=(*own, *passed))
 
 
 def _put(index: SmallIndex, **fields: Any) -> None:
