@@ -259,6 +259,13 @@ class Settings(BaseSettings):
         form="MARGIN",
     )
 
+    contained: Annotated[float, _JUDGED["contained"]] = _setting(
+        VERDICTS,
+        "Add `contained_in` to verdicts on unique pages: the kept page that has at least this "
+        "share of their shingles, such as 0.9; 0: none.",
+        form="SHARE",
+    )
+
     rules: Path | None = _setting(
         VERDICTS,
         "TOML file with rules for hosts and paths: another threshold, min_shingles or text, or "
@@ -621,6 +628,7 @@ class Settings(BaseSettings):
             track_changes=self.track_changes,
             retire_replaced=self.retire_replaced,
             near_misses=self.near_misses,
+            contained=self._contained,
             fallback_threshold=self._fallback_threshold,
             across_scopes=bool(self.scope_not),
             shards=self.shards,
@@ -633,6 +641,16 @@ class Settings(BaseSettings):
         own, is_given = self.signature, "fallback_threshold" in self.model_fields_set
         is_for_method = is_given or (own.method == NATIVE and not own.accept)
         return self.fallback_threshold if own.text == MAIN and is_for_method else 0
+
+    @property
+    def _contained(self) -> float:
+        own = self.signature
+        if self.contained and own.measure != Measure.RESEMBLANCE:
+            raise SettingsError(
+                f"--contained does not go with the method {own.accept or own.method}: its sketches "
+                "estimate no resemblance of sets. Leave it out, or use minhash."
+            )
+        return self.contained
 
     @property
     def _expire_after_ms(self) -> int:

@@ -87,6 +87,14 @@ class NearestKept(Representative, frozen=True, kw_only=True):
     exact: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+class Container(msgspec.Struct, frozen=True):
+    """The kept page that has most of the shingles of a unique one; `containment` is their share."""
+
+    page: Location
+    url: str
+    containment: float
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """One verdict, as published: no clock, no host, the same bytes at every repeat.
 
@@ -100,6 +108,7 @@ class Verdict(msgspec.Struct, frozen=True):
     `--track-changes` only. With `--near-misses`, a unique page has `nearest`: the most similar kept
     page from the similarity `nearest_min` on, null where there is none. With several shards some
     pages are undecided when they are met: there is no `nearest_min`, and no `nearest` of null.
+    With `--contained`, a unique page that lies in a kept one has that as `contained_in`.
     """
 
     page: Location
@@ -118,6 +127,7 @@ class Verdict(msgspec.Struct, frozen=True):
     exact: bool | msgspec.UnsetType = msgspec.UNSET
     nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
     nearest_min: float | msgspec.UnsetType = msgspec.UNSET
+    contained_in: Container | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
     @property

@@ -347,9 +347,9 @@ def _fell_back(verdict: Verdict) -> bool:
 
 
 def _told(verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
-    """Return a verdict without what is nearest: that was said of the kept pages of the run."""
+    """Return a verdict without what is nearest, or contains the page, of what the run has kept."""
     fields = {name: getattr(verdict, name) for name in _NAMES}
-    fields |= {"nearest": msgspec.UNSET, "nearest_min": msgspec.UNSET}
+    fields |= dict.fromkeys(("nearest", "nearest_min", "contained_in"), msgspec.UNSET)
     return RethresholdedVerdict(**fields, known=known)
 
 

@@ -22,7 +22,7 @@ import xxhash
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import SEQUENCE_MASK, Location, NearestKept, Representative
+from streamer.model import SEQUENCE_MASK, Container, Location, NearestKept, Representative
 from streamer.run.index_folder import shard_folders
 from streamer.run.outputs import is_table, unpacked
 from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
@@ -63,6 +63,7 @@ class FoldedLine(msgspec.Struct, frozen=True):
     exact: bool | None = None
     nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
     nearest_min: Share | None = None
+    contained_in: Container | None = None
     # of a dead letter
     code: str | None = None
     detail: str = ""

@@ -18,6 +18,7 @@ from streamer.model import (
     SIMILARITY_ONE,
     Basis,
     Change,
+    Container,
     Decision,
     Location,
     NearestKept,
@@ -61,7 +62,8 @@ SELECT page.number, source.topic, source.partition, page.offset, page.url, page.
     page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
     other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
     page.same_url, page.text_bytes, fingerprint.name AS "index", page.carried, page.text,
-    page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min
+    page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min,
+    page.contained_in
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
@@ -221,6 +223,7 @@ class NumberedVerdict(msgspec.Struct, frozen=True):
 
 
 _nearest = msgspec.json.Decoder(NearestKept | None)
+_container = msgspec.json.Decoder(Container)
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 Value = str | int | float | None
 
@@ -273,6 +276,7 @@ def _verdict(row: sqlite3.Row) -> Verdict:
         unset if row["exact"] is None else bool(row["exact"]),
         unset if row["nearest"] is None else _nearest.decode(row["nearest"]),
         unset if row["nearest_min"] is None else row["nearest_min"],
+        unset if row["contained_in"] is None else _container.decode(row["contained_in"]),
     )  # fmt: skip
 
 

@@ -71,12 +71,15 @@ class Batch:
 
     def __post_init__(self) -> None:
         count = len(self.pages)
-        (content, exact), (best, near) = (
-            np.empty((2, count), np.bool_),
-            np.empty((2, count), np.int64),
+        content, exact = np.empty((2, count), np.bool_)
+        best, near, container = np.empty((3, count), np.int64)
+        outcome, (similarity, containment) = (
+            np.empty(count, np.uint8),
+            np.empty((2, count), np.int32),
         )
-        outcome, similarity = np.empty(count, np.uint8), np.empty(count, np.int32)
-        self.judged = Judged(outcome, best, similarity, content, exact, near)
+        self.judged = Judged(
+            outcome, best, similarity, content, exact, near, container, containment
+        )
         rows, places, known = np.empty((3, self.limits.candidates_max), np.int64)
         sizes, slots = np.empty((2, self.arrivals.keys.shape[1]), np.int64)
         self.scratch = Scratch(rows, places, sizes, slots, known, np.zeros(4, np.int64))
@@ -142,8 +145,11 @@ class Batch:
     def with_nearest(self, pages: Pages, judged: Judged, nearest: Nearest, head: Head) -> Pages:
         """Return pages of a part with what is nearest to those that are new; of equals the first.
 
-        Shards before may have found something as near.
+        With what contains them, too, where that is asked for. Shards before may have found
+        something as near.
         """
+        if self.limits.contained:
+            pages = replace(pages, containers=self._containers(pages, judged, head))
         if not self.limits.margin:
             return pages
         found = list(pages.nearest or [None] * len(pages))
@@ -153,18 +159,34 @@ class Batch:
             if place == ELSEWHERE:
                 near = nearest.near_miss(i)
             else:
-                own, at = (head, place) if place >= 0 else (self.fetched, -1 - place)
                 score, exact = int(judged.similarity[i]), bool(judged.exact[i])
-                near = NearMiss(score, int(own.refs[at]), own.urls[at], int(own.times[at]), exact)
+                near = self._kept_page(place, head, score, exact=exact)
             if before is None or near.similarity > before.similarity:
                 found[i] = near
         return replace(pages, nearest=found)
+
+    def _containers(self, pages: Pages, judged: Judged, head: Head) -> list[NearMiss | None]:
+        """Return what contains each page of a part if that is new; of equals the first."""
+        found = list(pages.containers or [None] * len(pages))
+        is_inside = (judged.outcome == UNIQUE) & (judged.container != NOWHERE)
+        for i in np.flatnonzero(is_inside).tolist():
+            before, share = found[i], int(judged.containment[i])
+            if before is None or share > before.similarity:
+                found[i] = self._kept_page(int(judged.container[i]), head, share)
+        return found
+
+    def _kept_page(
+        self, place: int, head: Head, similarity: int, *, exact: bool = False
+    ) -> NearMiss:
+        """Return a page of this index, at a place as `Judged.best` has it."""
+        own, at = (head, place) if place >= 0 else (self.fetched, -1 - place)
+        return NearMiss(similarity, int(own.refs[at]), own.urls[at], int(own.times[at]), exact)
 
     def verdicts(
         self, pages: Pages, judged: Judged, nearest: Nearest, decided: Places, head: Head
     ) -> Verdicts:
         """Return the verdicts on the pages of the part published last that are `decided`."""
-        outcome, best, scores, content, exact, _ = judged.at(decided)
+        outcome, best, scores, content, exact, *_ = judged.at(decided)
         basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
         published = self.published - len(pages) + decided
         basis[self.short[published]] = TOO_SHORT

@@ -49,7 +49,8 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
 
     `shingles` are there if the pages have sets, `changes` if they have any, `replacements` if some
-    were held, `nearest` if near misses are asked for, `headers` if some have any.
+    were held, `nearest` if near misses are asked for, `headers` if some have any, `containers` if
+    containment is asked for.
     """
 
     columns: list[bytes]
@@ -61,6 +62,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     replacements: bytes = b""
     nearest: list[NearMiss | None] = []
     headers: list[Headers] = []
+    containers: list[NearMiss | None] = []
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
@@ -156,7 +158,7 @@ def pack_pages(pages: Pages) -> PackedPages:
     )
     return PackedPages(
         columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes,
-        replacements, pages.nearest or [], pages.headers or [],
+        replacements, pages.nearest or [], pages.headers or [], pages.containers or [],
     )  # fmt: skip
 
 
@@ -198,6 +200,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         np.frombuffer(packed.replacements, np.int64).copy() if packed.replacements else None,
         packed.nearest or None,
         packed.headers or None,
+        packed.containers or None,
     )
 
 

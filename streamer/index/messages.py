@@ -112,6 +112,8 @@ class Pages(Columns):
         nearest: what is nearest to each page that nothing has matched yet, None where nothing is;
             None where near misses are not asked for.
         headers: those of each page's message that its verdict's message has too; None: none have.
+        containers: what contains each such page, with its containment for similarity, None where
+            nothing does; None where that is not asked for.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -131,6 +133,7 @@ class Pages(Columns):
     replacements: npt.NDArray[np.int64] | None = None
     nearest: list[NearMiss | None] | None = None
     headers: list[Headers] | None = None
+    containers: list[NearMiss | None] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)

@@ -7,8 +7,9 @@ in its bucket; times and rows of the two alone decide that. The best kept match 
 duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds the
 page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and head
 together, has room. The nearest page of a reference index counts as a kept match after all own ones.
-Of what is kept and matches by a `margin` too little, the best is noted by the same order. With
-`across`, a page of the same scope is no candidate, but keeps its place in a bucket.
+Of what is kept and matches by a `margin` too little, the best is noted by the same order. So is,
+of what is kept and does not match, the one in which most of the page is contained. With `across`, a
+page of the same scope is no candidate, but keeps its place in a bucket.
 
 With `exact`, a candidate that its sketch leaves in doubt is judged by its set of shingles. Sets are
 not arrays, and may have to be read from disk. So the kernel stops before such a page, and continues
@@ -35,6 +36,7 @@ from streamer.index.head import (
 from streamer.index.messages import Keys, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
+from streamer.sketch.containment import contained_share, size_of
 from streamer.sketch.hash_sets import in_doubt
 from streamer.sketch.method import Measure, compare_sketches
 from streamer.sketch.resemblance import are_of_one_scope
@@ -64,6 +66,7 @@ class Limits(NamedTuple):
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
         margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
         across: 1 where pages of one scope do not answer each other.
+        contained: from which containment on what contains a page is noted, as above; 0: nothing is.
     """
 
     bucket_max: int
@@ -78,6 +81,7 @@ class Limits(NamedTuple):
     exact: int
     margin: int
     across: int
+    contained: int
 
 
 class Arrivals(NamedTuple):
@@ -130,6 +134,8 @@ class Judged(NamedTuple):
         similarity: int32, of the match, in ten-thousandths; of a new page, that of `near` here.
         exact: bool, whether that is the similarity of two sets.
         near: int64, what is nearest to a new page, as `best`, or NOWHERE.
+        container: int64, what contains a new page, as `best`, or NOWHERE.
+        containment: int32, how much of it, in ten-thousandths.
     """
 
     outcome: npt.NDArray[np.uint8]
@@ -138,12 +144,16 @@ class Judged(NamedTuple):
     content: npt.NDArray[np.bool_]
     exact: npt.NDArray[np.bool_]
     near: Places
+    container: Places
+    containment: npt.NDArray[np.int32]
 
     def at(self, which: slice | Places) -> Judged:
         """Return what has become of some of the pages."""
-        outcome, best, similarity, content, exact, near = self
+        outcome, best, similarity, content, exact, near, container, containment = self
         scores = similarity[which], content[which], exact[which]
-        return Judged(outcome[which], best[which], *scores, near[which])
+        return Judged(
+            outcome[which], best[which], *scores, near[which], container[which], containment[which]
+        )
 
 
 class Scratch(NamedTuple):
@@ -323,6 +333,8 @@ def judge_pages(
             return count, next_row, refused
         judged.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, judged)
         if judged.outcome[i] == UNIQUE:
+            if limits.contained > 0:
+                _find_container(pages, i, limits, hits, head, candidates, scratch, judged)
             refused += _insert(pages, i, limits, head, count, next_row, scratch)
             judged.best[i] = count
             count += 1
@@ -476,6 +488,33 @@ def _choose(
         score_max, exact = near_max, near_exact
     judged.similarity[i], judged.exact[i], judged.near[i] = score_max, exact, near
     return outcome
+
+
+@kernel
+def _find_container(
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    hits: StoredHits,
+    head: HeadColumns,
+    candidates: int,
+    scratch: Scratch,
+    judged: Judged,
+) -> None:
+    """Find the kept candidate in which most of page i is contained, the first of equals."""
+    own = pages.sketches[i]
+    size = size_of(own)
+    judged.container[i], judged.containment[i] = NOWHERE, limits.contained - 1
+    for k in range(candidates):
+        place = scratch.places[k]
+        if not _is_kept(place, head):
+            continue
+        other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
+        is_known = limits.exact > 0 and scratch.known[k] >= 0
+        score = scratch.known[k] if is_known else compare_sketches(limits.measure, own, other)
+        share = contained_share(int64(score), size, size_of(other))
+        if share > judged.containment[i]:
+            judged.container[i], judged.containment[i] = place, share
 
 
 @inline_kernel

@@ -22,12 +22,12 @@ from streamer.sketch.signer import DISTINCT_MAX
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
 # to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
-# near misses, 6 no threshold of pages without main text, 7 no scopes. A log names the first version
-# that knows all that it asks for.
-MACHINE_VERSION = 8
+# near misses, 6 no threshold of pages without main text, 7 no scopes, 8 no containment. A log names
+# the first version that knows all that it asks for.
+MACHINE_VERSION = 9
 
 _PLAIN = 5
-_FIRST_KNOWN = {"near_misses": 6, "fallback_threshold": 7, "across_scopes": 8}
+_FIRST_KNOWN = {"near_misses": 6, "fallback_threshold": 7, "across_scopes": 8, "contained": 9}
 
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
 
@@ -97,6 +97,12 @@ class IndexSettings(BaseModel):
     across_scopes: bool = Field(
         default=False, description="pages of one scope, which their sketches name, answer no other"
     )
+    contained: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="least containment of a unique page in the kept one that is named; 0: none is",
+    )
     version: int = Field(
         default_factory=lambda known: max(
             [_PLAIN, *(first for name, first in _FIRST_KNOWN.items() if known.get(name))]
@@ -119,6 +125,11 @@ class IndexSettings(BaseModel):
     def margin(self) -> int:
         """Return how far below its threshold what is nearest to a page is noted, as above."""
         return round(self.near_misses * SIMILARITY_ONE)
+
+    @property
+    def contained_min(self) -> int:
+        """Return the containment from which on the page that contains one is named, as above."""
+        return round(self.contained * SIMILARITY_ONE)
 
     def packed(self) -> dict[str, Any]:
         """Return what logs and states have: as earlier versions do, as far as these suffice."""

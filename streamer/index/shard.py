@@ -378,6 +378,7 @@ class Shard:
             int(settings.exact),
             settings.margin,
             int(settings.across_scopes),
+            settings.contained_min,
         )
 
     def _apply_rule(self, batch: Batch, end: int) -> None:
@@ -601,9 +602,10 @@ class Shard:
         for page in itertools.chain.from_iterable(self._held.values()):
             if terms.find(_ROW_0, page.refs, page.urls, page.times):
                 own.doomed.add(int(page.refs[0]))
-            near = page.nearest[0] if page.nearest else None
-            if near is not None and not near.index and terms.find(_ROW_0, *near.column):
-                page.nearest = [None]  # it counts as judged behind the record
+            for name in ("nearest", "containers"):
+                [near] = getattr(page, name) or [None]
+                if near is not None and not near.index and terms.find(_ROW_0, *near.column):
+                    setattr(page, name, [None])  # it counts as judged behind the record
         count = head.count
         self._free(terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count]))
 

@@ -21,7 +21,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import LINES_SUFFIX, OutputSink, complete_output, lines_within
-from streamer.run.table import COLUMNS, NEAR_COLUMNS, cells
+from streamer.run.table import COLUMNS, CONTAINED_COLUMNS, NEAR_COLUMNS, PLAIN, Optional, cells
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 _NUMBERS = {
@@ -30,6 +30,7 @@ _NUMBERS = {
     "text_bytes": "int64", "exact": "bool", "change_similarity": "double",
     "nearest_partition": "int64", "nearest_offset": "int64", "nearest_similarity": "double",
     "nearest_exact": "bool", "nearest_min": "double",
+    "contained_in_partition": "int64", "contained_in_offset": "int64", "containment": "double",
 }  # fmt: skip
 _ALWAYS = {
     "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "same_url",
@@ -63,12 +64,12 @@ def verdicts_of(name: str) -> str:
     return table if is_parquet(table) else name
 
 
-def _schema(*, near: bool = False) -> Any:  # noqa: ANN401 - a pyarrow.Schema
+def _schema(more: Optional = PLAIN) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     with needs_extra("parquet", "Verdicts as Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - an extra
     fields = [
         pa.field(name, _NUMBERS.get(name, "string"), nullable=name not in _ALWAYS)
-        for name in COLUMNS + NEAR_COLUMNS * near
+        for name in more.columns
     ]
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
@@ -83,13 +84,16 @@ def write_parquet(name: str, lines: Path) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
     try:
-        near = any(b'"nearest' in line for line in _lines_of(lines))
-        schema = _schema(near=near)
+        more = PLAIN
+        for line in _lines_of(lines):
+            near, inside = b'"nearest' in line, b'"contained_in' in line
+            more = Optional(more.near or near, more.contained or inside)
+        schema = _schema(more)
         with (
             complete_output(name) as file,
             parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
         ):
-            for group in _groups(lines, schema, near=near):
+            for group in _groups(lines, schema, more):
                 writer.write_table(group)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         why = getattr(error, "strerror", None) or error
@@ -100,11 +104,11 @@ def _lines_of(path: Path) -> Iterator[bytes]:
     return lines_within(path, path.stat().st_size)
 
 
-def _groups(lines: Path, schema: Any, *, near: bool) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
+def _groups(lines: Path, schema: Any, more: Optional) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
     """Yield the verdicts of a file of JSON lines as tables, a row group each."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    rows = (list(cells(_decode(line), near=near)) for line in _lines_of(lines))
+    rows = (list(cells(_decode(line), more)) for line in _lines_of(lines))
     group = []
     while batch := list(islice(rows, _BATCH_ROWS)):
         columns = zip(*batch, strict=True)
@@ -130,7 +134,8 @@ def lines_of_parquet(path: Path) -> Iterator[bytes]:
             missing = [name for name in COLUMNS if name not in opened.schema_arrow.names]
             if missing:
                 raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
-            there = [name for name in COLUMNS + NEAR_COLUMNS if name in opened.schema_arrow.names]
+            known = COLUMNS + NEAR_COLUMNS + CONTAINED_COLUMNS
+            there = [name for name in known if name in opened.schema_arrow.names]
             for batch in opened.iter_batches(_BATCH_ROWS, columns=there):
                 yield from (_encode(_nested(row)) + b"\n" for row in batch.to_pylist())
     except arrow_errors() as error:
@@ -155,6 +160,9 @@ def _nested(row: dict[str, Any]) -> dict[str, Any]:
         found["nearest"] = _nearest(row)
     if least is not None:
         found["nearest_min"] = least
+    if row.get("contained_in_topic") is not None:
+        where = {"page": _place(row, "contained_in"), "url": row["contained_in_url"]}
+        found["contained_in"] = where | {"containment": row["containment"]}
     return found | {"schema": VERDICT_SCHEMA}
 
 

@@ -57,7 +57,7 @@ from streamer.run.stages import (
     signing_pool,
     verdict_lines,
 )
-from streamer.run.table import has_near_columns, table_head, table_lines
+from streamer.run.table import PLAIN, Optional, optional_columns, table_head, table_lines
 from streamer.run.totals import Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
@@ -217,14 +217,14 @@ class Replay:
         if not self.begun:
             own, table = self._judge.shards[0].settings, self._verdicts
             if is_table(table.name):
-                asked = own is not None and own.near_misses > 0
-                self._near = has_near_columns(Path(table.name), table.length, asked=asked)
+                asked = Optional(own.near_misses > 0, own.contained > 0) if own else PLAIN
+                self._columns = optional_columns(Path(table.name), table.length, asked)
             for output in self._outputs:
                 output.start()
             self._flush()
             self.begun = True
             if is_table(table.name) and not table.length:
-                self._write(table, partial(table_head, near=self._near))
+                self._write(table, partial(table_head, self._columns))
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class Replay:
         if source is not None:
             self._noticed.extend(self._clusters.add(source, block))
         if is_table(self._verdicts.name):
-            return table_lines(block, self._locate, self._engine.fingerprint, near=self._near)
+            return table_lines(block, self._locate, self._engine.fingerprint, self._columns)
         return verdict_lines(block, self._locate, self._engine.fingerprint)
 
     def _end_counting(self, source: int) -> None:

@@ -29,12 +29,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from streamer.index.messages import Pages, Verdicts
+from streamer.index.messages import NearMiss, Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import (
     SEQUENCE_BITS,
     SIMILARITY_ONE,
+    Container,
     DeadLetter,
     Decision,
     Location,
@@ -104,6 +105,14 @@ def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
         yield found, msgspec.UNSET if least is None else _SIMILARITIES[least]
 
 
+def _container(near: NearMiss | None, locate: Locate) -> Any:  # noqa: ANN401 - or unset
+    """Return what contains a page, if anything does."""
+    if near is None:
+        return msgspec.UNSET
+    share = _SIMILARITIES[near.similarity]
+    return Container(locate(near.ref), near.url.decode(), share)
+
+
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
@@ -122,18 +131,19 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         exact,
         _told(pages),
         itertools.islice(near, len(pages)),
+        pages.containers or [None] * len(pages),
         strict=True,
     )
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
-        (text, change, likeness), (nearest, nearest_min),
+        (text, change, likeness), (nearest, nearest_min), container,
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
                 locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
                 text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET, nearest,
-                nearest_min,
+                nearest_min, _container(container, locate),
             )  # fmt: skip
         else:
             other = (

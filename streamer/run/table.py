@@ -1,8 +1,8 @@
 """Verdicts as CSV: a line a verdict, flat, after a line of column names.
 
-The columns are the same under all settings, but for those about near misses: a table has them if it
-was begun with `--near-misses`. A cell is empty where a verdict has no such field, or null there.
-`carried` is JSON. True and false are 1 and 0.
+The columns are the same under all settings, but for those about near misses and containment: a
+table has these if it was begun with `--near-misses`, or `--contained`. A cell is empty where a
+verdict has no such field, or null there. `carried` is JSON. True and false are 1 and 0.
 
 Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab or
 a carriage return gets an apostrophe before it, and one that begins with an apostrophe too: to
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import msgspec
 
@@ -35,18 +36,38 @@ NEAR_COLUMNS = (
     "nearest_topic", "nearest_partition", "nearest_offset", "nearest_url", "nearest_index",
     "nearest_similarity", "nearest_exact", "nearest_min",
 )  # fmt: skip
+CONTAINED_COLUMNS = (
+    "contained_in_topic", "contained_in_partition", "contained_in_offset", "contained_in_url",
+    "containment",
+)  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 Cell = str | int | float | None
 
 
-def table_head(*, near: bool = False) -> bytes:
-    """Return the line of column names, with those about near misses or without."""
-    return f"{','.join(COLUMNS + NEAR_COLUMNS * near)}\n".encode()
+class Optional(NamedTuple):
+    """Which columns a table has that not all have: of near misses, and of containment."""
+
+    near: bool = False
+    contained: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of all columns."""
+        return COLUMNS + NEAR_COLUMNS * self.near + CONTAINED_COLUMNS * self.contained
 
 
-def has_near_columns(path: Path, length: int, *, asked: bool) -> bool:
-    """Return whether a table has columns about near misses; one of no bytes has, if it is `asked`.
+PLAIN = Optional()
+_HEADS = [Optional(*each) for each in itertools.product((False, True), repeat=2)]
+
+
+def table_head(more: Optional = PLAIN) -> bytes:
+    """Return the line of column names."""
+    return f"{','.join(more.columns)}\n".encode()
+
+
+def optional_columns(path: Path, length: int, asked: Optional) -> Optional:
+    """Return which columns a table has; one of no bytes has what is `asked`.
 
     Raises:
         SettingsError: they are asked for, and a table of `length` bytes was begun without.
@@ -55,21 +76,23 @@ def has_near_columns(path: Path, length: int, *, asked: bool) -> bool:
     if not length:
         return asked
     try:
-        found = next(lines_within(path, length), b"") == table_head(near=True)
+        head = next(lines_within(path, length), b"")
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the column names cannot be read ({error})") from error
-    if asked and not found:
-        raise SettingsError(
-            f"{path} was begun without --near-misses, so it has no columns for these. Name another "
-            "file with --verdicts, or leave --near-misses out."
-        )
+    found = next((each for each in _HEADS if head == table_head(each)), PLAIN)
+    for option, wanted, there in zip(("--near-misses", "--contained"), asked, found, strict=True):
+        if wanted and not there:
+            raise SettingsError(
+                f"{path} was begun without {option}, so it has no columns for it. Name another "
+                f"file with --verdicts, or leave {option} out."
+            )
     return found
 
 
-def table_lines(block: Verdicts, locate: Locate, fingerprint: str, *, near: bool = False) -> bytes:
+def table_lines(block: Verdicts, locate: Locate, fingerprint: str, more: Optional = PLAIN) -> bytes:
     """Return the verdicts of a block as lines of CSV; equal verdicts give equal bytes."""
     out = io.StringIO(newline="")
-    write_table(out, (cells(each, near=near) for each in verdicts(block, locate, fingerprint)))
+    write_table(out, (cells(each, more) for each in verdicts(block, locate, fingerprint)))
     return out.getvalue().encode()
 
 
@@ -84,8 +107,8 @@ def write_table(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:
         (quoting if returns else plain).writerow(shown)
 
 
-def cells(verdict: Verdict, *, near: bool = False) -> Iterator[Cell]:
-    """Yield the cells of a verdict, one a column; `near`: also those about near misses."""
+def cells(verdict: Verdict, more: Optional = PLAIN) -> Iterator[Cell]:
+    """Yield the cells of a verdict, one a column."""
     other = verdict.representative
     yield from _place(verdict.page)
     yield verdict.url
@@ -104,7 +127,7 @@ def cells(verdict: Verdict, *, near: bool = False) -> Iterator[Cell]:
     yield _known(verdict.exact)
     yield _told(verdict.change)
     yield _known(verdict.change_similarity)
-    if near:
+    if more.near:
         nearest = verdict.nearest or None
         yield from _place(nearest.page) if nearest else (None, None, None)
         yield nearest.url if nearest else None
@@ -112,6 +135,11 @@ def cells(verdict: Verdict, *, near: bool = False) -> Iterator[Cell]:
         yield nearest.similarity if nearest else None
         yield _known(nearest.exact) if nearest else None
         yield _known(verdict.nearest_min)
+    if more.contained:
+        container = verdict.contained_in or None
+        yield from _place(container.page) if container else (None, None, None)
+        yield container.url if container else None
+        yield container.containment if container else None
 
 
 def _place(page: Location) -> tuple[Cell, ...]:

@@ -127,6 +127,8 @@ def _said(verdict: Verdict) -> str:
     if (other := verdict.representative) is None:
         near = verdict.nearest or None
         most = f", nearest to {_name(near.page)} {near.url} by {near.similarity}" if near else ""
+        if inside := verdict.contained_in or None:
+            most += f", {inside.containment} of it in {_name(inside.page)} {inside.url}"
         return f"{verdict.verdict} ({verdict.basis}{most})"
     what = f"{verdict.verdict} of {_name(other.page)} {other.url}"
     return f"{what} ({verdict.basis}, similarity {verdict.similarity})"

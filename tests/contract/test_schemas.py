@@ -15,6 +15,7 @@ from streamer.model import (
     SEQUENCE_MASK,
     Basis,
     Change,
+    Container,
     DeadLetter,
     Decision,
     Location,
@@ -49,6 +50,7 @@ nearest = st.builds(
     NearestKept, locations, st.text(), st.just(msgspec.UNSET) | st.text(),
     similarity=st.floats(0, 1), exact=st.just(msgspec.UNSET) | st.booleans(),
 )  # fmt: skip
+containers = st.builds(Container, locations, st.text(), st.floats(0, 1))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -82,6 +84,7 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         exact=st.just(msgspec.UNSET) | st.booleans(),
         nearest=st.just(msgspec.UNSET) | st.none() | nearest,
         nearest_min=st.just(msgspec.UNSET) | st.floats(0, 1),
+        contained_in=st.just(msgspec.UNSET) | containers,
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(

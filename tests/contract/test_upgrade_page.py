@@ -21,8 +21,10 @@ def test_the_page_names_the_formats_that_are_written_and_read() -> None:
     plain = IndexSettings().version
     near = IndexSettings(near_misses=0.1).version
     main = IndexSettings(fallback_threshold=0.8).version
+    across = IndexSettings(across_scopes=True).version
     versions = (
-        f"version {MACHINE_VERSION} with `--scope-not`, {main} with `--text main`, "
+        f"version {MACHINE_VERSION} with `--contained`, {across} with `--scope-not`, "
+        f"{main} with `--text main`, "
         f"{near} with `--near-misses`, else {plain}"
     )
     assert f"| rules in the logs | {versions} | 1 to {MACHINE_VERSION} |" in PAGE

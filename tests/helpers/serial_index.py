@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.sketch.containment import contained_share, size_of
 from streamer.sketch.resemblance import differs_in_scope, similarity
 from tests.oracles.hash_sets import decided
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from streamer.index.messages import Forget, NearMiss, Pages, Verdicts
     from streamer.index.settings import IndexSettings
+    from streamer.sketch.method import Sketch
 
 
 ELSEWHERE = "clean"  # the name of the other index, where there is one
@@ -26,7 +28,8 @@ ELSEWHERE = "clean"  # the name of the other index, where there is one
 class Judged(NamedTuple):
     """A verdict as plain values; `similarity` is -1 for a unique page.
 
-    `near` is what is nearest to that: similarity, ref, exact, and the index that has it.
+    `near` is what is nearest to that: similarity, ref, exact, and the index that has it. `inside`
+    is what contains it: containment and ref.
     """
 
     ref: int
@@ -36,6 +39,7 @@ class Judged(NamedTuple):
     url: bytes
     exact: bool
     near: tuple[int, int, bool, str] | None = None
+    inside: tuple[int, int] | None = None
 
 
 def judged(block: Verdicts) -> list[Judged]:
@@ -48,6 +52,7 @@ def judged(block: Verdicts) -> list[Judged]:
         block.representative_urls,
         [False] * len(block) if block.exact is None else block.exact.tolist(),
         map(_near, block.similarities.tolist(), block.pages.nearest or [None] * len(block)),
+        map(_inside, block.similarities.tolist(), block.pages.containers or [None] * len(block)),
     )
     return [Judged(*values) for values in zip(*columns, strict=True)]
 
@@ -56,6 +61,15 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, int, bool, str] 
     if near is None or similarity >= 0:
         return None
     return near.similarity, near.ref, near.exact, near.index
+
+
+def _inside(similarity: int, near: NearMiss | None) -> tuple[int, int] | None:
+    return None if near is None or similarity >= 0 else (near.similarity, near.ref)
+
+
+def containment(resemblance: int, one: Sketch, other: Sketch) -> int:
+    """Return the containment of a page in another one, by their sketches and resemblance."""
+    return int(contained_share(resemblance, size_of(one), size_of(other)))
 
 
 def own_settings(pages: Pages, place: int, settings: IndexSettings) -> IndexSettings:
@@ -153,7 +167,15 @@ def serial_verdicts(  # noqa: C901 - it is to be read in one go
         lowest = max(own.similarity_min - settings.margin, 0)
         basis = TOO_SHORT if short else SIGNATURE
         shown = near if settings.margin and near[0] >= lowest else None
-        result.append(Judged(ref, -1, basis, 0, b"", False, shown))
+        sizes = [(pages.sketches[place], pages.sketches[-other]) for *_, other in scores]
+        shares = [
+            (int(containment(like, *both)), other)
+            for (like, _, other), both in zip(scores, sizes, strict=True)
+        ]
+        share, best = max(shares, default=(0, 0))
+        is_inside = bool(settings.contained) and share >= settings.contained_min
+        inside = (share, int(pages.refs[-best])) if is_inside else None
+        result.append(Judged(ref, -1, basis, 0, b"", False, shown, inside))
         if keys:
             rows[place] = len(rows)
         for key in keys:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamer.run.table import COLUMNS, NEAR_COLUMNS, table_head
+from streamer.run.table import COLUMNS, CONTAINED_COLUMNS, NEAR_COLUMNS, table_head
 from tests.integration.test_replay import Place, lines, page
 
 
@@ -23,6 +23,10 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     near = verdict.pop("nearest", None) or {"page": {}}
     cells |= {f"nearest_{name}": value for name, value in near.pop("page").items()}
     cells |= {f"nearest_{name}": value for name, value in near.items()}
+    inside = verdict.pop("contained_in", None) or {"page": {}}
+    cells |= {f"contained_in_{name}": value for name, value in inside.pop("page").items()}
+    if inside:
+        cells |= {"contained_in_url": inside["url"], "containment": inside["containment"]}
     cells |= verdict | {"carried": msgspec.json.encode(verdict["carried"]).decode()}
     shown = {name: int(cell) if isinstance(cell, bool) else cell for name, cell in cells.items()}
     return {name: "" if cell in (None, "{}") else str(cell) for name, cell in shown.items()}
@@ -32,7 +36,8 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     "more",
     [
         [], ["--track-changes", "--exact"], ["--text", "main"], ["--near-misses", "0.99"],
-        ["--near-misses", "0.99", "--exact"],
+        ["--near-misses", "0.99", "--exact"], ["--contained", "0.5"],
+        ["--near-misses", "0.99", "--contained", "0.5"],
     ],
 )  # fmt: skip
 def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
@@ -40,6 +45,7 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     numbers = (1, 2, 1, 3, 2, 2)
     near = ["2"] if "--near-misses" in more else []
     columns = COLUMNS + NEAR_COLUMNS * ("--near-misses" in more)
+    columns += CONTAINED_COLUMNS * ("--contained" in more)
     pages = [page(each, score={"a": [each, "ü"]}) for each in numbers]
     pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
     changed = json.loads(pages[0])["body"].replace("fox1", "cat1 and", 1)
@@ -54,6 +60,8 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     assert tuple(rows[0]) == columns
     assert [row["url"] for row in rows[-2:]] == ["'=cmd()", '\'-a,"b"']
     assert [row["page_offset"] for row in rows if row.get("nearest_url")] == near
+    inside = ["2"] if "--contained" in more else []
+    assert [row["page_offset"] for row in rows if row.get("containment")] == inside
     for row, line in zip(rows, lines(tmp_path / "v.jsonl"), strict=True):
         assert line.pop("schema") == "streamer.verdict/1"
         expected = dict.fromkeys(columns, "") | flat(line)

@@ -27,7 +27,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"exact": True, "threshold": 0.5},
     {"track_changes": True, "retire_replaced": True, "shards": 2, "threshold": 0.3},
     {"keep_pages": 3, "track_changes": True},
-    {"near_misses": 0.4, "threshold": 0.9},
+    {"near_misses": 0.4, "threshold": 0.9, "contained": 0.5},
     {"near_misses": 0.4, "shards": 3, "exact": True},
 ]
 

@@ -37,6 +37,7 @@ limits = st.builds(
     keep_pages=st.sampled_from([0, 0, 3, 12]),
     exact=st.booleans(),
     near_misses=st.sampled_from([0, 0, 0.1, 0.4]),
+    contained=st.sampled_from([0, 0, 0.5, 0.9]),
     fallback_threshold=st.sampled_from([0, 0.7, 0.9]),
     across_scopes=st.booleans(),
 )

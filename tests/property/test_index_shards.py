@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.index.messages import CONFIG, Decisions, Forget, Output, Record, Verdicts
 from streamer.index.settings import IndexSettings, bands_of
 from streamer.index.shard import Shard
-from tests.helpers.serial_index import judged, likeness, own_keys, serial_verdicts
+from tests.helpers.serial_index import containment, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.shard_network import SOURCE, MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
 from tests.property.test_index_serial import run
@@ -43,7 +43,12 @@ def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
             content = items.terms
         else:
             columns = items.refs, items.keys, items.sketches
-            content = (*(column.tolist() for column in columns), items.shingles, items.nearest)
+            content = (
+                *(column.tolist() for column in columns),
+                items.shingles,
+                items.nearest,
+                items.containers,
+            )
         result.append((output.destination, output.start, output.end, content))
     return result
 
@@ -54,7 +59,7 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
     seed: int, count: int, shards: int, flush_share: float, decides: str
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards, exact=decides == "sets", near_misses=0.2)
+    rules = IndexSettings(shards=shards, exact=decides == "sets", near_misses=0.2, contained=0.5)
     network = Network(rules, BANDS)
     verdicts = run(network, pages, seed, flush_share)
     assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
@@ -68,12 +73,18 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
                 assert other in kept
                 assert 6000 <= score < 8000
                 assert (score, exact) == likeness(pages, verdict.ref, other, rules)
+            if verdict.inside is not None:
+                share, other = verdict.inside
+                both = pages.sketches[verdict.ref], pages.sketches[other]
+                assert other in kept
+                score, _ = likeness(pages, verdict.ref, other, rules)
+                assert 5000 <= share == containment(score, *both)
             continue
         assert verdict.representative in kept
         said = verdict.similarity, verdict.exact
         assert said == likeness(pages, verdict.ref, verdict.representative, rules)
         assert verdict.similarity >= 8000
-        assert verdict.near is None
+        assert (verdict.near, verdict.inside) == (None, None)
         assert verdict.url == pages.urls[verdict.representative]
 
 

@@ -506,5 +506,6 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "near-is-undecided": lambda: _with_kernel(
         "score > near_max and _is_kept(place, head)", "score > near_max"
     ),
+    "container-is-undecided": lambda: _with_kernel("if not _is_kept(place, head):", "if False:"),
 }
 WORLD_FLAWS = ("settings-in-code", *RESHARDING)

@@ -188,7 +188,7 @@ def canon(shard: Shard, store: Store | None) -> Any:
     rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
     buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
     held = {
-        row: [(pack_pages(p).columns, p.nearest) for p in pages]
+        row: [(pack_pages(p).columns, p.nearest, p.containers) for p in pages]
         for row, pages in shard._held.items()  # noqa: SLF001 - as above
     }
     return (

@@ -62,7 +62,8 @@ def make_page(
 def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[int, ...]]:
     """Return the items one by one.
 
-    Verdicts are (ref, similarity, basis, representative, change, what is nearest to a unique page).
+    Verdicts are (ref, similarity, basis, representative, change, what is nearest to a unique page
+    and what contains it).
     """
     if isinstance(items, Pages):
         return [items.take([i]) for i in range(len(items))]
@@ -78,7 +79,13 @@ def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[in
             items.basis.tolist(),
             items.representative_refs.tolist(),
             [NOT_TRACKED] * len(items) if changes is None else changes.tolist(),
-            map(_near, items.similarities.tolist(), items.pages.nearest or [None] * len(items)),
+            zip(
+                *(
+                    map(_near, items.similarities.tolist(), column or [None] * len(items))
+                    for column in (items.pages.nearest, items.pages.containers)
+                ),
+                strict=True,
+            ),
             strict=True,
         )
     )
@@ -90,7 +97,7 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, ...]:
 
 def alike(items: list[Any]) -> list[Any]:
     """Return the first items, as far as all have the same optional columns."""
-    optional = "main", "changes", "replacements", "nearest"
+    optional = "main", "changes", "replacements", "nearest", "containers"
     has = [[getattr(item, name, None) is not None for name in optional] for item in items]
     return items[: next((i for i, each in enumerate(has) if each != has[0]), len(items))]
 
@@ -125,4 +132,5 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         changes=np.concatenate(changes) if changes else None,
         replacements=np.concatenate(replacements) if replacements else None,
         nearest=[near for p in pages for near in p.nearest or ()] or None,
+        containers=[near for p in pages for near in p.containers or ()] or None,
     )

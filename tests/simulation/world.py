@@ -59,6 +59,7 @@ from streamer.sketch.resemblance import differs_in_scope, similarity
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder
+from tests.helpers.serial_index import containment
 from tests.simulation import resharding
 from tests.simulation.owner import FOREVER, Killed, NothingFlushed, Owner, canon, copy_disk
 from tests.simulation.pages import BANDS, NOT_TRACKED, Signature, alike, join, make_page
@@ -113,6 +114,7 @@ class World:
         self.forget_rate = self.forgetful.choice((0, 0.003, 0.01))
         self.retires = self.forgetful.random() < 0.4  # while changes are told
         self.margin = random.Random(seed + (1 << 41)).choice((0, 0.1, 0.3))  # of near misses
+        self.contained = random.Random(seed + (1 << 44)).choice((0, 0, 0.5, 0.8))
         self.texts = random.Random(seed + (1 << 42))  # which pages have main text
         self.falls_back = self.texts.random() < 0.3
         self.across = random.Random(seed + (1 << 43)).random() < 0.25
@@ -153,6 +155,7 @@ class World:
             track_changes=draw.random() < 0.7,
             retire_replaced=self.retires,
             near_misses=self.margin,
+            contained=self.contained,
             fallback_threshold=(equal + 1) / BANDS - 0.08 if self.falls_back else 0,
             across_scopes=self.across,
         )
@@ -357,7 +360,8 @@ class World:
         ]
         there = {int(ref) for refs in (*held, *stored) for ref in refs}
         waiting = [page for pages in owner.shard._held.values() for page in pages]  # noqa: SLF001
-        there |= {near.ref for page in waiting for near in page.nearest or () if near}
+        named = [each for page in waiting for each in (page.nearest, page.containers) if each]
+        there |= {near.ref for each in named for near in each if near}
         there |= {int(ref) for ref in owner.shard._undecided}  # noqa: SLF001
         arrived: set[int] = set()
         for event in self._log_events():
@@ -672,6 +676,10 @@ class World:
             differs_in_scope(self.pages[a].sketches, self.pages[b].sketches)[0]
         )
 
+    def _contained(self, a: int, b: int) -> int:
+        first, second = (self.pages[ref].sketches[0] for ref in (a, b))
+        return int(containment(self._similarity(a, b), first, second))
+
     def _least(self, ref: int, settings: IndexSettings) -> int:
         """Return the similarity that a page must have."""
         page = self.pages[ref]
@@ -696,9 +704,17 @@ class World:
         assert self.came[ref] < gone, ("the named page was forgotten", ref, other)
 
     def _check_nearest(self, verdicts: dict[int, tuple[Any, ...]], kept: set[int]) -> None:
-        """Check what is nearest to unique pages: it misses the threshold by the margin at most."""
+        """Check what is nearest to unique pages, and what contains them.
+
+        The former misses the threshold by the margin at most; the latter has the share asked for.
+        """
         later, margin = self.later or self.settings, self.settings.margin
-        for ref, (*_, near) in verdicts.items():
+        for ref, (*_, (near, inside)) in verdicts.items():
+            if inside:
+                share, other = inside
+                self._check_answer(ref, other, self._similarity(ref, other), kept)
+                assert share == self._contained(ref, other), ("another containment", ref)
+                assert share >= self.settings.contained_min, ("not contained", ref)
             if near:
                 score, other = near
                 self._check_answer(ref, other, score, kept)
@@ -775,12 +791,16 @@ class World:
             if matches:
                 score, _, other = min(matches)
                 basis = CONTENT if other in buckets[keys[-1]] else 0
-                verdicts[ref] = (ref, -score, basis, other, ())
+                verdicts[ref] = (ref, -score, basis, other, ((), ()))
                 continue
             score, _, other = min(scored, default=(0, 0, 0))
             is_near = -score >= least - self.margin * SIMILARITY_ONE
             near = (-score, other) if scored and self.margin and is_near else ()
-            verdicts[ref] = (ref, -1, 0, 0, near)
+            shares = [(-self._contained(ref, r), place, r) for _, place, r in scored]
+            share, _, container = min(shares, default=(0, 0, 0))
+            is_inside = bool(self.contained and shares) and -share >= self.settings.contained_min
+            inside = (-share, container) if is_inside else ()
+            verdicts[ref] = (ref, -1, 0, 0, (near, inside))
             rank[ref] = len(rank)
             for key in keys:
                 if len(buckets[key]) < self.settings.bucket_max:

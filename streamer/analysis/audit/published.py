@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.scene import (
@@ -56,6 +57,7 @@ class _VerdictFields(msgspec.Struct):
     similarity: float | None
     representative: _OtherIndexFields | None
     nearest: _OtherIndexFields | None = None
+    contained_in: _OtherIndexFields | None = None
 
 
 _decode = msgspec.json.Decoder(_VerdictFields).decode
@@ -115,8 +117,12 @@ class VerdictAudit:
         self._report.counts[f"pages {verdict.verdict.value}"] += 1
         if not unique:
             self._check_representative(place, verdict, number, at)
-        elif verdict.nearest is not None:
+            return
+        if verdict.nearest is not None:
             self._check_named(place, verdict.nearest, number, at)
+        if verdict.contained_in is not None:
+            containers = table.containers
+            self._check_named(place, verdict.contained_in, number, at, containers)
 
     def _check_representative(
         self, place: int, verdict: _VerdictFields, number: Number | None, at: str
@@ -134,9 +140,15 @@ class VerdictAudit:
             )
 
     def _check_named(
-        self, place: int, other: _OtherIndexFields | None, number: Number | None, at: str
+        self,
+        place: int,
+        other: _OtherIndexFields | None,
+        number: Number | None,
+        at: str,
+        noted: npt.NDArray[np.int64] | None = None,
     ) -> None:
         """See that the page that a verdict names was indexed before, and note it."""
+        noted = self._table.representatives if noted is None else noted
         check = self._report.representatives
         check.looked_at += 1
         elsewhere = other is not None and bool(other.index)
@@ -146,7 +158,7 @@ class VerdictAudit:
             return
         if elsewhere:
             return
-        self._table.representatives[place] = where + 1
+        noted[place] = where + 1
         if number is None:
             return
         shard, limits = number[0], self._expected[number[0]].limits
@@ -165,12 +177,15 @@ class VerdictAudit:
     def _check_kept(self) -> None:
         """See that the verdict on each page that is named says unique, or is still on its way."""
         table = self._table
-        pages = np.flatnonzero(table.representatives)
-        flags = table.flags[table.representatives[pages] - 1]
-        on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
-        for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
-            names = [table.name(i) for i in (page, int(table.representatives[page]) - 1)]
-            self._report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
+        for noted in (table.representatives, table.containers):
+            pages = np.flatnonzero(noted)
+            flags = table.flags[noted[pages] - 1]
+            on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
+            for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
+                names = [table.name(i) for i in (page, int(noted[page]) - 1)]
+                self._report.representatives.violate(
+                    f"{names[1]}, of {names[0]}, is not kept itself"
+                )
 
 
 class PublishedVerdicts(VerdictAudit):

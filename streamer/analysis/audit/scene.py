@@ -140,8 +140,9 @@ class PageTable:
     Offsets below the first one that the topic still has count as well, since the verdicts name
     them; the system gives memory only to columns that are written.
 
-    `flags` as above; `digests` of the first verdict; `representatives` and `arrivals` (by shard)
-    hold a place plus 1 and a rank plus 1, and 0 for none. `name_of` names a page ref in examples.
+    `flags` as above; `digests` of the first verdict; `representatives` and `containers` hold a
+    place plus 1, `arrivals` (by shard) a rank plus 1, and 0 for none. `name_of` names a page ref in
+    examples.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class PageTable:
         self.flags = np.zeros(total, np.uint8)
         self.digests = np.zeros(total, np.uint64)
         self.representatives = np.zeros(total, np.int64)
+        self.containers = np.zeros(total, np.int64)
         self.arrivals = [np.zeros(total, np.uint32) for _ in range(shards)]
 
     def place(self, partition: int, offset: int) -> int:

@@ -40,6 +40,7 @@ OTHERS = {
     "track_changes": "true",
     "retire_replaced": "true",
     "near_misses": "0.15",
+    "contained": "0.9",
     "fallback_threshold": "0.7",
     "exact": "true",
     "expire_after": "7d",

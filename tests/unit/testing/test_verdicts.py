@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from streamer import Verdict
-from streamer.model import Basis, Decision, Location, NearestKept, Representative
+from streamer.model import Basis, Container, Decision, Location, NearestKept, Representative
 from streamer.testing import Pages, Replayer, assert_same_verdicts
 from streamer.testing.verdicts import check_same_files
 
@@ -61,6 +61,11 @@ def test_another_decision_is_shown_with_both_verdicts_and_the_reason() -> None:
         "  expected: unique (signature)",
         "  got:      unique (signature, nearest to crawl.jsonl:0 http://a.example/ by 0.7)",
     ]
+    inside = Container(Location("crawl.jsonl", 0, 0), "http://a.example/", containment=0.95)
+    said = difference([verdict(1, contained_in=inside)], [verdict(1)])
+    assert (
+        said[4] == "  got:      unique (signature, 0.95 of it in crawl.jsonl:0 http://a.example/)"
+    )
     said = difference([verdict(1, of=0, basis=Basis.CONTENT)], [verdict(1)])
     assert said[-1] == "  The page has the words of that kept page, in the same order."
 

@@ -57,19 +57,24 @@ def test_an_index_at_rest_is_clean_and_all_of_it_is_looked_at(shards: int) -> No
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_near_misses_are_looked_at_and_must_be_kept_and_indexed_before(shards: int) -> None:
-    index = small_index(7, shards=shards, near_misses=0.3)
+@pytest.mark.parametrize(
+    ("setting", "field"), [({"near_misses": 0.3}, "nearest"), ({"contained": 0.3}, "contained_in")]
+)
+def test_what_a_unique_page_names_is_looked_at_and_must_be_kept_and_indexed_before(
+    setting: dict[str, Any], field: str, shards: int
+) -> None:
+    index = small_index(7, shards=shards, **setting)
     report = index.audit(settled=True)
     assert report.broken == []
-    near = [place for place, m in enumerate(index.verdicts) if m.json.get("nearest")]
+    near = [place for place, m in enumerate(index.verdicts) if m.json.get(field)]
     assert len(near) > 5
     counts = report.counts
     assert report.representatives.looked_at == counts["pages duplicate"] + len(near)
     right, last = index.verdicts[near[0]], index.verdicts[-1].json["page"]
     copy = index.verdicts[index.place("duplicate")].json["page"]
     for page, example in ((copy, "is not kept itself"), (last, "was not indexed before")):
-        wrong = {**right.json["nearest"], "page": page}
-        index.verdicts[near[0]] = right.with_json(nearest=wrong)
+        wrong = {**right.json[field], "page": page}
+        index.verdicts[near[0]] = right.with_json(**{field: wrong})
         report = index.audit()
         assert "representatives" in report.broken
         assert "verdict_bytes" in report.broken
