@@ -27,7 +27,7 @@ BLOCKED_MIN = 10  # duplicates of a block page
 LOST_BYTES = 500  # of text, which has words enough to compare unless they are lost
 ALIKE = 0.95  # a template with other content is less similar
 _RECENT_MAX = 20_000  # verdicts: as many are read to find what grows
-_DUPLICATES_MAX = 2000  # of which the relations are counted
+_DUPLICATES_MAX = 1000  # of which the relations are counted
 _LOOKED_AT = 20  # duplicates at each end of a cluster in a list
 _HOSTS_MIN = 3  # that have one block page, or else it is a copy
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9a-z_-]{12,}|[0-9a-f]{16,}", re.IGNORECASE)

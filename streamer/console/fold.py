@@ -152,6 +152,7 @@ def authority_of(url: str) -> str:
     return parts[2] if len(parts) > 2 and not parts[1] else ""  # noqa: PLR2004 - scheme, '', it
 
 
+@lru_cache(1 << 12)
 def host_of(authority: str) -> str:
     """Return the host in lower case, without user and port."""
     name = re.split(r"[?#\\]", authority, maxsplit=1)[0].rpartition("@")[2].lower()

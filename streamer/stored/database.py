@@ -65,6 +65,7 @@ MERGED_BYTES = 128 << 20  # a file of so many stays
 LOG_BLOCK_BYTES = 32 << 10  # of RocksDB's logs; no record's part reaches over the end of one
 LOG_HEADER_BYTES = 7  # checksum, length (2 bytes, the lower first), type
 RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})  # of records in logs that are written over
+_LISTS_READ_MAX = 100  # of files, until a writer has not changed it meanwhile
 _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # the others hold none of the state
 _CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 
@@ -95,14 +96,14 @@ class Database:
         """Open the database in `path` for reading, as it is now; nothing is written there.
 
         rocksdict writes a file of its own into any folder that it opens. So it is given a folder of
-        links to the files that matter; all of them are open when that is removed again.
+        its own, with links to the files that matter; all are open when that is removed again.
 
         Raises:
             StoreDamaged: a file is missing or damaged.
             StoreUnavailable: the system refuses.
         """
         with _links_to(path) as links, _explained(path, links):
-            _check_logs(path)
+            _check_logs(path, Path(links))
             there = Rdict.list_cf(links)  # none of ours in other formats
             families = [each for each, name in FAMILIES.items() if name in there]
             return cls(path, _open(links, AccessType.read_only(False), families), families)
@@ -410,31 +411,72 @@ def remove_copy(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _links_to(path: Path) -> Iterator[str]:
-    """Yield a folder of links to the files in `path` that hold the state."""
+    """Yield a folder of links to the files in `path` that hold the state, and copies of its logs.
+
+    RocksDB would read the list of files first, and the log after it. A flush of a writer between
+    the two would be a state whose rows are in a file that is not in the list yet. So the log is
+    copied first: then rows may be there that no state counts, as after a crash.
+    """
     with contextlib.ExitStack() as stack:
         try:
-            links = stack.enter_context(TemporaryDirectory(prefix="streamer-"))
-            for file in state_files(path):
-                Path(links, file.name).symlink_to(file.absolute())
+            links = Path(stack.enter_context(TemporaryDirectory(prefix="streamer-")))
+            _copy(path.glob("*.log"), links)
+            for name, file in _opened_files(path, links, stack).items():
+                Path(links, name).symlink_to(f"/proc/self/fd/{file}")
         except OSError as error:
             raise StoreUnavailable(
-                f"Cannot make links to the index {path} in a temporary folder: {error}. "
+                f"Cannot copy the log of the index {path} to a temporary folder: {error}. "
                 "Name another folder for that with TMPDIR."
             ) from error
-        yield links
+        yield str(links)
 
 
-def _check_logs(path: Path) -> None:
+def _opened_files(path: Path, links: Path, stack: contextlib.ExitStack) -> dict[str, int]:
+    """Copy the list of files, and open them: they are there until then, though a writer drops them.
+
+    It is done again where the list has changed meanwhile.
+    """
+    for _ in range(_LISTS_READ_MAX):
+        seen = _list_size(path)
+        _copy([*path.glob("CURRENT"), *path.glob("MANIFEST-*")], links)
+        opened = {}
+        with contextlib.ExitStack() as closing:
+            for file in path.glob("*.sst"):
+                with contextlib.suppress(FileNotFoundError):
+                    opened[file.name] = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+                    closing.callback(os.close, opened[file.name])
+            if _list_size(path) == seen:
+                stack.push(closing.pop_all())
+                break
+    return opened
+
+
+def _list_size(path: Path) -> list[tuple[str, int]]:
+    found = []
+    for file in path.glob("MANIFEST-*"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((file.name, file.stat().st_size))
+    return sorted(found)
+
+
+def _copy(files: Iterable[Path], folder: Path) -> None:
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):  # a writer begins another one
+            shutil.copyfile(file, folder / file.name)
+
+
+def _check_logs(path: Path, copies: Path) -> None:
     """Refuse logs in which RocksDB would go round for ever, holding the interpreter.
 
-    It does so at a part of a record that claims to be of a recycled log, which a single flipped bit
-    makes of any other; checksums are compared only later. All other damage it finds itself.
+    They are `copies` of those of the database in `path`. It goes round at a part of a record that
+    claims to be of a recycled log, which a single flipped bit makes of any other; checksums are
+    compared only later. All other damage it finds itself.
 
     Raises:
         StoreDamaged: there is such a part.
     """
-    for file in [*path.glob("MANIFEST-*"), *path.glob("*.log")]:
-        with contextlib.suppress(FileNotFoundError), file.open("rb") as log:  # a writer goes on
+    for file in [*copies.glob("MANIFEST-*"), *copies.glob("*.log")]:
+        with file.open("rb") as log:
             at, size = 0, os.fstat(log.fileno()).st_size
             while at + LOG_HEADER_BYTES <= size:
                 left = LOG_BLOCK_BYTES - at % LOG_BLOCK_BYTES
@@ -443,7 +485,9 @@ def _check_logs(path: Path) -> None:
                     continue
                 header = os.pread(log.fileno(), LOG_HEADER_BYTES, at)
                 if len(header) == LOG_HEADER_BYTES and header[-1] in RECYCLED_TYPES:
-                    raise damaged(file, f"the record at byte {at:,} has a type that none has")
+                    raise damaged(
+                        path / file.name, f"the record at byte {at:,} has a type that none has"
+                    )
                 at += LOG_HEADER_BYTES + int.from_bytes(header[4:6], "little")
 
 

@@ -411,7 +411,7 @@ def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path
 
 
 FLUSHING = """
-import sys
+import sys, time
 from pathlib import Path
 from tests.helpers.stored_rows import flush
 from streamer.stored.store import Store
@@ -422,6 +422,7 @@ first = store.meta.seq if store.meta else 0
 for row in range(first, 10_000):
     flush(store, [row], b"%d" % row)
     print(row, flush=True)
+    time.sleep(float(sys.argv[3]) if sys.argv[3:] else 0)
 """
 
 
@@ -463,6 +464,32 @@ def test_readers_beside_a_writer_that_merges_its_files_are_never_refused(folder:
     finally:
         stop.set()
         writer.join()
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+
+
+@pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
+def test_a_reader_finds_all_that_its_state_counts_whatever_is_written_while_it_opens(
+    folder: Path, logged: str
+) -> None:
+    """The database is opened file after file: what is written between two is in one of them."""
+    three_flushes(folder)
+    command = [sys.executable, "-c", FLUSHING, folder, logged, "0.02"]
+    seen = []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as writer:
+        try:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            for _ in range(40):
+                with contextlib.closing(Store.open(folder, writable=False)) as store:
+                    assert store.meta is not None
+                    newest = np.arange(store.meta.seq - 1, store.meta.seq)
+                    lookup = StoredLookup(store, 0)
+                    assert lookup.rows(newest).refs == (newest + 7).tolist()
+                    lookup.close()
+                    seen.append(store.meta.seq)
+        finally:
+            writer.kill()
     assert seen == sorted(seen)
     assert seen[-1] > seen[0]
 
