@@ -235,6 +235,13 @@ class Settings(BaseSettings):
     keep_pages: Annotated[int, _JUDGED["keep_pages"]] = _setting(
         VERDICTS, "Maximum number of kept pages that match later pages, the newest; 0: no limit."
     )
+    renew_on_match: bool = _setting(
+        VERDICTS,
+        "With --expire-after or --keep-pages: a duplicate renews its representative once half of "
+        "that one's age is over.",
+        default=False,
+        shown="no",
+    )
 
     track_changes: bool = _setting(
         VERDICTS,
@@ -631,6 +638,7 @@ class Settings(BaseSettings):
             contained=self._contained,
             fallback_threshold=self._fallback_threshold,
             across_scopes=bool(self.scope_not),
+            renew_on_match=self.renew_on_match,
             shards=self.shards,
             rules=self.site_rules,
         )
@@ -740,6 +748,11 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "Give --track-changes too, or leave --retire-replaced out."
         )
     _check_scope(settings)
+    if settings.renew_on_match and not (settings.expire_after or settings.keep_pages):
+        raise SettingsError(
+            "--renew-on-match renews the age of pages, and they have none. Give --expire-after or "
+            "--keep-pages too, or leave it out."
+        )
     if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "

@@ -82,26 +82,28 @@ class Batch:
         )
         rows, places, known = np.empty((3, self.limits.candidates_max), np.int64)
         sizes, slots = np.empty((2, self.arrivals.keys.shape[1]), np.int64)
-        self.scratch = Scratch(rows, places, sizes, slots, known, np.zeros(4, np.int64))
+        self.scratch = Scratch(rows, places, sizes, slots, known, np.zeros(5, np.int64))
         self.rows = np.zeros(count, np.int64)
 
     def judge_to(self, end: int, head: Head, next_row: int, lookup: Lookup) -> tuple[int, int]:
         """Judge pages up to one; return the next row, and how many postings were refused.
 
-        Those that are new are entered into the head.
+        Those that are new are entered into the head. It ends early behind a page whose match is
+        old (`old_match`).
         """
         scratch, judged = self.scratch, self.judged
         start, before, row, refused = int(scratch.stop[0]), head.count, next_row, 0
         head.reserve(end - start)
-        scratch.stop[3] = end
-        while scratch.stop[0] < end:
+        scratch.stop[3:] = end, 0
+        while scratch.stop[0] < end and not scratch.stop[4]:
             head.count, next_row, more = judge_pages(
                 self.arrivals, self.limits, self.stored, head.columns(), head.count, next_row,
                 judged, scratch,
             )  # fmt: skip
             refused += more
-            if scratch.stop[0] < end:
+            if scratch.stop[0] < end and not scratch.stop[4]:
                 self._compare_sets(start, before, head, lookup)
+        end = int(scratch.stop[0])
         inserted = judged.outcome[start:end] == UNIQUE
         self.rows[start:end] = row + np.cumsum(inserted) - inserted
         new = start + np.flatnonzero(inserted)
@@ -118,7 +120,7 @@ class Batch:
         Entries of the head from `before` on are of the pages from `start` on that came before it.
         """
         scratch = self.scratch
-        page, _, candidates, _ = scratch.stop.tolist()
+        page, _, candidates, *_ = scratch.stop.tolist()
         own = self.pages.shingles or [b""] * len(self.pages)
         inserted = start + np.flatnonzero(self.judged.outcome[start:page] == UNIQUE)
         for at in np.flatnonzero(scratch.known[:candidates] == IN_DOUBT).tolist():
@@ -129,6 +131,32 @@ class Batch:
                 in_head = place < before
                 other = head.shingles[place] if in_head else own[inserted[place - before]]
             scratch.known[at] = set_similarity(own[page], other)
+
+    @property
+    def judged_to(self) -> int:
+        """Return the place of the first page that is not judged."""
+        return int(self.scratch.stop[0])
+
+    def old_match(self, head: Head, next_row: int) -> tuple[int, int] | None:
+        """Return the place and row of a match that the page judged last renews; None: it does not.
+
+        The place is as in `judged.best`. A match that was renewed meanwhile has a later row.
+        """
+        scratch, limits = self.scratch, self.limits
+        count, last = int(scratch.stop[4]), self.judged_to - 1
+        if not count:
+            return None
+        ref = self._ref_at(int(self.judged.best[last]), head)
+        columns = scratch.rows[:count].tolist(), scratch.places[:count].tolist()
+        row, place = max(
+            pair for pair in zip(*columns, strict=True) if self._ref_at(pair[1], head) == ref
+        )
+        time = head.times[place] if place >= 0 else self.stored.times[-1 - place]
+        is_old = time < self.arrivals.times[last] - limits.renew_after
+        return (place, row) if is_old or row < next_row - limits.renew_rows else None
+
+    def _ref_at(self, place: int, head: Head) -> int:
+        return int(head.refs[place] if place >= 0 else self.fetched.refs[-1 - place])
 
     def part(self, part: slice) -> tuple[Pages, Judged, Nearest]:
         """Return some of the pages, and what belongs to them."""

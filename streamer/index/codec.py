@@ -50,7 +50,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
 
     `shingles` are there if the pages have sets, `changes` if they have any, `replacements` if some
     were held, `nearest` if near misses are asked for, `headers` if some have any, `containers` if
-    containment is asked for.
+    containment is asked for, `renews` if they only renew others.
     """
 
     columns: list[bytes]
@@ -63,6 +63,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     nearest: list[NearMiss | None] = []
     headers: list[Headers] = []
     containers: list[NearMiss | None] = []
+    renews: bytes = b""
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
@@ -129,7 +130,8 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     wait for it, in order. `watermark`: no page to come is older. `horizon`: what comes before it
     answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
     one that the next flush goes to, with the time and the row at which it began. `missing`: for
-    each source with a hole, where the records end that were passed over because of it.
+    each source with a hole, where the records end that were passed over because of it. `renewed`:
+    how often a page was inserted again.
     """
 
     settings: dict[str, Any] | None
@@ -145,6 +147,7 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     generation: tuple[int, int, int] = (0, 0, 0)
     forgotten: PendingForget = msgspec.field(default_factory=PendingForget)
     missing: dict[str, int] = msgspec.field(default_factory=dict)
+    renewed: int = 0
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -152,13 +155,14 @@ def pack_pages(pages: Pages) -> PackedPages:
     columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
     if pages.main is not None:
         columns.append(pages.main.tobytes())
-    changes, replacements = (
+    changes, replacements, renews = (
         b"" if column is None else column.tobytes()
-        for column in (pages.changes, pages.replacements)
+        for column in (pages.changes, pages.replacements, pages.renews)
     )
     return PackedPages(
         columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes,
         replacements, pages.nearest or [], pages.headers or [], pages.containers or [],
+        renews,
     )  # fmt: skip
 
 
@@ -201,6 +205,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         packed.nearest or None,
         packed.headers or None,
         packed.containers or None,
+        np.frombuffer(packed.renews, np.uint64).copy() if packed.renews else None,
     )
 
 

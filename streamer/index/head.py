@@ -206,11 +206,16 @@ class Head:
         try:
             yield
         finally:
-            for entry in reversed(range(count, self.count)):
-                remove_last(self.table, self.keys, self.masks, entry)
-            self.count = count
-            del self.urls[count:], self.shingles[count:]
+            self.remove_last(self.count - count)
             self.states[own] = states
+
+    def remove_last(self, entries: int = 1) -> None:
+        """Remove so many entries, those that were added last."""
+        count = self.count - entries
+        for entry in reversed(range(count, self.count)):
+            remove_last(self.table, self.keys, self.masks, entry)
+        self.count = count
+        del self.urls[count:], self.shingles[count:]
 
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""

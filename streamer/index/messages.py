@@ -114,6 +114,8 @@ class Pages(Columns):
         headers: those of each page's message that its verdict's message has too; None: none have.
         containers: what contains each such page, with its containment for similarity, None where
             nothing does; None where that is not asked for.
+        renews: uint64, of pages that are judged and only renew what shards behind keep, the refs of
+            their representatives; None of all others.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -134,6 +136,7 @@ class Pages(Columns):
     nearest: list[NearMiss | None] | None = None
     headers: list[Headers] | None = None
     containers: list[NearMiss | None] | None = None
+    renews: npt.NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)

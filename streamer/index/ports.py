@@ -194,6 +194,9 @@ class Lookup(Protocol):
     def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
         """Return the sets of shingles of these rows; none of one that has been dropped."""
 
+    def keys(self, row: int) -> tuple[Keys, int]:
+        """Return the keys of a row at this shard, and by bit which of them it is posted under."""
+
     def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
         """Return the versions of URLs in the store, which must have so many flushes at least."""
 

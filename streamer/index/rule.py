@@ -11,6 +11,9 @@ Of what is kept and matches by a `margin` too little, the best is noted by the s
 of what is kept and does not match, the one in which most of the page is contained. With `across`, a
 page of the same scope is no candidate, but keeps its place in a bucket.
 
+Behind a page whose match is old, the kernel stops too: the match may have to be renewed
+(renewal.py).
+
 With `exact`, a candidate that its sketch leaves in doubt is judged by its set of shingles. Sets are
 not arrays, and may have to be read from disk. So the kernel stops before such a page, and continues
 when it has their similarity.
@@ -67,6 +70,8 @@ class Limits(NamedTuple):
         margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
         across: 1 where pages of one scope do not answer each other.
         contained: from which containment on what contains a page is noted, as above; 0: nothing is.
+        renew_after, renew_rows: how much older than a page, and how many rows before, a match is
+            that it renews.
     """
 
     bucket_max: int
@@ -82,6 +87,8 @@ class Limits(NamedTuple):
     margin: int
     across: int
     contained: int
+    renew_after: int
+    renew_rows: int
 
 
 class Arrivals(NamedTuple):
@@ -162,8 +169,9 @@ class Scratch(NamedTuple):
     Attributes:
         rows, places: of its candidates; sizes, slots: of its buckets.
         known: the similarity of each candidate's set, UNKNOWN, or IN_DOUBT.
-        stop: int64[4], the page that comes next, which hit of the store that begins with, how
-            many of its candidates are known, and the page before which judging ends.
+        stop: int64[5], the page that comes next, which hit of the store that begins with, how
+            many of its candidates are known, the page before which judging ends, and how many
+            candidates the page before it has if its match is old, else 0.
     """
 
     rows: Places
@@ -339,6 +347,12 @@ def judge_pages(
             judged.best[i] = count
             count += 1
             next_row += 1
+        elif judged.outcome[i] == DUPLICATE and _is_old(
+            pages.times[i], judged.best[i], limits, hits, head, candidates, next_row, scratch
+        ):
+            scratch.stop[0], scratch.stop[1], scratch.stop[2] = i + 1, hit, 0
+            scratch.stop[4] = candidates
+            return count, next_row, refused
     scratch.stop[0], scratch.stop[1], scratch.stop[2] = end, hit, 0
     return count, next_row, refused
 
@@ -515,6 +529,27 @@ def _find_container(
         share = contained_share(int64(score), size, size_of(other))
         if share > judged.containment[i]:
             judged.container[i], judged.containment[i] = place, share
+
+
+@inline_kernel
+def _is_old(
+    time: int,
+    place: int,
+    limits: Limits,
+    hits: StoredHits,
+    head: HeadColumns,
+    candidates: int,
+    next_row: int,
+    scratch: Scratch,
+) -> bool:
+    """Return whether a page of this time renews the candidate at a place, unless it was renewed."""
+    old = False
+    for k in range(candidates):
+        if scratch.places[k] == place:
+            own = head.times[place] if place >= 0 else hits.times[-1 - place]
+            old = own < time - limits.renew_after
+            old |= scratch.rows[k] < next_row - limits.renew_rows
+    return old
 
 
 @inline_kernel

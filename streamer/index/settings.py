@@ -22,12 +22,15 @@ from streamer.sketch.signer import DISTINCT_MAX
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
 # to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
-# near misses, 6 no threshold of pages without main text, 7 no scopes, 8 no containment. A log names
-# the first version that knows all that it asks for.
-MACHINE_VERSION = 9
+# near misses, 6 no threshold of pages without main text, 7 no scopes, 8 no containment, 9 renewed
+# nothing. A log names the first version that knows all that it asks for.
+MACHINE_VERSION = 10
 
 _PLAIN = 5
-_FIRST_KNOWN = {"near_misses": 6, "fallback_threshold": 7, "across_scopes": 8, "contained": 9}
+_FIRST_KNOWN = {
+    "near_misses": 6, "fallback_threshold": 7, "across_scopes": 8, "contained": 9,
+    "renew_on_match": 10,
+}  # fmt: skip
 
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
 
@@ -102,6 +105,10 @@ class IndexSettings(BaseModel):
         ge=0,
         le=1,
         description="least containment of a unique page in the kept one that is named; 0: none is",
+    )
+    renew_on_match: bool = Field(
+        default=False,
+        description="a duplicate renews its representative once half of that one's age is over",
     )
     version: int = Field(
         default_factory=lambda known: max(

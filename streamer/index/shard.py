@@ -60,6 +60,7 @@ from streamer.index.ports import (
     nothing_near,
 )
 from streamer.index.postings import ROWS_MAX
+from streamer.index.renewal import RenewedPage, again, kept_page, old_row_of, unmatched
 from streamer.index.rule import (
     DUPLICATE,
     EMPTY,
@@ -126,6 +127,7 @@ class Shard:
         self.last = number == shards - 1
         self.shards = shards
         self._bands = bands_of(number, shards, bands)
+        self._all_keys = bands + 1
         self._content_bit = self._bands[1] - self._bands[0] if number == 0 else -1
         self._own_keys = self._bands[1] - self._bands[0] + (number == 0)
         self.lookup = lookup
@@ -139,6 +141,7 @@ class Shard:
         self.passed_over = 0
         self.next_row = 0
         self.refused = 0
+        self.renewed = 0
         self.watermark = 0  # no page that comes from here on is older
         self._told_watermark = 0  # nor one that is emitted, by this record or a later one
         self._horizon = NO_HORIZON  # what settings before have let expire
@@ -257,7 +260,9 @@ class Shard:
             pages = replace(pages, times=times, watermarks=times)
         oldest = int(pages.times.min())
         assert oldest >= self.watermark, (self.number, oldest, self.watermark)
-        if pages.replacements is None:
+        if pages.renews is not None:
+            self._renew_by(pages)
+        elif pages.replacements is None:
             self._judge(pages, found, arrive=True)
         else:  # some were held by a shard before
             for i in range(len(pages)):
@@ -325,7 +330,7 @@ class Shard:
         fetched, places = fetch_candidates(fetch, hits, masks, self._own_keys, self._most_rows)
         if self.forgetting.hides:
             fetched = self._hide(fetched, places, hits, pages)
-        limits = self._limits(hits, settings)
+        limits = self._limits(hits, settings, renews=arrive and settings.renew_on_match)
         arrivals = Arrivals(
             keys,
             masks,
@@ -365,7 +370,7 @@ class Shard:
         replacements = _replacements_before(pages) if len(pages) == 1 else -1
         return self.forgetting.hide(fetched, rows, replacements)
 
-    def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
+    def _limits(self, hits: Hits, settings: IndexSettings, *, renews: bool) -> Limits:
         return Limits(
             settings.bucket_max,
             settings.candidates_max,
@@ -379,15 +384,65 @@ class Shard:
             settings.margin,
             int(settings.across_scopes),
             settings.contained_min,
+            settings.expire_after_ms // 2 if renews and settings.expire_after_ms else _NO_LIMIT,
+            settings.keep_pages // 2 if renews and settings.keep_pages else _NO_LIMIT,
         )
 
     def _apply_rule(self, batch: Batch, end: int) -> None:
-        """Judge pages up to one, and insert what is new."""
+        """Judge pages up to one, insert what is new, and renew what some of them match."""
         before = self.head.count
-        self.next_row, refused = batch.judge_to(end, self.head, self.next_row, self.lookup)
-        self.refused += refused
+        while batch.judged_to < end:
+            self.next_row, refused = batch.judge_to(end, self.head, self.next_row, self.lookup)
+            self.refused += refused
+            if old := batch.old_match(self.head, self.next_row):
+                self._renew_match(batch, old)
         if not self.last:
             self._undecided |= self.head.undecided(before)
+
+    # ---- renewal --------------------------------------------------------------------------------
+
+    def _renew_match(self, batch: Batch, old: tuple[int, int]) -> None:
+        """Renew what the page of a batch that was judged last matches, here and further along."""
+        end = batch.judged_to
+        kept = kept_page(batch, old, self.head, self.lookup)
+        if not self.last:
+            self._publish_to(batch, end)
+            page = batch.pages.take([end - 1])
+            self._pass_on(replace(page, renews=np.array([kept.ref], np.uint64)))
+        self._insert_again(kept, int(batch.arrivals.times[end - 1]))
+
+    def _pass_on(self, page: Pages) -> None:
+        """Have the next shard renew what this one renews: the page is judged by now."""
+        slim = replace(
+            page, message_keys=[None], carried=[b""], shingles=None, changes=None, nearest=None,
+            headers=None, containers=None, watermarks=np.array([self._told_watermark]),
+        )  # fmt: skip
+        self._emit(self.number + 1, slim)
+
+    def _renew_by(self, pages: Pages) -> None:
+        """Renew here what shards before have renewed, by the pages that did."""
+        assert pages.renews is not None, "pages that are to be judged"
+        for i in range(len(pages)):
+            page = pages.take([i])
+            batch = self.batch_of(page, arrive=True)
+            if not self.last:
+                self._pass_on(page)
+            if old := old_row_of(int(pages.renews[i]), batch, self.head, self.next_row):
+                kept = kept_page(batch, old, self.head, self.lookup)
+                self._insert_again(kept, int(page.times[0]))
+
+    def _insert_again(self, kept: RenewedPage, time: int) -> None:
+        """Insert a kept page as of this time, unless its buckets are full."""
+        columns = key_columns(self.number, self.shards, self._all_keys - 1)
+        batch = self.batch_of(again(kept, time, columns, self._all_keys), arrive=False)
+        batch, before = unmatched(batch, kept.mask), self.next_row
+        self.next_row, refused = batch.judge_to(1, self.head, before, self.lookup)
+        self.refused += refused
+        if self.head.masks[self.head.count - 1]:
+            self.renewed += 1
+        else:
+            self.head.remove_last()
+            self.next_row = before
 
     def posted_keys(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
@@ -694,7 +749,7 @@ class Shard:
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 self.head.pack_undecided(), held, self.watermark, self._horizon,
                 self._urls.generation,
-                self.forgetting.packed(), self.missing,
+                self.forgetting.packed(), self.missing, self.renewed,
             )
         )  # fmt: skip
 
@@ -702,6 +757,7 @@ class Shard:
         if settings := unpack_settings(state.settings):
             self._configure(settings)
         self.positions, self.sent, self.missing = state.positions, state.sent, state.missing
+        self.renewed = state.renewed
         self.applied, self.next_row, self.refused = (
             state.applied,
             state.next_row,

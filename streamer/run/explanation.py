@@ -259,15 +259,17 @@ class KeptIndex:
             left = np.flatnonzero(part.meta.horizon.has(kept.times, rows))
             kept, counts = kept.take(left), counts[left]
             sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
+            here: Counter[int] = Counter()
             for ref, url, other, of_other, count in zip(
                 kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
             ):
-                shared[ref] += count
+                here[ref] = max(here[ref], count)  # a page that was renewed has two rows
                 similarity = set_similarity(own, of_other)
                 if similarity == UNKNOWN:
                     measure, theirs = int(self.signature.measure), np.ascontiguousarray(other)
                     similarity = int(sketch_similarity(measure, sketch, theirs))
                 pages[ref] = (url.decode("utf-8", "replace"), similarity)
+            shared += here
         order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
         return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
 
@@ -404,11 +406,12 @@ class KeptIndex:
         read = 0
         for part in reversed(self._parts):  # the first shard last: it has all rows' keys
             own = target.marks[key_columns(part.number, part.shards, len(target.marks) - 1)]
+            before = shared.copy()
             for rows, marks, slots in answering_rows(part):
                 agreeing = (marks == own) & (own != 0)
                 for i, count in enumerate(agreeing.sum(axis=1).tolist()):
                     ref = rows.refs[i]
-                    shared[ref] += count
+                    shared[ref] = max(shared[ref], before[ref] + count)  # it may have two rows
                     if part.number or ref == target.ref:
                         continue
                     if self.signature.scope and not shared[ref]:

@@ -319,6 +319,11 @@ class StoredLookup:
         with self._lock.shared():
             return self._rows.shingles(rows)
 
+    def keys(self, row: int) -> tuple[Keys, int]:
+        """Return the keys of a row at this shard, and by bit which of them it is posted under."""
+        with self._lock.shared():
+            return self._rows.keys(row)
+
     def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
         """Return the versions of URLs in the store, which has so many flushes."""
         assert self.flushes >= flushes, f"{self.flushes} flushes of {flushes}"

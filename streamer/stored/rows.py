@@ -22,6 +22,8 @@ from streamer.index.ports import BEFORE_ALL, KeptRows
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored.row_blocks import (
     ROWS_A_BLOCK,
+    SLOTS_A_KEY_BLOCK,
+    RowKeys,
     RowPlaces,
     agree,
     gather_marks,
@@ -188,6 +190,20 @@ class StoredRows:
         slots = self._slots_of(rows)
         found = iter(self._store.shingles(slots[slots >= 0].tolist()))
         return [next(found) if slot >= 0 else b"" for slot in slots.tolist()]
+
+    def keys(self, row: int) -> tuple[npt.NDArray[np.uint64], int]:
+        """Return the keys that a row is posted under, zero elsewhere, and by bit which these are.
+
+        A block of keys is read for it, some 70 kB.
+        """
+        rows = np.array([row])
+        block = int(self._slots_of(rows)[0]) // SLOTS_A_KEY_BLOCK
+        found = self._store.read_keys(self._shard, range(block, block + 1), whole=False)
+        assert found is not None, f"row {row} has no keys"
+        at = np.flatnonzero(found.rows == row)
+        own = RowKeys(found.rows[at], found.slots[at], found.keys[at], found.masks[at])
+        own = own.whole(self.marks(rows, own.keys.shape[1]))
+        return own.keys[0], int(own.masks[0])
 
     def _slots_of(self, rows: RowNumbers) -> RowNumbers:
         """Return the slot of each row, -1 of one that was dropped."""

@@ -175,6 +175,12 @@ class Old:
                 taken = other.state.positions.get(shard_name(number), 0)
                 if to != number and sent != taken:
                     raise _not_at_rest(f"shard {to} has taken {taken} of {sent} of shard {number}")
+            if state.renewed:
+                raise StoreMismatch(
+                    "An index whose pages were renewed (--renew-on-match) cannot be given other "
+                    "shards: such a page has several rows, not the same ones in each shard. Build "
+                    "a new index."
+                )
             own = {**(state.settings or {}), "shards": 0}
             if own != {**(self.parts[0].state.settings or {}), "shards": 0}:
                 raise _not_at_rest(f"shard {number} has not been told of all settings")

@@ -109,7 +109,7 @@ def is_named(forget: Forget, url: bytes, time: int) -> bool:
     )
 
 
-def serial_verdicts(  # noqa: C901 - it is to be read in one go
+def serial_verdicts(
     pages: Pages,
     settings: IndexSettings,
     forgets: Mapping[int, Sequence[Forget]] = {},
@@ -120,33 +120,22 @@ def serial_verdicts(  # noqa: C901 - it is to be read in one go
     `forgets` are to be forgotten before the page at a place. `elsewhere` is the verdict on the page
     at a place where other indexes have one like it, or, with near misses, one as like as any.
     """
-    buckets: dict[int, list[int]] = defaultdict(list)
+    kept = _Kept(settings)
     times = np.maximum.accumulate(pages.times).tolist()
-    rows: dict[int, int] = {}
-    age, newest = settings.expire_after_ms or math.inf, settings.keep_pages or math.inf
     result = []
     for place, ref in enumerate(pages.refs.tolist()):
+        time = times[place]
         for forget in forgets.get(place, ()):
-            named = {other for other in rows if is_named(forget, pages.urls[other], times[other])}
-            for key, row in buckets.items():
-                buckets[key] = [other for other in row if other not in named]
+            kept.forget(lambda page, then, f=forget: is_named(f, pages.urls[page], then))  # type: ignore[misc]
         keys = own_keys(pages, place, settings)
-        for key in keys:
-            buckets[key] = [
-                other
-                for other in buckets[key]
-                if times[place] - times[other] <= age and len(rows) - rows[other] <= newest
-            ]
-        candidates = sorted({other for key in keys for other in buckets[key]})
+        candidates = kept.candidates(keys, time)
         if settings.across_scopes:
-            own_sketch = pages.sketches[place]
-            differs = differs_in_scope(own_sketch, pages.sketches[candidates])
-            candidates = [
-                c for c, differ in zip(candidates, differs.tolist(), strict=True) if differ
-            ]
+            others = pages.sketches[[kept.rows[row].page for row in candidates]]
+            differs = differs_in_scope(pages.sketches[place], others).tolist()
+            candidates = [row for row, differ in zip(candidates, differs, strict=True) if differ]
+        candidates = candidates[: settings.candidates_max]
         scores = [
-            (*likeness(pages, place, other, settings), -other)
-            for other in candidates[: settings.candidates_max]
+            (*likeness(pages, place, kept.rows[row].page, settings), -row) for row in candidates
         ]
         score, exact, best = max(scores, default=(-1, False, 0), key=lambda s: (s[0], s[2]))
         own = own_settings(pages, place, settings)
@@ -155,30 +144,84 @@ def serial_verdicts(  # noqa: C901 - it is to be read in one go
         if other is not None and other.similarity > max(score, own.similarity_min - 1):
             result.append(other)
             continue
+        match = kept.rows[-best].page if candidates else 0
+        mine = int(pages.refs[match]), pages.urls[match]
         if score >= own.similarity_min:
-            same = bool(keys) and -best in buckets[keys[-1]]
+            same = bool(keys) and -best in kept.buckets[keys[-1]]
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
-            mine = int(pages.refs[-best]), pages.urls[-best]
             result.append(Judged(ref, score, basis, *mine, exact))
+            if settings.renew_on_match:
+                kept.renew(match, candidates, time)
             continue
-        near = (score, int(pages.refs[-best]), exact, "")
+        near = (score, mine[0], exact, "")
         if other is not None and other.similarity > score:
             near = other.similarity, other.representative, other.exact, ELSEWHERE
         lowest = max(own.similarity_min - settings.margin, 0)
         basis = TOO_SHORT if short else SIGNATURE
         shown = near if settings.margin and near[0] >= lowest else None
-        sizes = [(pages.sketches[place], pages.sketches[-other]) for *_, other in scores]
+        sizes = [
+            (pages.sketches[place], pages.sketches[kept.rows[-other].page]) for *_, other in scores
+        ]
         shares = [
             (int(containment(like, *both)), other)
             for (like, _, other), both in zip(scores, sizes, strict=True)
         ]
         share, best = max(shares, default=(0, 0))
         is_inside = bool(settings.contained) and share >= settings.contained_min
-        inside = (share, int(pages.refs[-best])) if is_inside else None
+        inside = (share, int(pages.refs[kept.rows[-best].page])) if is_inside else None
         result.append(Judged(ref, -1, basis, 0, b"", False, shown, inside))
         if keys:
-            rows[place] = len(rows)
-        for key in keys:
-            if len(buckets[key]) < settings.bucket_max:
-                buckets[key].append(place)
+            kept.insert(place, time, keys)
     return result
+
+
+class _Row(NamedTuple):
+    """A kept page as it was inserted, once or again: which one, when, and under which keys."""
+
+    page: int
+    time: int
+    keys: list[int]
+
+
+class _Kept:
+    """The rows of a serial index, and its buckets of them."""
+
+    def __init__(self, settings: IndexSettings) -> None:
+        self._settings = settings
+        self._age = settings.expire_after_ms or math.inf
+        self._newest = settings.keep_pages or math.inf
+        self.rows: list[_Row] = []
+        self.buckets: dict[int, list[int]] = defaultdict(list)
+
+    def forget(self, names: Callable[[int, int], bool]) -> None:
+        """Forget the rows that `names` names, by page and time."""
+        named = {row for row, each in enumerate(self.rows) if names(each.page, each.time)}
+        for key, bucket in self.buckets.items():
+            self.buckets[key] = [row for row in bucket if row not in named]
+
+    def candidates(self, keys: Sequence[int], time: int) -> list[int]:
+        """Return the rows under keys that may answer a page of this time, in order."""
+        for key in keys:
+            self.buckets[key] = [
+                row
+                for row in self.buckets[key]
+                if time - self.rows[row].time <= self._age and len(self.rows) - row <= self._newest
+            ]
+        return sorted({row for key in keys for row in self.buckets[key]})
+
+    def insert(self, page: int, time: int, keys: Sequence[int], *, again: bool = False) -> None:
+        """Insert a page; `again`: only where some bucket has room."""
+        self.candidates(keys, time)
+        posted = [key for key in keys if len(self.buckets[key]) < self._settings.bucket_max]
+        if posted or not again:
+            for key in posted:
+                self.buckets[key].append(len(self.rows))
+            self.rows.append(_Row(page, time, posted))
+
+    def renew(self, page: int, candidates: Sequence[int], time: int) -> None:
+        """Insert a page again if the newest of its rows among the candidates is old."""
+        newest = max(row for row in candidates if self.rows[row].page == page)
+        _, then, keys = self.rows[newest]
+        is_old = self._age < math.inf and then < time - self._age // 2
+        if is_old or (self._newest < math.inf and newest < len(self.rows) - self._newest // 2):
+            self.insert(page, time, keys, again=True)

@@ -33,6 +33,7 @@ class MemoryLookup:
         self.postings: dict[int, list[int]] = defaultdict(list)
         self.kept: dict[int, tuple[npt.NDArray[np.uint64], int, bytes, int]] = {}
         self.sets: dict[int, bytes] = {}
+        self.posted: dict[int, tuple[npt.NDArray[np.uint64], int]] = {}
         self.versions: dict[int, bytes] = {}
         self.flushes = 0
 
@@ -43,6 +44,7 @@ class MemoryLookup:
             time = int(flushed.times[i])
             self.kept[row] = (sketches[i], int(flushed.refs[i]), flushed.urls[i], time)
             self.sets[row] = flushed.shingles[i] if flushed.shingles else b""
+            self.posted[row] = flushed.keys[i].copy(), int(flushed.masks[i])
             for bit, key in enumerate(flushed.keys[i].tolist()):
                 if int(flushed.masks[i]) >> bit & 1:
                     self.postings[key].append(row)
@@ -78,6 +80,10 @@ class MemoryLookup:
     def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
         """Return the sets of these rows."""
         return [self.sets[row] for row in rows.tolist()]
+
+    def keys(self, row: int) -> tuple[Keys, int]:
+        """Return the keys of a row, and which of them it is posted under."""
+        return self.posted[row]
 
     def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
         """Return the newest versions of URLs."""

@@ -123,7 +123,8 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages.times[:] = [10_000 + 1000 * place - delay for place, delay in enumerate(delays)]
     pages.shingles = _sets(random, count)
     pages.main = np.array([random.random() < 0.7 for _ in range(count)], np.bool_)
-    pages.sketches[:, 0] |= np.array([random.randrange(3) << SCOPE_SHIFT for _ in keys], np.uint64)
+    scopes = [place * place % 7 % 3 << SCOPE_SHIFT for place in range(count)]
+    pages.sketches[:, 0] |= np.array(scopes, np.uint64)
     return pages
 
 

@@ -70,6 +70,7 @@ def broken(found: dict[str, Any] | int) -> list[str]:
         ("--shards", "3"),
         ("--exact", "--track-changes", "--retire-replaced"),
         ("--keep-pages", "9", "--head-pages", "4"),
+        ("--keep-pages", "20", "--head-pages", "4", "--renew-on-match", "--shards", "2"),
         ("--carry", "url"),
         ("--scope", "host", "--shards", "2"),
         ("--near-misses", "0.4", "--text", "main", "--threshold", "0.5"),

@@ -40,6 +40,7 @@ limits = st.builds(
     contained=st.sampled_from([0, 0, 0.5, 0.9]),
     fallback_threshold=st.sampled_from([0, 0.7, 0.9]),
     across_scopes=st.booleans(),
+    renew_on_match=st.booleans(),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)

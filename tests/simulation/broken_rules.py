@@ -399,6 +399,35 @@ def _take_for_all(self: Forgetting, forget: Forget, _terms: Terms) -> None:
     Forgetting.take(self, forget, Terms.of(forget, 1 << 60))
 
 
+class RenewsInTheHead(Shard):
+    """Only what is in the head is renewed."""
+
+    def _renew_match(self, batch: Any, old: tuple[int, int]) -> None:
+        if old[0] >= 0:
+            super()._renew_match(batch, old)
+
+
+class RenewsNothing(Shard):
+    """No page is renewed."""
+
+    def _renew_match(self, batch: Any, old: tuple[int, int]) -> None:
+        """Leave it as it is."""
+
+
+class RenewedLate(Shard):
+    """A renewed page has the time that it had."""
+
+    def _insert_again(self, kept: Any, time: int) -> None:
+        super()._insert_again(kept, time - 3000)
+
+
+class RenewalsJudged(Shard):
+    """What shards behind are to renew is judged there."""
+
+    def _renew_by(self, pages: Pages) -> None:
+        self._judge(replace(pages, renews=None))
+
+
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     """Return a shard whose judging kernel has `old` replaced by `new` in its source."""
     source = Path(rule_module.__file__).read_text()
@@ -480,6 +509,10 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "sizes[j] += _may_meet(pages, i, hits.sketches[place], limits.across)\n"
         "                    meets = _may_meet(",
     ),
+    "renews-in-the-head": lambda: RenewsInTheHead,
+    "renews-nothing": lambda: RenewsNothing,
+    "renewed-late": lambda: RenewedLate,
+    "renewals-judged": lambda: RenewalsJudged,
     "retires-late": lambda: RetiresLate,
     "retires-in-the-head": lambda: RetiresInTheHead,
     "retires-here": lambda: RetiresHere,

@@ -49,6 +49,10 @@ class NothingFlushed:
         assert not len(rows)
         return []
 
+    def keys(self, row: int) -> tuple[Keys, int]:
+        """Return the keys of no row, as above."""
+        raise AssertionError(row)
+
     def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
         """Find no version."""
         del flushes
@@ -198,6 +202,7 @@ def canon(shard: Shard, store: Store | None) -> Any:
         shard.positions,
         shard.sent,
         shard.next_row,
+        shard.renewed,
         horizon,
         shard.applied,
         shard.settings,

@@ -97,7 +97,7 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, ...]:
 
 def alike(items: list[Any]) -> list[Any]:
     """Return the first items, as far as all have the same optional columns."""
-    optional = "main", "changes", "replacements", "nearest", "containers"
+    optional = "main", "changes", "replacements", "nearest", "containers", "renews"
     has = [[getattr(item, name, None) is not None for name in optional] for item in items]
     return items[: next((i for i, each in enumerate(has) if each != has[0]), len(items))]
 
@@ -116,6 +116,7 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
     main = [p.main for p in pages if p.main is not None]
     changes = [p.changes for p in pages if p.changes is not None]
     replacements = [p.replacements for p in pages if p.replacements is not None]
+    renews = [p.renews for p in pages if p.renews is not None]
     return Pages(
         np.concatenate([p.refs for p in pages]),
         np.concatenate([p.keys for p in pages]),
@@ -133,4 +134,5 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         replacements=np.concatenate(replacements) if replacements else None,
         nearest=[near for p in pages for near in p.nearest or ()] or None,
         containers=[near for p in pages for near in p.containers or ()] or None,
+        renews=np.concatenate(renews) if renews else None,
     )

@@ -18,7 +18,7 @@ MUTANT_SEEDS = 200
 LATE = {
     "no-hold": 41, "reshard-content-only": 31, "reshard-no-watermark": 10,
     "candidates-head-first": 9, "text-not-passed-on": 9, "held-text-lost": 41,
-    "scope-takes-no-place": 34,
+    "scope-takes-no-place": 34, "renewed-late": 22, "renewals-judged": 23,
 }  # fmt: skip
 
 Broken = (AssertionError, KeyError, IndexError, AttributeError)

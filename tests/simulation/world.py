@@ -11,6 +11,7 @@ newer ones, or never. URLs come again, and what a page is to the version before 
 Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
 What a page replaces is retired, or goes on answering. Some pages have no main text, and a
 threshold of their own. Pages of one host answer each other, or those of other hosts only.
+Duplicates renew their representatives, or do not.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
@@ -118,6 +119,7 @@ class World:
         self.texts = random.Random(seed + (1 << 42))  # which pages have main text
         self.falls_back = self.texts.random() < 0.3
         self.across = random.Random(seed + (1 << 43)).random() < 0.25
+        self.renews = random.Random(seed + (1 << 44)).random() < 0.4
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -158,6 +160,7 @@ class World:
             contained=self.contained,
             fallback_threshold=(equal + 1) / BANDS - 0.08 if self.falls_back else 0,
             across_scopes=self.across,
+            renew_on_match=self.renews,
         )
         changed = self.settings.model_copy(
             update={
@@ -174,6 +177,10 @@ class World:
         self.flush_rate = draw.choice((0, 0.02, 0.1))
         may = not self.flaws or self.flaws & resharding.FLAWS.keys()
         self.reshard_at = draw.randint(20, 700) if may and draw.random() < 0.3 else FOREVER
+        self.renews = self.renews and self.reshard_at == FOREVER
+        self.settings = self.settings.model_copy(update={"renew_on_match": self.renews})
+        if self.later:
+            self.later = self.later.model_copy(update={"renew_on_match": self.renews})
         if self.reshard_at < FOREVER:
             self.forget_rate = 0  # or what is to be forgotten would have to be swept before
 
@@ -219,7 +226,8 @@ class World:
         draw = self.forgetful
         kinds: list[Term] = [(URL, self._some_url()), (HOST, b"h%d.example" % draw.randrange(4))]
         kinds.append((BEFORE, 100_000 + 1000 * draw.randrange(60)))
-        terms = draw.choices(kinds, (9, 2, 1), k=draw.choice((1, 1, 2)))
+        # A page that was renewed counts as of that time.
+        terms = draw.choices(kinds, (9, 2, not self.renews), k=draw.choice((1, 1, 2)))
         self.commands.append(str(len(self.commands)))
         ask = self.commands[-1]
         self.logs[0].append(forget_record(Forget([*terms, (ASK, ask.encode())], ask)))
@@ -585,6 +593,7 @@ class World:
         self._note_times()
         self._note_forgotten(verdicts)
         kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
+        self._note_seen(verdicts)
         self._check_representatives(verdicts, set(kept))
         self._check_nearest(verdicts, set(kept))
         if not self.crowded:
@@ -618,9 +627,9 @@ class World:
         self.ages = [each.expire_after_ms or FOREVER for each in both]
         self.newest = min(each.keep_pages or FOREVER for each in both)
 
-    def _names(self, forget: Forget, ref: int) -> bool:
-        """Return whether one of the terms names a page."""
-        url, time = self.pages[ref].urls[0], self.times[ref]
+    def _names(self, forget: Forget, ref: int, time: int | None = None) -> bool:
+        """Return whether one of the terms names a page, which may have been renewed at a time."""
+        url, time = self.pages[ref].urls[0], self.times[ref] if time is None else time
         names: list[Term] = [(URL, url), *((HOST, name) for name in names_of_host(url))]
         return any(
             (kind == BEFORE and time < int(value)) or (kind, value) in names
@@ -693,11 +702,18 @@ class World:
                 self._check_answer(ref, other, score, kept)
                 assert score >= self._least(ref, self.settings), ("below the threshold", ref, other)
 
+    def _note_seen(self, verdicts: dict[int, tuple[Any, ...]]) -> None:
+        """Note when pages came, and duplicates that may have renewed them."""
+        self.seen = {ref: {ref} for ref in self.times}
+        for ref, (_, score, _, other, *_) in verdicts.items():
+            if score >= 0 and self.renews:
+                self.seen[other].add(ref)
+
     def _check_answer(self, ref: int, other: int, score: int, kept: set[int]) -> None:
         """Check that a page that a verdict names might have answered it, and is as similar."""
         assert other in kept, ("the named page was not kept", ref, other)
         assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
-        age = self.times[ref] - self.times[other]
+        age = min(self.times[ref] - self.times[each] for each in self.seen[other] - {ref})
         assert age <= max(self.ages), ("the named page has expired", ref, other)
         assert self._may_meet(ref, other), ("the named page is of the same scope", ref, other)
         gone = min(self.named.get(other, ()), default=FOREVER)
@@ -722,8 +738,8 @@ class World:
                 assert lowest <= score < self._least(ref, later), ("no near miss", ref)
 
     def _check_kept(self, kept: list[int]) -> None:
-        if self.newest < FOREVER and max(self.shards, self.shards_before) > 1:
-            return  # each shard counts its own rows
+        if self.newest < FOREVER and (self.renews or max(self.shards, self.shards_before) > 1):
+            return  # each shard counts its own rows, those of renewed pages too
         ranks = {ref: rank for rank, ref in enumerate(r for r in self.times if r in {*kept})}
         for i, a in enumerate(kept):
             keys = set(self.pages[a].keys[0].tolist())
@@ -765,53 +781,63 @@ class World:
             for source in (s for s in positions if s.startswith("shard")):
                 assert positions[source] == wanted[source, number], "a stream has a hole"
 
-    def _serial(self) -> dict[int, tuple[Any, ...]]:
+    def _serial(self) -> dict[int, tuple[Any, ...]]:  # noqa: C901 - it is to be read in one go
         """Return the verdicts of a plain index over the pages in the order of the log."""
         verdicts: dict[int, tuple[Any, ...]] = {}
         buckets: dict[int, list[int]] = defaultdict(list)
-        rank: dict[int, int] = {}
+        rows: list[tuple[int, int, list[int]]] = []  # a page, its time, and the keys it is under
         gone: set[int] = set()
+
+        def candidates(keys: list[int], time: int) -> list[int]:
+            for key in keys:
+                buckets[key] = [r for r in buckets[key] if r not in gone and may_answer(r, time)]
+            return sorted({r for key in keys for r in buckets[key]})
+
+        def may_answer(row: int, time: int) -> bool:
+            return time - rows[row][1] <= self.ages[0] and len(rows) - row <= self.newest
+
+        def insert(ref: int, time: int, keys: list[int], *, again: bool = False) -> None:
+            candidates(keys, time)
+            posted = [key for key in keys if len(buckets[key]) < self.settings.bucket_max]
+            if posted or not again:
+                for key in posted:
+                    buckets[key].append(len(rows))
+                rows.append((ref, time, posted))
+
         for ref in self.events:
             if isinstance(ref, Forget):
-                gone |= {other for other in rank if self._names(ref, other)}
+                gone |= {row for row, each in enumerate(rows) if self._names(ref, each[0], each[1])}
                 continue
-            keys = self.pages[ref].keys[0].tolist()
-            for key in keys:
-                buckets[key] = [
-                    r for r in buckets[key] if r not in gone and self._may_answer(r, ref, rank)
-                ]
-            found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
-            found = [r for r in found if self._may_meet(ref, r)]
-            scored = [
-                (-self._similarity(ref, r), rank[r], r)
-                for r in found[: self.settings.candidates_max]
-            ]
+            keys, time = self.pages[ref].keys[0].tolist(), self.times[ref]
+            found = [r for r in candidates(keys, time) if self._may_meet(ref, rows[r][0])]
+            found = found[: self.settings.candidates_max]
+            scored = [(-self._similarity(ref, rows[r][0]), r) for r in found]
             least = self._least(ref, self.settings)
-            matches = [m for m in scored if -m[0] >= least]
-            if matches:
-                score, _, other = min(matches)
-                basis = CONTENT if other in buckets[keys[-1]] else 0
+            score, row = min(scored, default=(0, 0))
+            if scored and -score >= least:
+                other = rows[row][0]
+                basis = CONTENT if row in buckets[keys[-1]] else 0
                 verdicts[ref] = (ref, -score, basis, other, ((), ()))
+                newest = max(r for r in found if rows[r][0] == other)
+                is_old = rows[newest][1] < time - self.ages[0] // 2
+                if self.renews and (is_old or newest < len(rows) - self.newest // 2):
+                    insert(other, time, rows[newest][2], again=True)
                 continue
-            score, _, other = min(scored, default=(0, 0, 0))
             is_near = -score >= least - self.margin * SIMILARITY_ONE
-            near = (-score, other) if scored and self.margin and is_near else ()
-            shares = [(-self._contained(ref, r), place, r) for _, place, r in scored]
-            share, _, container = min(shares, default=(0, 0, 0))
+            near = (-score, rows[row][0]) if scored and self.margin and is_near else ()
+            shares = [(-self._contained(ref, rows[r][0]), r) for _, r in scored]
+            share, row = min(shares, default=(0, 0))
             is_inside = bool(self.contained and shares) and -share >= self.settings.contained_min
-            inside = (-share, container) if is_inside else ()
+            inside = (-share, rows[row][0]) if is_inside else ()
             verdicts[ref] = (ref, -1, 0, 0, (near, inside))
-            rank[ref] = len(rank)
-            for key in keys:
-                if len(buckets[key]) < self.settings.bucket_max:
-                    buckets[key].append(ref)
+            insert(ref, time, keys)
         return verdicts
 
     def _check_changes(self, verdicts: dict[int, tuple[Any, ...]]) -> None:
         """Check what pages are to the last versions of their URLs, in the order of the log."""
         if self.later and (min(self.ages) < FOREVER or self.newest < FOREVER):
             return  # what settings before have let expire depends on what was held
-        if self.newest < FOREVER and max(self.shards, self.shards_before) > 1:
+        if self.newest < FOREVER and (self.renews or max(self.shards, self.shards_before) > 1):
             return  # shard 0 takes in more rows than are kept
         last: dict[bytes, tuple[int, int]] = {}
         rows, settings = 0, self.settings
@@ -841,10 +867,6 @@ class World:
             return SIMILARITY_ONE << 2 | UNCHANGED
         score = self._similarity(ref, before)
         return score << 2 | (EDITED if score >= need else REPLACED)
-
-    def _may_answer(self, other: int, ref: int, rank: dict[int, int]) -> bool:
-        in_time = self.times[ref] - self.times[other] <= self.ages[0]
-        return in_time and len(rank) - rank[other] <= self.newest
 
     def _log_order(self) -> Iterator[int]:
         """Yield the pages as shard 0 takes them."""

@@ -12,7 +12,7 @@ import pytest
 
 from streamer.config import OTHER_VARIABLES, PURPOSES, Settings, declared, load_settings
 from streamer.errors import SettingsError
-from streamer.index.settings import MACHINE_VERSION, IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.sketch.settings import SignatureSettings
 
@@ -279,6 +279,6 @@ def test_presets_that_do_not_go_together_are_refused(given: dict[str, Any], said
 
 def test_containment_needs_sketches_of_sets() -> None:
     assert load_settings(contained=0.9).index.contained_min == 9000
-    assert load_settings(method="words", contained=0.9).index.version == MACHINE_VERSION
+    assert load_settings(method="words", contained=0.9).index.version == 9
     with pytest.raises(SettingsError, match="--contained does not go with the method simhash: "):
         _ = load_settings(method="minhash", accept="simhash", contained=0.9).index

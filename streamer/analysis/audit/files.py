@@ -268,7 +268,21 @@ class _FileFold:
             self._kept.compare(self.report)
         may_go = bool(settings.expire_after_ms or settings.keep_pages or settings.retire_replaced)
         for part in self.target.index.parts:
-            self._compare_rows(judge.store, part.store, part.place, may_go=may_go)
+            if judge.shards[part.number].renewed:
+                self._compare_renewed(judge.store, part.store, part.place)
+            else:
+                self._compare_rows(judge.store, part.store, part.place, may_go=may_go)
+
+    def _compare_renewed(self, own: Store, other: Store, shard: int) -> None:
+        """Compare the rows of a shard where a page may have several, which go in their time."""
+        check = self.report.index_rows
+        wanted = {pair for each in self._rows(own, shard) for pair in _pairs(*each)}
+        renewed = {place for place, _ in wanted}
+        for place, found in (pair for each in self._rows(other, shard) for pair in _pairs(*each)):
+            check.looked_at += 1
+            if (place, found) not in wanted and (place < 0 or place in renewed):
+                which = self.table.name(place) if place >= 0 else "an unknown record"
+                check.violate(f"{which}: its row in the index is not one of the fold")
 
     def _compare_rows(self, own: Store, other: Store, shard: int, *, may_go: bool) -> None:
         """Compare the rows of a shard; those that expire, or are retired, go in their time."""
@@ -296,6 +310,10 @@ class _FileFold:
                 for url, sketch, marks, time in columns
             ]
             yield self.table.places(np.array(rows.refs, np.uint64)), np.array(parts, np.uint64)
+
+
+def _pairs(places: Places, digests: Digests) -> Iterator[tuple[int, int]]:
+    return zip(places.tolist(), digests.tolist(), strict=True)
 
 
 class _LineOrder:

@@ -66,12 +66,21 @@ def item_digests(items: Pages | Decisions | Forget) -> Digests:
     )  # fmt: skip
     sets = [None] * len(items) if items.shingles is None else items.shingles
     main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
+    renews = [None] * len(items) if items.renews is None else [r.tobytes() for r in items.renews]
     held = items.replacements
     arrived = [None] * len(items) if held is None else [each.tobytes() for each in held]
     passed = [None if not each else repr(each).encode() for each in items.headers or ()]
     passed = passed or [None] * len(items)
     texts = zip(
-        items.urls, items.message_keys, items.carried, main, sets, arrived, passed, strict=True
+        items.urls,
+        items.message_keys,
+        items.carried,
+        main,
+        sets,
+        arrived,
+        passed,
+        renews,
+        strict=True,
     )
     found = [
         digest(b"".join(part.tobytes() for part in columns), *strings)

@@ -39,6 +39,7 @@ OTHERS = {
     "convert": "false",
     "track_changes": "true",
     "retire_replaced": "true",
+    "renew_on_match": "true",
     "near_misses": "0.15",
     "contained": "0.9",
     "fallback_threshold": "0.7",
@@ -52,6 +53,7 @@ OTHERS = {
 NEEDED = {
     "method_option": ("--method", "simhash"),
     "retire_replaced": ("--track-changes",),
+    "renew_on_match": ("--keep-pages", "7"),
     "fallback_threshold": ("--text", "main"),
 }
 FLAGS = [one for one in declared() if one.flag]

@@ -41,6 +41,7 @@ def test_a_digest_of_an_item_covers_all_that_a_shard_makes_use_of() -> None:
         getattr(others[-1], name).reshape(-1)[-1] += 1
     others += [replace(pages, urls=[b"o"]), replace(pages, carried=[b"o"])]
     others += [replace(pages, message_keys=[b""]), replace(pages, headers=[[("a", b"")]])]
+    others += [replace(pages, renews=np.array([7], np.uint64))]
     found = [item_digests(each).tolist() for each in (pages, *others)]
-    assert len(set(map(tuple, found))) == 11
+    assert len(set(map(tuple, found))) == 12
     assert item_digests(pages).tolist() == found[0]

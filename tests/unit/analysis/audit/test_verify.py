@@ -81,6 +81,16 @@ def test_what_a_unique_page_names_is_looked_at_and_must_be_kept_and_indexed_befo
         assert example in " ".join(report.representatives.examples)
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_an_index_whose_pages_are_renewed_is_clean(shards: int) -> None:
+    rules: dict[str, Any] = {"expire_after_ms": 40_000, "threshold": 0.5}
+    index = small_index(7, shards=shards, **rules, renew_on_match=True)
+    assert index.audit(settled=True).broken == []
+    plain = small_index(7, shards=shards, **rules)
+    renewed = [sum(m.json["verdict"] == "unique" for m in each.verdicts) for each in (index, plain)]
+    assert renewed[0] < renewed[1] or shards == 3, "most pages were held there, and renew nothing"
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_an_index_in_motion_is_clean_and_what_is_open_is_counted(seed: int) -> None:
     random = Random(seed)
