@@ -33,7 +33,14 @@ import numpy.typing as npt
 from benchmarks.corpus import SEED, U64, mixed
 from benchmarks.figures import empty_table, mebibytes
 from benchmarks.machine import ROOT
-from benchmarks.peers.peer import INDEX_PEERS, NOT_INSTALLED, Absent, Entry, IndexPeer
+from benchmarks.peers.peer import (
+    INDEX_PEERS,
+    INDEXES_LEFT_OUT,
+    NOT_INSTALLED,
+    Absent,
+    Entry,
+    IndexPeer,
+)
 from benchmarks.resident import resident
 
 if TYPE_CHECKING:
@@ -64,6 +71,8 @@ class IndexTime(msgspec.Struct, frozen=True):
             the rounds.
         duplicates: of the timed documents, by the system's own judgement.
         peak_rss_bytes: the greatest of the rounds.
+        disk_bytes, memory_bytes: a document that was inserted: what the system has in its folder,
+            and how far its process has grown since it was empty; of the last round.
         sentence: why `indexed` is less than was asked for.
         rounds: in how many it was timed.
         ratio: how many times ours `us` is, the median of the rounds; `ratio_least` and
@@ -79,6 +88,8 @@ class IndexTime(msgspec.Struct, frozen=True):
     peak_rss_bytes: int
     sentence: str | None = None
     rounds: int = 1
+    disk_bytes: float = 0.0
+    memory_bytes: float = 0.0
     ratio: float = 0.0
     ratio_least: float = 0.0
     ratio_greatest: float = 0.0
@@ -113,7 +124,7 @@ def measure(folder: Path, documents: int = DOCUMENTS, rounds: int = ROUNDS) -> L
             else:
                 runs.append(result)
     systems = [over_rounds(runs, ours) for runs in found.values() if runs]
-    return Lsh(documents, systems, list(absent.values()))
+    return Lsh(documents, systems, [*absent.values(), *INDEXES_LEFT_OUT])
 
 
 def over_rounds(runs: Sequence[IndexTime], ours: Sequence[IndexTime]) -> IndexTime:
@@ -147,11 +158,18 @@ def _in_a_process(folder: Path, entry: Entry[IndexPeer], documents: int) -> Inde
         return Absent(entry.name, NOT_INSTALLED) if found is None else found
 
 
-def timed(name: str, peer: IndexPeer, documents: int) -> IndexTime:
-    """Fill an empty index with four fifths of the documents, and time the last fifth."""
+def timed(name: str, peer: IndexPeer, documents: int, folder: Path) -> IndexTime:
+    """Fill an empty index with four fifths of the documents, and time the last fifth.
+
+    The peer has `folder` to work in.
+    """
     window = max(1, documents // TIMED_ONE_IN)
-    indexed, sentence = _fill(peer, documents - window)
+    memory = resident().total_bytes
+    indexed, found, sentence = _fill(peer, documents - window)
     peer.settle()
+    inserted = indexed - found
+    memory_bytes = (resident().total_bytes - memory) / inserted
+    disk_bytes = sum(each.stat().st_size for each in folder.rglob("*") if each.is_file()) / inserted
     signed = [peer.sign(texts) for texts in batches(indexed, indexed + window, BATCH)]
     begin, cpu_begin = time.perf_counter(), time.process_time()
     duplicates = peer.judge(signed)
@@ -166,20 +184,22 @@ def timed(name: str, peer: IndexPeer, documents: int) -> IndexTime:
         duplicates=duplicates,
         peak_rss_bytes=resident().peak_bytes,
         sentence=sentence,
+        disk_bytes=disk_bytes,
+        memory_bytes=memory_bytes,
     )
 
 
-def _fill(peer: IndexPeer, documents: int) -> tuple[int, str | None]:
-    """Give a system its first documents; return how many, and why these are not all."""
-    begin, indexed = time.monotonic(), 0
+def _fill(peer: IndexPeer, documents: int) -> tuple[int, int, str | None]:
+    """Give a system its first documents; return how many, duplicates, and why these are not all."""
+    begin, indexed, found = time.monotonic(), 0, 0
     for texts in batches(0, documents, BATCH):
-        peer.judge([peer.sign(texts)])
+        found += peer.judge([peer.sign(texts)])
         indexed += len(texts)
         if resident().total_bytes > MEMORY_MAX_BYTES:
-            return indexed, f"its memory passed {MEMORY_MAX_BYTES >> 30} GiB"
+            return indexed, found, f"its memory passed {MEMORY_MAX_BYTES >> 30} GiB"
         if time.monotonic() - begin > FILL_SECONDS_MAX:
-            return indexed, f"filling took more than {FILL_SECONDS_MAX:.0f} s"
-    return indexed, None
+            return indexed, found, f"filling took more than {FILL_SECONDS_MAX:.0f} s"
+    return indexed, found, None
 
 
 def tables(result: Lsh) -> Iterator[Table | str]:
@@ -188,7 +208,7 @@ def tables(result: Lsh) -> Iterator[Table | str]:
         f"query and insert, the last of {result.documents:,} documents, {result.target:g} or more"
         " times ours is the target",
         "index", "rounds", "us", "CPU us", "times ours", "documents before", "duplicates",
-        "peak memory",
+        "peak memory", "memory a document", "disk a document",
     )  # fmt: skip
     for one in result.systems:
         table.add_row(
@@ -200,6 +220,8 @@ def tables(result: Lsh) -> Iterator[Table | str]:
             f"{one.indexed:,}",
             f"{one.duplicates:,} of {one.timed:,}",
             mebibytes(one.peak_rss_bytes),
+            f"{one.memory_bytes:,.0f} bytes",
+            f"{one.disk_bytes:,.0f} bytes" if one.disk_bytes else "",
         )
     yield table
     for one in result.systems:
@@ -247,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     entry = next(entry for entry in INDEX_PEERS if entry.name == asked.peer)
     peer = entry.load(asked.folder)
-    result = None if peer is None else timed(entry.name, peer, asked.documents)
+    result = None if peer is None else timed(entry.name, peer, asked.documents, asked.folder)
     asked.result.write_bytes(msgspec.json.encode(result))
 
 

@@ -118,9 +118,13 @@ SIGNING_PEERS: tuple[Entry[SigningPeer], ...] = (
     Entry("shingles alone, in Python", "shingles", "ShinglesPeer", signs=False),
 )
 LEFT_OUT = (Absent("text-dedup", "it depends on PySpark, PyArrow and ONNX, 0.6 GB to download"),)
+INDEXES_LEFT_OUT = (
+    Absent("LSHBloom", "its one package, spark-lshbloom, runs in a Spark session over data frames"),
+)
 INDEX_PEERS: tuple[Entry[IndexPeer], ...] = (
     Entry("streamer, on disk", "streamer_peers", "StreamerIndex"),
     Entry("rensa RMinHashLSH", "rensa_peers", "RensaIndex"),
+    Entry("Lance MINHASHLSH, on disk", "lance_index", "LanceIndex"),
     Entry("datasketch MinHashLSH", "datasketch_peers", "DatasketchIndex"),
 )
 STREAM_PEERS: tuple[Entry[StreamPeer], ...] = (

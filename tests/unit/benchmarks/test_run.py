@@ -38,7 +38,13 @@ from benchmarks import (
     timed_replay,
 )
 from benchmarks.corpus_file import DiskTooSmall
-from benchmarks.peers.peer import INDEX_PEERS, LEFT_OUT, SIGNING_PEERS, STREAM_PEERS
+from benchmarks.peers.peer import (
+    INDEX_PEERS,
+    INDEXES_LEFT_OUT,
+    LEFT_OUT,
+    SIGNING_PEERS,
+    STREAM_PEERS,
+)
 from benchmarks.run import SUBJECTS, Options, Subject
 
 
@@ -65,10 +71,13 @@ def small_signing(_folder: Path) -> signing.Signing:
 
 def small_lsh(folder: Path) -> lsh.Lsh:
     result = lsh.measure(folder, 2_000, rounds=1)
-    assert len(result.systems) + len(result.absent) == len(INDEX_PEERS)
+    assert len(result.systems) + len(result.absent) == len(INDEX_PEERS) + len(INDEXES_LEFT_OUT)
     for one in result.systems:
         assert (one.indexed, one.timed, one.rounds, one.sentence) == (1_600, 400, 1, None)
-        assert 77 <= one.duplicates <= 82, one
+        least = 60 if "Lance" in one.name else 77  # it sees none of the same batch
+        assert least <= one.duplicates <= 82, one
+        assert one.memory_bytes > 0
+        assert (one.disk_bytes > 0) == ("on disk" in one.name)
         assert one.us == pytest.approx(one.ratio * result.systems[0].us)
     return result
 
