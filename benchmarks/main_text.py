@@ -102,7 +102,7 @@ def fold_of(name: str) -> int:
 def marked_pages(data: Path) -> list[Marked]:
     """Return the pages of the marked set; names are without their collection."""
     found = []
-    for line in _lines(data / MARKED, "pages.jsonl"):
+    for line in archive_lines(data / MARKED, "pages.jsonl"):
         page = json.loads(line)
         collection, _, name = page["id"].partition("/")
         weight = 1.0 if collection == NEWSPAPERS else CARELESS
@@ -111,7 +111,7 @@ def marked_pages(data: Path) -> list[Marked]:
     return found
 
 
-def _lines(archive: Path, name: str) -> Iterator[bytes]:
+def archive_lines(archive: Path, name: str) -> Iterator[bytes]:
     """Yield the lines of a file in an archive."""
     with tarfile.open(archive) as files:
         for member in files:
@@ -176,11 +176,11 @@ def templates_table(data: Path, who: dict[str, Words]) -> Table:
     """Judge the articles in other pages' furniture, by what each way takes of them."""
     archive = data / TEMPLATES
     truth = {}
-    for line in _lines(archive, "truth_articles.tsv"):
+    for line in archive_lines(archive, "truth_articles.tsv"):
         url, article, template = line.decode().rstrip("\n").split("\t")
         truth[url] = article, template
     streams = {(name, each): Stream(each) for name in who for each in THRESHOLDS}
-    for line in _lines(archive, "pages.jsonl"):
+    for line in archive_lines(archive, "pages.jsonl"):
         page = json.loads(line)
         article, template = truth[page["url"]]
         for name, words in who.items():
@@ -301,7 +301,7 @@ def speed_tables(data: Path, some: int) -> Iterator[Table | str]:
     bodies = [json.loads(line)["body"] for line in messages(SPEED_PAGES)]
     yield speed_table("made pages", bodies, peers, some)
     if (data / TEMPLATES).exists():
-        lines = islice(_lines(data / TEMPLATES, "pages.jsonl"), SPEED_PAGES)
+        lines = islice(archive_lines(data / TEMPLATES, "pages.jsonl"), SPEED_PAGES)
         yield speed_table("real pages", [json.loads(each)["body"] for each in lines], peers, some)
 
 

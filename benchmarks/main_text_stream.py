@@ -85,8 +85,10 @@ class Stream:
     _pages_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     _sites: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
-    def judge(self, article: str, template: str, words: Sequence[str]) -> None:
-        """Judge the next page."""
+    def judge(
+        self, article: str, template: str, words: Sequence[str], threshold: float = 0.0
+    ) -> None:
+        """Judge the next page, from `threshold` on if that is higher than the stream's."""
         shingles = {
             hash(tuple(words[i : i + WIDTH])) for i in range(max(1, len(words) - WIDTH + 1))
         }
@@ -96,7 +98,7 @@ class Stream:
             for page, common in shared.most_common(20)
         ]
         similarity, page = max(near, default=(0.0, 0))
-        is_duplicate = similarity >= self.threshold
+        is_duplicate = similarity >= max(threshold, self.threshold)
         self._count(article, template, self._kept[-page][1] if is_duplicate else None)
         if not is_duplicate:
             number = len(self._kept)

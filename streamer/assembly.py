@@ -20,8 +20,8 @@ from streamer.run.engine import Engine
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.others import OtherIndexes
+from streamer.run.site_store import read_sites, signer_with
 from streamer.run.stages import OneAThread
-from streamer.sketch.method_signer import make_signer
 
 
 def page_parser(settings: Settings) -> PageParser:
@@ -85,9 +85,10 @@ def open_engine(
         folder, others.named_in(settings.index), head_pages=settings.head_pages,
         index_memory=settings.index_memory_bytes, others=others,
     )  # fmt: skip
-    signers = OneAThread(partial(make_signer, settings.signature, folder.secret))
+    sites = read_sites(folder.store, settings.signature)
+    signers = OneAThread(partial(signer_with, sites, settings.signature, folder.secret))
     try:
-        yield Engine(judge, catalogue, parser, signers, folder.fingerprint)
+        yield Engine(judge, catalogue, parser, signers, folder.fingerprint, sites)
     finally:
         judge.stop()
 

@@ -44,6 +44,8 @@ from streamer.sketch.method import Measure
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
+SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
+
 # The panels of a command's help, and the parts of the table in docs/settings.md.
 VERDICTS = "Verdicts"
 SIGNATURE = "Signature (fixed when an index is made)"
@@ -324,6 +326,14 @@ class Settings(BaseSettings):
         "boilerplate; all text of a page without main text).",
         "visible",
     )
+    site_memory: ByteSize = _setting(
+        SIGNATURE,
+        "With --text main: memory for the blocks of text that sites repeat, for example 64MiB. A "
+        "block that stood on other pages of the host counts less as main text. 0: none.",
+        ByteSize(0),
+        form="BYTES",
+        ge=0,
+    )
     exact: bool = _setting(
         SIGNATURE,
         "Store the shingles of kept pages, and decide by exact resemblance if the estimate is near "
@@ -585,7 +595,7 @@ class Settings(BaseSettings):
         if self._is_native:
             return SignatureSettings(
                 **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact,
-                scope=self.scope, scope_not=self.scope_not,
+                scope=self.scope, scope_not=self.scope_not, site_memory=self.site_memory,
             )  # fmt: skip
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
@@ -753,6 +763,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "--renew-on-match renews the age of pages, and they have none. Give --expire-after or "
             "--keep-pages too, or leave it out."
         )
+    _check_sites(settings)
     if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
@@ -797,6 +808,28 @@ def _check_scope(settings: Settings) -> None:
         raise SettingsError(
             f"--scope {settings.scope} does not go with --track-changes or --tombstones forget: "
             "these know pages by URL, and two scopes may have one. Leave one out."
+        )
+
+
+def _check_sites(settings: Settings) -> None:
+    """Raise SettingsError where a table of sites would not be asked, or is too small for any."""
+    if not settings.site_memory:
+        return
+    signature = settings.signature
+    if settings.site_memory < SITE_BYTES_MIN:
+        raise SettingsError(
+            f"The setting site_memory = {settings.site_memory} cannot be used: it must be 1MiB or "
+            "more, or 0 for none."
+        )
+    if signature.text != MAIN or not signature.is_native:
+        raise SettingsError(
+            "The setting site_memory is for main text by the method minhash. Give --text main (or "
+            "the preset balanced or broad) too, or leave --site-memory out."
+        )
+    if signature.text_rules or signature.scope_of_pages:
+        other = "rules with a text" if signature.text_rules else "--scope or --scope-not"
+        raise SettingsError(
+            f"--site-memory does not go with {other}: it holds for all pages alike. Leave one out."
         )
 
 

@@ -131,10 +131,13 @@ class Deduplicator:
         """
         batches = _batches(map(self._message, pages))
         with closing(in_order(batches, self._submit, CHUNKS_AHEAD)) as ahead:
-            for _, future in ahead:
+            for batch, future in ahead:
                 assert future is not None, "every batch is submitted"
+                prepared = future.result()
                 with self._lock:
-                    blocks, letters = self._take(future.result())
+                    if not self._engine.is_next(prepared.turn):
+                        prepared = self._prepare(batch)
+                    blocks, letters = self._take(prepared)
                 for letter in letters:
                     self._reject(letter, rejected)
                 told = itertools.chain.from_iterable(map(self._told, blocks))
@@ -267,17 +270,17 @@ class Deduplicator:
 
     def _submit(self, messages: list[bytes]) -> Future[SignedChunk]:
         assert self._open
-        return self._pool.submit(self._prepare, messages)
+        return self._engine.submit(self._pool, self._prepare, messages)
 
-    def _prepare(self, messages: list[bytes]) -> SignedChunk:
+    def _prepare(self, messages: list[bytes], turn: int = 0) -> SignedChunk:
         """Parse, sign and look up messages; in any thread."""
         chunk = Chunk(0, len(messages), messages=[(i, None, m) for i, m in enumerate(messages)])
         chunk.source = 0  # `_take` gives them their places
-        return self._engine.prepare(chunk)
+        return self._engine.prepare(chunk, turn)
 
     def _take(self, prepared: SignedChunk) -> tuple[list[Verdicts], list[DeadLetter]]:
         """Judge what is prepared; return verdicts, and letters of what could not be judged."""
-        batch, pages, found = prepared
+        batch, pages, found, _ = prepared
         entry = self._open.to_change(self._source)
         start, entry.position = entry.position, entry.position + batch.end
         pages.refs += np.uint64(page_ref(self._source, start))

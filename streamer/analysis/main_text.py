@@ -93,12 +93,13 @@ class MarkedPage(msgspec.Struct):
     """A page for training: its HTML and its main text, a paragraph a line.
 
     An empty main text says that the page has none: a list, a front page. `weight` is how much it
-    counts, for pages that were marked with less care.
+    counts, for pages that were marked with less care. `url` is for the model for sites.
     """
 
     html: str
     main_text: str
     weight: float = 1.0
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

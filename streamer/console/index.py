@@ -31,7 +31,7 @@ from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import witnessed
-from streamer.text.visible import MAIN, text_parts
+from streamer.text.visible import TextPart
 
 TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
 _SPACE = re.compile(r"\s+")
@@ -249,8 +249,8 @@ class IndexReader:
         texts = {} if kept.signature.scope_of_pages else self._options.texts.find([own], check)
         if text := texts.get(own):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
-            main = kept.signature_for(verdict.url).takes_main_text
-            return _of_index(found, self._shown(text, main=main))
+            parts = kept.text_parts(text.body, text.flags, verdict.url)
+            return _of_index(found, self._shown(parts))
         if verdict.representative is not None:
             main = verdict.text != SignedText.VISIBLE
             return _of_verdict(verdict, kept.settings.of_url(verdict.url, main=main).threshold)
@@ -263,11 +263,11 @@ class IndexReader:
             ) from error
         return _of_index(kept.explain_kept(page, check), [])
 
-    def _shown(self, found: FoundText, *, main: bool) -> list[ShownText]:
+    def _shown(self, parts: Sequence[TextPart]) -> list[ShownText]:
         if not self._options.shows_text:
             return []
         shown, left = [], TEXT_CHARACTERS_MAX
-        for part in text_parts(found.body, found.flags | (MAIN if main else 0)):
+        for part in parts:
             text = one_space(part.text)
             shown.append(ShownText(text[:left], part.counts))
             left -= len(text)

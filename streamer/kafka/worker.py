@@ -102,12 +102,18 @@ class WorkerOptions:
         the folders are asked first, and the message names what differs.
 
         Raises:
-            SettingsError: there is no such shard, or the key cannot be read.
+            SettingsError: there is no such shard, the key cannot be read, or a setting is not for
+                workers.
             StoreMismatch: a shard's index was made with other settings, or one is in the wrong
                 place.
             StoreUnavailable: it cannot be opened.
         """
         secret = read_secret(self.key_file)
+        if self.settings.site_memory:
+            raise SettingsError(
+                "A worker cannot use --site-memory: what pages of a site teach would depend on the "
+                "worker that signs them. Leave it out; replay and Deduplicator take it."
+            )
         if self.settings.kept_topic:
             check_kept_topic(self.names, self.settings.kept_topic)
         self._check_place()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,17 +31,21 @@ from streamer.index.settings import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
+from streamer.run.site_store import read_sites, signer_with
 from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
-from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import differs_in_scope
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.sketch.signer import Signatures
+from streamer.sketch.site_memory import SiteMemory
+from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import ScannedRows, scan_rows
 from streamer.stored.store import Store
-from streamer.text.visible import Buffer
+from streamer.text.visible import MAIN as MAIN_FLAG
+from streamer.text.visible import Buffer, TextPart, text_parts
 
 PAGES_TOPIC = "pages"  # as the settings call a worker's topic by default
 
@@ -133,6 +137,7 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "exact": "exact" in identity,
             "scope": str(identity.get("scope", "")),
             "scope_not": str(identity.get("scope_not", "")),
+            "site_memory": int(identity.get("site_memory", 0)),
         }
     )
 
@@ -246,7 +251,7 @@ class KeptIndex:
             StoreMismatch: signatures made now are not those of the index.
         """
         self._check_for_texts()
-        signed = make_signer(self.signature, self.secret).sign([body], [flags])
+        signed = self._sign(body, flags, self.signature)
         keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
         shared: Counter[int] = Counter()
         pages: dict[int, tuple[str, int]] = {}
@@ -369,7 +374,7 @@ class KeptIndex:
                 f"The index {self._folder} was made with another key file, by another version, or "
                 "by a method with a file of its own. Ask for a page that it keeps, without --texts."
             )
-        signed = make_signer(self.signature_for(url), self.secret).sign([body], [flags])
+        signed = self._sign(body, flags, self.signature_for(url), url)
         main = signed.main is not None and bool(signed.main[0])
         own = self.settings.of_url(url, main=main)
         too_short = int(signed.distinct[0]) < own.shingles_min
@@ -379,6 +384,29 @@ class KeptIndex:
         found = self._explained(target, kept, own, progress, too_short=too_short)
         is_strict = own.threshold > self.settings.of_url(url).threshold
         return replace(found, fallback=_FELL_BACK if is_strict else "")
+
+    @cached_property
+    def sites(self) -> SiteMemory | None:
+        """Return what the index knows of sites as of its newest flush; None if nothing is asked."""
+        return read_sites(self._parts[0].store, self.signature)
+
+    def _sign(
+        self, body: Buffer, flags: int, signature: SignatureSettings, url: str = ""
+    ) -> Signatures:
+        """Return the signature of one page, as if it were the next one of its site."""
+        signer = signer_with(self.sites, signature, self.secret)
+        if isinstance(signer, SiteSigner):
+            return signer.sign_pages([body], [flags], [url.encode()])
+        return signer.sign([body], [flags])
+
+    def text_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
+        """Return the visible text of a page in parts, with what the index compares of it."""
+        signature = self.signature_for(url)
+        flags |= MAIN_FLAG if signature.takes_main_text else 0
+        signer = signer_with(self.sites, signature, self.secret) if self.sites else None
+        if isinstance(signer, SiteSigner):
+            return text_parts(body, flags, signer.repeats(body, flags, url.encode()))
+        return text_parts(body, flags)
 
     def signature_for(self, url: str) -> SignatureSettings:
         """Return how the page with this URL is signed: a rule may ask for the other text."""

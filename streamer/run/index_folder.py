@@ -35,6 +35,7 @@ _MEANING = {
     "scope_not": "--scope-not",
     "shards": "--shards",
     "shingle_width": "--shingle-width",
+    "site_memory": "--site-memory",
     "text_rules": "what --rules say of text",
 }
 _ASIDE = {  # what an index has that does not say
@@ -43,6 +44,7 @@ _ASIDE = {  # what an index has that does not say
     "exact": "no",
     "scope": "none",
     "scope_not": "none",
+    "site_memory": "0",
     "canonical.text": "visible",
     "text_rules": "nothing",
 }

@@ -27,9 +27,9 @@ from streamer.pages.parse import PageParser
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import identity_of, obtain_existing_secret
 from streamer.run.others import OtherIndexes
+from streamer.run.site_store import read_sites, signer_with
 from streamer.run.stages import sign, verdicts
 from streamer.run.whole_index import IndexPart, WholeIndex
-from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 from streamer.stored.lookup import StoredLookup
 
@@ -100,7 +100,8 @@ class PageChecker:
                 text=signature.text,
                 scope=signature.scope_of_pages,
             )
-            self._signer = make_signer(signature, secret)
+            sites = read_sites(self._index.parts[0].store, signature)
+            self._signer = signer_with(sites, signature, secret)
             self._opened = stack.pop_all()
 
     def check(self, message: bytes) -> Verdict:

@@ -68,7 +68,8 @@ LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 class Prepared(NamedTuple):
     """A chunk, parsed, signed and looked up.
 
-    `parsed` is what it has of each source, `originals` what revisits need of it.
+    `parsed` is what it has of each source, `originals` what revisits need of it, `turn` as in
+    `SignedChunk`.
     """
 
     batch: PageBatch
@@ -76,6 +77,7 @@ class Prepared(NamedTuple):
     found: Found
     parsed: list[Parsed]
     originals: dict[int, Original]
+    turn: int
 
 
 Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
@@ -234,7 +236,9 @@ class Replay:
 
     def _submit(self, step: Step) -> Future[Prepared] | None:
         """Have a chunk parsed and signed by a thread of the pool."""
-        return self._pool.submit(self._prepare, step) if isinstance(step, Chunk) else None
+        if not isinstance(step, Chunk):
+            return None
+        return self._engine.submit(self._pool, self._prepare, step)
 
     def _next(self, steps: Iterator[Step]) -> Step | None:
         """Return what is read next; None at the end of all sources, or when the run shall end."""
@@ -246,12 +250,12 @@ class Replay:
         finally:
             self._reading = False
 
-    def _prepare(self, chunk: Chunk) -> Prepared:
+    def _prepare(self, chunk: Chunk, turn: int) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
-        batch, pages, found = self._engine.prepare(chunk)
+        batch, pages, found, _ = self._engine.prepare(chunk, turn)
         wanted = self._page_outputs is not None and self._page_outputs.originals is not None
         originals = originals_of(chunk) if wanted else {}
-        return Prepared(batch, pages, found, parsed_by_source(chunk, batch), originals)
+        return Prepared(batch, pages, found, parsed_by_source(chunk, batch), originals, turn)
 
     # ---- judgement -------------------------------------------------------------------------------
 
@@ -321,7 +325,9 @@ class Replay:
         entry.finished, entry.status = True, status
 
     def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
-        batch, pages, found, parsed, originals = prepared
+        batch, pages, found, parsed, originals, turn = prepared
+        is_next = self._engine.is_next(turn)
+        assert is_next, "chunks are judged in the order of reading"
         self._check_kind(chunk, parsed)
         self._archives.take(chunk.archives.values())
         if self._letters is not None and batch.dead:

@@ -47,6 +47,7 @@ from streamer.model import (
 from streamer.pages.chunk import PageBatch, Rejected
 from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.signer import PageSigner
+from streamer.sketch.site_signer import SiteSigner
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,6 +67,8 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
     if isinstance(signer, ScopedSigner):
         signed = signer.sign_in(batch.bodies, batch.flags, batch.scopes)
+    elif isinstance(signer, SiteSigner):
+        signed = signer.sign_pages(batch.bodies, batch.flags, batch.urls)
     else:
         signed = signer.sign(batch.bodies, batch.flags)
     times = np.array(batch.times, np.int64)

@@ -47,9 +47,12 @@ from streamer.sketch.hash_sets import decided_similarity, pack_set
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.sketch.signer import PageSigner
+from streamer.sketch.signer import NativeSigner, PageSigner
+from streamer.sketch.site_memory import SiteMemory
+from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
+from streamer.text.furniture import new_furniture, put_back
 from streamer.text.main_text import keep_main, new_main_text, read_model
 from streamer.text.short_tokens import token_tables
 from streamer.text.slices import Slices
@@ -58,7 +61,9 @@ from streamer.text.visible import ESCAPED, HTML, visible_text
 
 NATIVE_SIGNATURE = SignatureSettings()
 MAIN_TEXT_SIGNATURE = SignatureSettings(canonical=MAIN_TEXT)
-ONLY_MAIN_TEXT = {"streamer.text.blocks", "streamer.text.main_text"}
+ONLY_MAIN_TEXT = {
+    "streamer.text.blocks", "streamer.text.furniture", "streamer.text.main_text",
+}  # fmt: skip
 POLL_SECONDS = 0.1
 
 _BODY = "<p>a b c d e f g h i j k l m n"
@@ -135,7 +140,10 @@ def _compile_text(*, main_text: bool) -> None:
     _signed(make_signer(NATIVE_SIGNATURE, bytes(32)), 0)
     json_objects([Cells("body", text.data, text.starts, text.ends, is_text=True)], 1)
     if main_text:
-        _signed(make_signer(MAIN_TEXT_SIGNATURE, bytes(32)), 0)
+        signer = NativeSigner(MAIN_TEXT_SIGNATURE, bytes(32))
+        _signed(signer, 0)
+        _signed(SiteSigner.of(signer, SiteMemory(0), bytes(32)), 0)
+        put_back(new_furniture(0).entries, np.empty((0, 3), np.uint64))
 
 
 def _compile_index(*, main_text: bool) -> None:

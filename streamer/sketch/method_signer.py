@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamer.errors import StoreMismatch
 from streamer.kernel import uint64
 from streamer.rules import MAIN, VISIBLE
 from streamer.sketch.hash_sets import pack_set
@@ -217,7 +218,16 @@ class _BothTexts:
 
 
 def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
-    """Return the signer of these settings: the native one where it is the native method."""
+    """Return the signer of these settings: the native one where it is the native method.
+
+    Raises:
+        StoreMismatch: it needs what an index knows of sites (run/site_store.py).
+    """
+    if settings.site_memory:
+        raise StoreMismatch(
+            "The index signs pages by what it knows of their sites (--site-memory), which this "
+            "command does not read."
+        )
     if settings.scope_of_pages:
         own = settings.model_copy(update={"scope": "", "scope_not": ""})
         return ScopedSigner(make_signer(own, secret), secret, across=bool(settings.scope_not))

@@ -30,7 +30,7 @@ from streamer.rules import BETWEEN, MAIN, VISIBLE, Text
 from streamer.sketch.method import Measure
 from streamer.sketch.resemblance import BINS
 from streamer.text.canonical import VERSION as CANONICAL_VERSION
-from streamer.text.main_text import read_model
+from streamer.text.main_text import MODEL, SITE_MODEL, Model, read_model
 
 SECRET_BYTES = 32
 
@@ -150,6 +150,9 @@ class SignatureSettings(BaseModel):
         default="", description="the same, of scopes whose pages do not answer each other"
     )
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
+    site_memory: int = Field(
+        default=0, ge=0, description="bytes of the table of what sites repeat; 0: there is none"
+    )
     exact: bool = Field(default=False, description="whether sets of shingles are kept as well")
     threshold: float = Field(default=0.8, description="of duplicates, unless the user says")
     min_shingles: int = Field(
@@ -183,6 +186,11 @@ class SignatureSettings(BaseModel):
         return MAIN_TEXT[0] in self.canonical or any(asked)
 
     @property
+    def model(self) -> Model:
+        """Return the model that finds main text."""
+        return read_model(SITE_MODEL if self.site_memory else MODEL)
+
+    @property
     def text(self) -> Text:
         """Return what of HTML is signed where no rule says otherwise."""
         return MAIN if MAIN_TEXT[0] in self.canonical else VISIBLE
@@ -210,6 +218,8 @@ class SignatureSettings(BaseModel):
             result["scope"] = self.scope
         if self.scope_not:
             result["scope_not"] = self.scope_not
+        if self.site_memory:
+            result["site_memory"] = self.site_memory
         if self.text_rules:
             result["text_rules"] = BETWEEN.join(self.text_rules)
         return result
@@ -227,6 +237,6 @@ class SignatureSettings(BaseModel):
         if not self.is_native:
             parts["methods"] = METHODS_VERSION
         if self.takes_main_text:
-            parts["main_text"] = read_model().digest
+            parts["main_text"] = self.model.digest
         text = json.dumps(parts, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -51,14 +51,16 @@ from streamer.sketch.resemblance import (
 )
 from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, Bag, empty_bag, new_bag, number_words
-from streamer.text.main_text import MainText, new_main_text, read_model
+from streamer.text.furniture import BLOCK_BYTES_MIN, PageBlocks, list_blocks
+from streamer.text.main_text import MainText, new_main_text
 from streamer.text.scan import Bytes
 from streamer.text.short_tokens import TokenTables, token_tables
-from streamer.text.slices import Slices
+from streamer.text.slices import Places, Slices
 from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
-from streamer.text.visible import Buffer, scratch_bytes, visible_span
+from streamer.text.visible import ESCAPED, HTML, Buffer, scratch_bytes, take_repeats, visible_span
 
 TOKENS_BLOCK = 4096
+_NO_REPEATS, _NO_PLACES = np.empty(0, np.uint8), np.empty(0, np.int64)
 DISTINCT_MAX = 32  # enough for any sensible least number of shingles to compare
 
 
@@ -218,7 +220,7 @@ def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
 
 @kernel
 def _sign_batch(
-    bodies: tuple[Bytes, npt.NDArray[np.int64], npt.NDArray[np.int64], Bytes],
+    bodies: tuple[Bytes, Places, Places, Bytes, Bytes, Places],
     visible: tuple[Bytes, Bytes, MainText | None],
     parameters: SignerParameters,
     rows: int,
@@ -227,20 +229,23 @@ def _sign_batch(
     more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]],
     span: tuple[int, int],
 ) -> int:
-    """Sign `bodies` (data, starts, ends, flags) into `signed` and `more`; `visible` is for texts.
+    """Sign `bodies` into `signed` and `more`; `visible` is for texts.
 
-    Signs those from span[0] to span[1] and returns where it stops: earlier only if a page has more
-    distinct words than the bag has room for. The main text is signed where `visible` has what finds
-    it. `more` is which texts are that, the sets of shingles as bytes, and where each ends; no ends
-    where no sets are asked for.
+    Bodies are data, starts, ends and flags, then repeats of blocks and where each page's end: no
+    ends where nothing is known of sites. Signs those from span[0] to span[1] and returns where it
+    stops: earlier only if a page has more distinct words than the bag has room for. The main text
+    is signed where `visible` has what finds it. `more` is which texts are that, the sets of
+    shingles as bytes, and where each ends; no ends where no sets are asked for.
     """
     first, last = span
-    data, starts, ends, flags = bodies
+    data, starts, ends, flags, repeats, repeat_ends = bodies
     main, sets, set_ends = more
     keys, sketches, distinct, token_counts, text_bytes, _, _ = signed
     at = set_ends[first - 1] if first > 0 and set_ends.shape[0] else int64(0)
     bands = keys.shape[1] - 1
     for i in range(first, last):
+        if repeat_ends.shape[0]:
+            take_repeats(visible[2], repeats, repeat_ends[i - 1] if i else 0, repeat_ends[i])
         text, start, end, main[i] = visible_span(
             data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
         )
@@ -286,10 +291,37 @@ class NativeSigner:
         collected = 2 * SET_MAX if settings.exact else 0
         self._scratch = _new_scratch(settings.hashes, collected, BAG_SLOTS if of_bags else 0)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
-        self._main = new_main_text(read_model()) if settings.takes_main_text else None
+        self._main = new_main_text(settings.model) if settings.takes_main_text else None
 
-    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
+    def list_blocks(
+        self, bodies: Sequence[Buffer], flags: Sequence[int], hosts: Words, urls: Words
+    ) -> PageBlocks:
+        """Return the blocks of bodies by which a site's furniture is known; `hosts` are hashes."""
+        assert self._main is not None, "blocks are for main text"
+        texts, marks = Slices.joined(bodies), np.array(flags, np.uint8)
+        self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
+        room = int(texts.lengths.sum()) // BLOCK_BYTES_MIN + len(bodies)
+        found = PageBlocks(
+            np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(len(bodies), np.int64),
+            urls,
+        )  # fmt: skip
+        list_blocks(
+            (texts.data, texts.starts, texts.ends), ((marks & ESCAPED) != 0, (marks & HTML) != 0),
+            hosts, self._visible, self._main, found,
+        )  # fmt: skip
+        count = int(found.ends[-1]) if len(bodies) else 0
+        return found._replace(keys=found.keys[:count], words=found.words[:count])
+
+    def sign(
+        self,
+        bodies: Sequence[Buffer],
+        flags: Sequence[int],
+        repeats: tuple[Bytes, Places] = (_NO_REPEATS, _NO_PLACES),
+    ) -> Signatures:
+        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature.
+
+        `repeats` are those of the blocks that `list_blocks` gives, and where each page's end.
+        """
         texts = Slices.joined(bodies)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
         pages = len(bodies)
@@ -303,7 +335,7 @@ class NativeSigner:
         main, exact = np.empty(pages, np.bool_), self.settings.exact
         sets = np.empty(_set_bytes(texts) if exact else 0, np.uint8)
         set_ends = np.empty(pages if exact else 0, np.int64)
-        arrays = texts.data, texts.starts, texts.ends, np.array(flags, np.uint8)
+        arrays = texts.data, texts.starts, texts.ends, np.array(flags, np.uint8), *repeats
         done, slots = 0, 0
         while done < pages:
             scratch = self._scratch._replace(bag=new_bag(slots)) if slots else self._scratch

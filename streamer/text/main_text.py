@@ -34,7 +34,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
-from streamer.kernel import int64, kernel
+from streamer.kernel import inline_kernel, int64, kernel
 from streamer.text import blocks
 from streamer.text.blocks import (
     HEADING,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 FEATURES_VERSION = 2  # of the rows: of blocks.py and this file
 MODEL = Path(__file__).with_name("main_text.json")
+SITE_MODEL = Path(__file__).with_name("main_text_sites.json")
 
 LANES = 32  # blocks that are scored at a time
 LEAVES_MAX = 16
@@ -90,6 +91,10 @@ PAGE_FEATURES = (
     "long_share", "runs", "run_words", "longest_run", "between", "paragraph_share",
     "preformatted_share", "heading_share", "digit_share", "point_share", "other_share", "score",
 )  # fmt: skip
+# Of a model for sites, behind those: on how many other pages of the host a block was, the scored
+# blocks before and after it, and the share of the page's words in blocks that were on any.
+SITE_FEATURES = (*FEATURES, "repeats", "repeats_before", "repeats_after", "repeated_share")
+REPEATS_MAX = 32  # more are no more
 _PAGE_LINKS = PAGE_FEATURES.index("links")
 _HINTS = len(blocks.HINTS)
 _UNWANTED = _HINTS - blocks.WANTED_HINTS
@@ -125,14 +130,19 @@ class MainText(NamedTuple):
     places: Integers  # int32[LANES], the blocks whose rows these are
     sums: Integers  # int32[LANES]
     scores: Integers  # int32[blocks]
+    repeats: Bytes  # uint8[blocks] with a model for sites, else empty: counts of scored blocks
 
 
 class Model(NamedTuple):
-    """A forest that scores blocks, one that scores pages, and the digest that names both."""
+    """A forest that scores blocks, one that scores pages, and the digest that names both.
+
+    `knows_sites` says whether the rows of blocks are SITE_FEATURES.
+    """
 
     forest: Forest
     page_forest: Forest
     digest: str
+    knows_sites: bool = False
 
 
 @kernel
@@ -230,6 +240,36 @@ def fill_row(
         place += _NEAR_FEATURES
 
 
+@inline_kernel
+def is_scored(record: Records) -> bool:
+    """Return whether a block is asked about: some words in links alone never are main text."""
+    words = record[blocks.WORDS]
+    return bool(record[blocks.LINK_WORDS] < words or words >= LINKS_MAX)
+
+
+@kernel
+def _repeated_share(main: MainText, count: int) -> int:
+    """Return the share of the words in scored blocks that repeat, in thousandths."""
+    words, repeated, place = int64(0), int64(0), 0
+    for at in range(count):
+        if is_scored(main.records[at]):
+            words += main.records[at, blocks.WORDS]
+            repeated += main.records[at, blocks.WORDS] if main.repeats[place] else 0
+            place += 1
+    main.repeats[place] = 0  # behind the last one
+    return repeated * 1000 // max(words, 1)
+
+
+@inline_kernel
+def _fill_repeats(main: MainText, place: int, share: int, lane: int) -> None:
+    """Complete the row of the scored block number `place`."""
+    rows, repeats, first = main.rows, main.repeats, len(FEATURES)
+    rows[first, lane] = min(repeats[place], REPEATS_MAX)
+    rows[first + 1, lane] = min(repeats[place - 1], REPEATS_MAX) if place else 0
+    rows[first + 2, lane] = min(repeats[place + 1], REPEATS_MAX)
+    rows[first + 3, lane] = share
+
+
 def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
     """Add the answers of a tree to the sums, in each lane: the first leaf that its nodes leave.
 
@@ -293,14 +333,18 @@ def score_blocks(main: MainText) -> int:
     if count == 0 or count >= main.records.shape[0]:
         return 0
     page = look_around(main.records, count, main.beside)
-    lanes = 0
+    knows_sites = main.repeats.shape[0] > 0
+    share = _repeated_share(main, count) if knows_sites else 0
+    lanes = scored = 0
     for at in range(count):
         main.scores[at] = -1
-        words = main.records[at, blocks.WORDS]
-        if main.records[at, blocks.LINK_WORDS] < words or words >= LINKS_MAX:
+        if is_scored(main.records[at]):
             fill_row(main.records, at, count, main.beside, page, main.rows, lanes)
+            if knows_sites:
+                _fill_repeats(main, scored, share, lanes)
             main.places[lanes] = at
             lanes += 1
+            scored += 1
         if lanes == LANES or (lanes and at == count - 1):
             _ask_trees(main.forest, main.rows, main.sums)
             for lane in range(lanes):
@@ -422,29 +466,54 @@ def html_to_main_text(
     return keep_main(main, text, end)
 
 
-def main_spans(source: Bytes, main: MainText) -> tuple[bytes, list[list[int]] | None]:
-    """Return the visible text of HTML, and where in it the blocks of the main text are, if any."""
+class BlockSpan(NamedTuple):
+    """A block of a page: its place in the text, whether it is main text, and its repeats."""
+
+    start: int
+    end: int
+    is_main: bool
+    repeats: int
+
+
+def main_spans(
+    source: Bytes, main: MainText, repeats: Bytes | None = None
+) -> tuple[bytes, list[BlockSpan] | None]:
+    """Return the visible text of HTML, and the blocks in it that are main text or repeat, if any.
+
+    `repeats` are those of the scored blocks, for a model for sites.
+    """
     text = np.empty(text_bytes_max(len(source)), np.uint8)
     end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
+    if repeats is not None:
+        main.repeats[: len(repeats)] = repeats
     whole, count = text[:end].tobytes(), score_blocks(main)
     if not has_main_text(main, count):
         return whole, None
-    chosen = np.flatnonzero(main.scores[:count] >= 0)
-    return whole, main.records[chosen][:, [blocks.START, blocks.END]].tolist()
+    found, place = [], 0
+    for record, score in zip(main.records[:count], main.scores[:count].tolist(), strict=True):
+        own = 0
+        if repeats is not None and is_scored(record):
+            own, place = int(repeats[place]), place + 1
+        if score >= 0 or own:
+            start, stop = record[[blocks.START, blocks.END]].tolist()
+            found.append(BlockSpan(start, stop, score >= 0, own))
+    return whole, found
 
 
 def new_main_text(model: Model) -> MainText:
     """Return memory for looking at pages; what no page has needed takes no room."""
+    features = len(SITE_FEATURES if model.knows_sites else FEATURES)
     return MainText(
         model.forest,
         model.page_forest,
         new_structure(),
         np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
         np.empty((2, blocks.BLOCKS_MAX + 1), np.int32),
-        np.zeros((len(FEATURES), LANES), np.int16),
+        np.zeros((features, LANES), np.int16),
         np.zeros(LANES, np.int32),
         np.zeros(LANES, np.int32),
         np.empty(blocks.BLOCKS_MAX, np.int32),
+        np.zeros(blocks.BLOCKS_MAX + 1 if model.knows_sites else 0, np.uint8),
     )
 
 
@@ -472,13 +541,16 @@ def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
 NO_PAGE_TREES: Mapping[str, Any] = {"trees": [], "base": 0}
 
 
-def model_of(trees: Sequence[Any], base: int, page: Mapping[str, Any] = NO_PAGE_TREES) -> Model:
-    """Return a model without a file: trees as a file has them.
+def model_of(
+    trees: Sequence[Any], base: int, page: Mapping[str, Any] = NO_PAGE_TREES, *, sites: bool = False
+) -> Model:
+    """Return a model without a file: trees as a file has them; of `sites` those for SITE_FEATURES.
 
     Without those of the page, every page with some chosen words has a main text.
     """
     page_forest = _forest(page["trees"], page["base"], len(PAGE_FEATURES))
-    return Model(_forest(trees, base, len(FEATURES)), page_forest, "")
+    features = len(SITE_FEATURES if sites else FEATURES)
+    return Model(_forest(trees, base, features), page_forest, "", sites)
 
 
 def read_model(path: Path | None = None) -> Model:
@@ -510,7 +582,8 @@ def model_in(content: bytes) -> Model:
         read = json.loads(content)
         version = read["features"]
         if version == FEATURES_VERSION:
-            model = model_of(read["trees"], read["base"], read["page"])
+            sites = bool(read.get("sites"))
+            model = model_of(read["trees"], read["base"], read["page"], sites=sites)
             return model._replace(digest=hashlib.blake2b(content, digest_size=8).hexdigest())
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error

@@ -14,16 +14,17 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from html.parser import HTMLParser
-from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel
+from streamer.kernel import allocating_kernel, kernel
 from streamer.text.escapes import unescape_json
 from streamer.text.html import html_to_text
 from streamer.text.main_text import (
+    MODEL,
+    SITE_MODEL,
     MainText,
     html_to_main_text,
     main_spans,
@@ -124,31 +125,47 @@ def visible_span(
     return source, start, end, is_main
 
 
+@kernel
+def take_repeats(main: MainText | None, repeats: Bytes, start: int, end: int) -> None:
+    """Have repeats[start:end] for the scored blocks of the next page, which has so many."""
+    if main is not None:
+        for i in range(start, end):
+            main.repeats[i - start] = repeats[i]
+
+
 def scratch_bytes(body_bytes: int) -> int:
     """Return how large each scratch array must be for bodies of so many bytes."""
     return body_bytes * 5 // 4 + VECTOR_BYTES + SLACK
 
 
 class TextPart(NamedTuple):
-    """A part of a page's visible text, and whether it is compared."""
+    """A part of a page's visible text, whether it is compared, and on how many pages it repeats."""
 
     text: str
     counts: bool
+    repeats: int = 0
 
 
-def text_parts(body: Buffer, flags: int) -> list[TextPart]:
+def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[TextPart]:
     """Return the visible text of a body in parts; those that count are `visible_text`, joined.
 
-    All of it counts, except what `flags` leave out where they ask for the main text.
+    All of it counts, except what `flags` leave out where they ask for the main text. `repeats` are
+    those of the scored blocks, of an index that knows sites.
     """
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
-    whole, spans = main_spans(_visible(body, flags & ESCAPED), new_main_text(read_model()))
+    model = read_model(MODEL if repeats is None else SITE_MODEL)
+    whole, spans = main_spans(_visible(body, flags & ESCAPED), new_main_text(model), repeats)
     if spans is None:
         return [TextPart(whole.decode("utf-8", "replace"), counts=True)]
-    borders = [0, *chain.from_iterable(spans), len(whole)]
-    cut = [whole[first:last].decode("utf-8", "replace") for first, last in pairwise(borders)]
-    return [TextPart(part, counts=place % 2 == 1) for place, part in enumerate(cut) if part]
+    found, at = [], 0
+    for start, end, is_main, own in (*spans, (len(whole), len(whole), False, 0)):
+        for first, last, counts, count in ((at, start, False, 0), (start, end, is_main, own)):
+            if first < last:
+                part = whole[first:last].decode("utf-8", "replace")
+                found.append(TextPart(part, counts, count))
+        at = end
+    return found
 
 
 def visible_text(body: Buffer, flags: int) -> str:

@@ -57,6 +57,7 @@ from streamer.run.index_folder import (
     shard_folders,
     store_folder,
 )
+from streamer.run.site_store import stored_entries
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows, rows_at
 from streamer.stored.store import Store, has_index
@@ -348,8 +349,9 @@ def _write(
             for store, flushed, owner in zip(stores, each, owners, strict=True):
                 store.flush(identity, flushed, owner, notes)
 
-        sources = _source_blocks(old.parts[0].store) if together else []
-        put(_nothing(old.bands), notes=sources)  # makes the index, though there be no rows
+        first = old.parts[0].store
+        notes = [*_source_blocks(first), *stored_entries(first)] if together else []
+        put(_nothing(old.bands), notes=notes)  # makes the index, though there be no rows
         done = 0
         for part in old.joined():
             put(part)

@@ -39,6 +39,7 @@ from streamer.model import DeadLetter, Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
 from streamer.run.outputs import mark_of
+from streamer.run.site_store import new_sites, signer_with
 from streamer.run.small_files import gathered, parsed_by_source, signed
 from streamer.run.stages import (
     CHUNKS_AHEAD,
@@ -51,7 +52,7 @@ from streamer.run.stages import (
 )
 from streamer.run.totals import Totals
 from streamer.run.verdict_files import open_verdicts
-from streamer.sketch.method_signer import make_signer
+from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
 
@@ -156,7 +157,10 @@ class _FileFold:
         self._judge = Judge(store, target.index.identity, own, options, target.secret)
         self._judge.configure(target.settings)
         self._folded.note_settings(target.settings)
-        self._signers = OneAThread(partial(make_signer, target.signature, target.secret))
+        self._sites = new_sites(target.signature)
+        self._signers = OneAThread(
+            partial(signer_with, self._sites, target.signature, target.secret)
+        )
 
     def close(self) -> None:
         """Release the scratch index."""
@@ -192,8 +196,10 @@ class _FileFold:
         )
         with signing_pool(threads) as pool:
 
-            def begin(chunk: Chunk) -> Future[tuple[PageBatch, Pages]]:
-                return pool.submit(self._prepare, chunk)
+            def begin(chunk: Chunk) -> Future[tuple[PageBatch, Pages, int]]:
+                if self._sites is None:
+                    return pool.submit(self._prepare, chunk, 0)
+                return self._sites.submit(pool, self._prepare, chunk)
 
             with closing(in_order(chunks, begin, CHUNKS_AHEAD)) as ahead:
                 for chunk, result in ahead:
@@ -202,10 +208,15 @@ class _FileFold:
                     progress("records", self._totals.records, self.target.catalogue.totals.records)
         self._judge.flush(b"")
 
-    def _prepare(self, chunk: Chunk) -> tuple[PageBatch, Pages]:
-        return signed(self.target.parser, self._signers.get(), chunk)
+    def _prepare(self, chunk: Chunk, turn: int) -> tuple[PageBatch, Pages, int]:
+        signer = self._signers.get()
+        if isinstance(signer, SiteSigner):
+            signer = signer.in_turn(turn)
+        return *signed(self.target.parser, signer, chunk), turn
 
-    def _take(self, chunk: Chunk, batch: PageBatch, pages: Pages) -> None:
+    def _take(self, chunk: Chunk, batch: PageBatch, pages: Pages, turn: int) -> None:
+        if self._sites is not None:
+            self._sites.settle(turn)
         self._totals.add_batch(batch)
         self._note_letters(chunk, batch)
         before = self._folded.arrived

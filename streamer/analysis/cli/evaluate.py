@@ -21,6 +21,7 @@ from streamer.analysis.datasets import Dataset, open_dataset, write_collection
 from streamer.analysis.main_text import TREES, read_marked, sheets_of, train
 from streamer.analysis.marks import read_marks
 from streamer.analysis.sample.score import THRESHOLD, ratio_text
+from streamer.analysis.site_training import train_for_sites
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
 from streamer.analysis.tuning import (
     HASHES_MAX,
@@ -371,6 +372,14 @@ def train_main_text(
     *,
     out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
     trees: Annotated[int, typer.Option(min=1, max=1000, help="Trees of the model.")] = TREES,
+    sites: Annotated[
+        bool,
+        typer.Option(
+            "--sites",
+            help='Train the model of --site-memory: lines with a "url" are pages of sites, in the '
+            "order in which they were fetched.",
+        ),
+    ] = False,
 ) -> None:
     r"""Train the model of --text main on pages whose main text is marked.
 
@@ -378,10 +387,17 @@ def train_main_text(
     that the page has no main text. Needs scikit-learn: pip install 'streamer-dedup\[train]'.
 
     Example: streamer train-main-text marked.jsonl --out model.json
+
+    Example: streamer train-main-text marked.jsonl --sites --out model.json
     """
     check_writable(out)
     compile_with_bar(main_text=True)
     marked = list(read_marked(pages))
+    if sites:
+        write_file(out, train_for_sites(marked, trees), "--out")
+        of_sites = sum(bool(each.url) for each in marked)
+        typer.echo(f"Wrote {out}: {trees} trees from {len(marked):,} pages, {of_sites:,} of sites.")
+        return
     sheets = list(sheets_of(marked))
     model = train(marked, sheets, trees)
     write_file(out, model, "--out")

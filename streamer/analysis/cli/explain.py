@@ -33,7 +33,7 @@ from streamer.pages.files import Source
 from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name, why_duplicate
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
-from streamer.text.visible import MAIN, text_parts
+from streamer.text.visible import TextPart
 
 SHINGLE_WIDTH = SignatureSettings().shingle_width  # of the runs of words that two pages share
 
@@ -88,6 +88,8 @@ def explain(
             explained = _explain(kept, page, own)
             url = explained.kept.url if explained.kept else own.url if own else ""
             report = _report(page, kept.signature_for(url), own, explained, files)
+            if own is not None and kept.signature_for(url).takes_main_text:
+                report["blocks"] = _blocks(kept.text_parts(own.body, own.flags, own.url))
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
@@ -213,8 +215,6 @@ def _report(
         "not_looked_at": [corpus.name for corpus in explained.settings.also],
         "nearest": None,
     }
-    if own is not None and signature.takes_main_text:
-        report["blocks"] = [part._asdict() for part in text_parts(own.body, own.flags | MAIN)]
     if nearest is None:
         return report | {"why": explained.why}
     known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
@@ -301,6 +301,14 @@ def _print(report: dict[str, Any]) -> None:
         console.say(_edits_sentence(Edits(**edits)))
 
 
+def _blocks(parts: Sequence[TextPart]) -> list[dict[str, Any]]:
+    """Return parts of a page as JSON values; `repeats` is there where something repeats."""
+    return [
+        {name: value for name, value in part._asdict().items() if name != "repeats" or value}
+        for part in parts
+    ]
+
+
 def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
     """Print the page's text, what does not count dimmed."""
     whole = all(block["counts"] for block in blocks)
@@ -315,7 +323,11 @@ def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
     text = Text()
     for block in blocks:
         words = visible(" ".join(block["text"].split()))
-        text.append(words + "\n" if words else "", None if block["counts"] else "dim")
+        style = None if block["counts"] else "dim"
+        text.append(words + "\n" if words else "", style)
+        if words and (count := block.get("repeats")):
+            pages = "page" if count == 1 else "pages"
+            text.append(f"  (also on {count} other {pages} of the site)\n", style)
     console.print(text, soft_wrap=True)
 
 

@@ -25,7 +25,9 @@ from streamer.text.html import text_bytes_max
 from streamer.text.main_text import (
     MODEL,
     NO_PAGE_TREES,
+    SITE_MODEL,
     html_to_main_text,
+    is_scored,
     model_of,
     move_down,
     new_main_text,
@@ -210,10 +212,23 @@ def test_text_that_moves_over_itself_leaves_what_follows_as_it_is() -> None:
 
 
 def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
-    assert MODEL.stat().st_size < 64 << 10
+    assert max(path.stat().st_size for path in (MODEL, SITE_MODEL)) < 64 << 10
     main = new_main_text(read_model())
     assert sum(each.nbytes for each in main if isinstance(each, np.ndarray)) < 8 << 20
     assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
+
+
+def test_parts_that_repeat_say_so() -> None:
+    page = PAGE.encode()
+    main = new_main_text(read_model())
+    source, out = arrays(page)
+    html_to_main_text(source, 0, len(page), out, main)
+    count = int(main.structure.now[blocks.COUNT])
+    repeats = np.zeros(sum(map(is_scored, main.records[:count])), np.uint8)
+    assert [part[:2] for part in text_parts(page, HTML | MAIN, repeats) if part.counts]
+    repeats[-1] = 9
+    *_, last = [part for part in text_parts(page, HTML | MAIN, repeats) if part.repeats]
+    assert last.repeats == 9
 
 
 def test_a_page_of_too_many_blocks_has_no_main_text() -> None:

@@ -1,0 +1,257 @@
+"""What the table of sites gives: articles in templates by folds, the sample crawl, and its cost.
+
+- `set10b_templates_dev.tar.xz` below DATA, and `main_text.tar.xz` to train on: articles in the
+  furniture of other pages, in the order of the stream. Each page is judged by trees that were
+  trained on the other folds of templates, with and without what is known of its site. A page
+  without main text is held to FALLBACK.
+- `set3_llvm_docs.tar.xz`: four releases of a documentation, by the package's own models, which have
+  not seen it.
+- The sample crawl, by the package's own models: its seed is another one than that which they were
+  trained on. The share found, by kind.
+- Microseconds a page, of CPU.
+
+    python benchmarks/main_text_sites.py ../shared/data
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from rich.console import Console
+
+# A script has its own folder on the path, but its modules are imported from the root.
+sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+
+from benchmarks.figures import empty_table
+from benchmarks.html_pages import messages
+from benchmarks.main_text import FOLDS, TEMPLATES, archive_lines, fold_of, marked_pages
+from benchmarks.main_text_stream import Stream
+from streamer.analysis.main_text import LEAVES, TREES, MarkedPage, grow, read_blocks
+from streamer.analysis.sample.crawl import Crawl
+from streamer.analysis.site_training import (
+    Labelled,
+    SiteReader,
+    crawled_pages,
+    in_order,
+    of_single_pages,
+    of_sites,
+    page_trees,
+    with_crawl,
+)
+from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
+from streamer.sketch.signer import NativeSigner
+from streamer.sketch.site_memory import SiteKeys, SiteMemory
+from streamer.text import blocks
+from streamer.text.main_text import (
+    FEATURES,
+    SITE_MODEL,
+    MainText,
+    Model,
+    has_main_text,
+    model_of,
+    new_main_text,
+    read_model,
+    score_blocks,
+)
+from streamer.text.scan import Bytes
+from streamer.text.visible import HTML
+from streamer.text.words import canonical_words
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+THRESHOLD, FALLBACK = 0.65, 0.8
+RELEASES = "set3_llvm_docs.tar.xz"
+CRAWL_PAGES = 4000
+SPEED_PAGES, TRIES, FILLS = 1000, 5, 100
+
+
+class SitePage(NamedTuple):
+    """A page of a stream: what it is a copy of, the template or kind that it is counted under."""
+
+    url: str
+    html: str
+    article: str
+    group: str
+
+
+def chosen_words(main: MainText, html: str, repeats: Bytes) -> tuple[list[str], bool]:
+    """Return the words that are compared of a page, and whether they are main text."""
+    if len(main.repeats):
+        main.repeats[: len(repeats)] = repeats
+    text = read_blocks(html, main)
+    count = score_blocks(main)
+    is_main = bool(has_main_text(main, count))
+    every = int(main.structure.now[blocks.COUNT])
+    chosen = main.scores[:every] >= 0 if is_main else np.ones(every, np.bool_)
+    spans = main.records[:every][chosen][:, [blocks.START, blocks.END]].tolist()
+    taken = b" ".join(text[start:end].tobytes() for start, end in spans)
+    return canonical_words(taken.decode("utf-8", "replace")), is_main
+
+
+def judged(pages: Iterable[SitePage], models: Sequence[Model]) -> tuple[Stream, dict[str, str]]:
+    """Judge pages, each by the model of its group's fold; return also what is found by group."""
+    learner = SiteReader(read_model())
+    mains = [new_main_text(model) for model in models]
+    stream, counts = Stream(THRESHOLD), defaultdict[str, list[int]](lambda: [0, 0])
+    for page in pages:
+        repeats = learner.learn(page.url, page.html)
+        words, is_main = chosen_words(mains[fold_of(page.group) % len(mains)], page.html, repeats)
+        before = stream.outcome.found, stream.outcome.seen
+        stream.judge(page.article, page.group, words, 0.0 if is_main else FALLBACK)
+        counts[page.group][0] += stream.outcome.found - before[0]
+        counts[page.group][1] += stream.outcome.seen - before[1]
+    return stream, {name: f"{found / seen:.3f}" for name, (found, seen) in counts.items() if seen}
+
+
+def templates(data: Path) -> list[SitePage]:
+    """Return the pages of the templates, with the name of the page that their furniture is of."""
+    truth = {}
+    for line in archive_lines(data / TEMPLATES, "truth_articles.tsv"):
+        url, article, template = line.decode().rstrip("\n").split("\t")
+        truth[url] = article, template.partition("_")[2]
+    read = map(json.loads, archive_lines(data / TEMPLATES, "pages.jsonl"))
+    return [SitePage(each["url"], each["body"], *truth[each["url"]]) for each in read]
+
+
+def releases(data: Path) -> Iterator[SitePage]:
+    """Yield the pages of the documentation, which are all of one group."""
+    lines = archive_lines(data / RELEASES, "truth_clusters.tsv")
+    truth = dict(line.decode().rstrip("\n").split("\t")[:2] for line in lines)
+    for line in archive_lines(data / RELEASES, "pages.jsonl"):
+        page = json.loads(line)
+        yield SitePage(page["url"], page["body"], truth.get(page["url"], page["url"]), "releases")
+
+
+def crawl() -> Iterator[SitePage]:
+    """Yield the HTML pages of the sample crawl by their kinds; a copy has its origin's article."""
+    roots: dict[int, int] = {}
+    for planted in Crawl().records(CRAWL_PAGES):
+        if b'"body":"' not in planted.line or b"<" not in planted.line:
+            continue
+        with suppress(ValueError):  # a line that was cut
+            body = json.loads(planted.line)["body"]
+            origin = planted.origin.ordinal if planted.origin else planted.ordinal
+            root = roots[planted.ordinal] = roots.get(origin, origin)
+            yield SitePage(planted.url, body, str(root), str(planted.kind))
+
+
+def articles_of(data: Path) -> dict[str, str]:
+    """Return the marked text of each article."""
+    read = json.loads(b"".join(archive_lines(data / TEMPLATES, "articles.json")))
+    return {
+        name: text if isinstance(text, str) else "\n".join(map(str, text))
+        for name, text in read.items()
+    }
+
+
+def models_by_fold(data: Path, pages: Sequence[SitePage]) -> tuple[list[Model], list[Model]]:
+    """Return for each fold a model of the others and of what is made: without sites, and with."""
+    articles = articles_of(data)
+    marked = (MarkedPage(each.html, articles[each.article], 1.0, each.url) for each in pages)
+    own = list(in_order(marked))  # what repeats is learned of all, whatever fold is left out
+    single, made = marked_pages(data), Labelled.joined(of_sites(crawled_pages()))
+    models: tuple[list[Model], list[Model]] = ([], [])
+    for fold in range(FOLDS):
+        others = [each.page for each in single if fold_of(each.name) != fold]
+        kept = [
+            each for page, each in zip(pages, own, strict=True)
+            if each is not None and fold_of(page.group) != fold
+        ]  # fmt: skip
+        real = Labelled.joined([*of_single_pages(others), *kept])
+        rows, main, weights = with_crawl(real, made)
+        for known, found in zip((rows[:, : len(FEATURES)], rows), models, strict=True):
+            grown = grow(known, main, weights, (TREES, LEAVES))
+            sites = known is rows
+            found.append(model_of(grown["trees"], grown["base"], page_trees(), sites=sites))
+    return models
+
+
+def templates_table(data: Path) -> Table:
+    """Judge articles in templates, by trees that have not seen their template."""
+    pages = templates(data)
+    heads = ("false", "found", "on another site", "F1")
+    table = empty_table("Articles in the furniture of other pages, by folds", "trees", *heads)
+    named = zip(("without sites", "with sites"), models_by_fold(data, pages), strict=True)
+    for name, models in named:
+        table.add_row(name, *judged(pages, models)[0].outcome.shown())
+    return table
+
+
+def crawl_table() -> Table:
+    """Judge the sample crawl by the package's models; show what is found of each kind."""
+    found = [judged(crawl(), [read_model(path)])[1] for path in (None, SITE_MODEL)]
+    table = empty_table("The sample crawl, found by kind", "kind", "without sites", "with sites")
+    for kind in sorted(found[0]):
+        table.add_row(kind, *(each[kind] for each in found))
+    return table
+
+
+def releases_table(data: Path) -> Table:
+    """Judge the documentation by the package's models."""
+    heads = ("false", "found", "on another site", "F1")
+    table = empty_table("Four releases of a documentation", "model", *heads)
+    for name, path in (("without sites", None), ("with sites", SITE_MODEL)):
+        table.add_row(name, *judged(releases(data), [read_model(path)])[0].outcome.shown())
+    return table
+
+
+def speed_table() -> Table:
+    """Time what a page of 25 kB costs, in a table that is full."""
+    bodies = [json.loads(line)["body"].encode() for line in messages(SPEED_PAGES)]
+    flags, keys = [HTML] * len(bodies), SiteKeys(bytes(32))
+    urls = [b"https://site-%d.example/%d" % (i // 20, i) for i in range(len(bodies))]
+    hosts, pages = keys.hosts(urls), keys.urls(urls)
+    signer = NativeSigner(SignatureSettings(canonical=MAIN_TEXT, site_memory=64 << 20), bytes(32))
+    memory = SiteMemory(64 << 20)
+    own = signer.list_blocks(bodies, flags, hosts, pages)
+    rng = np.random.default_rng(1)
+    for _ in range(FILLS):  # so that entries are spread over all of the memory
+        other = own._replace(keys=rng.integers(0, 1 << 64, len(own.keys), np.uint64))
+        memory.learn_judged(other)
+    repeats = memory.learn_judged(own), own.ends
+    work = {
+        "signatures without sites": lambda: signer.sign(bodies, flags, repeats),
+        "scan for blocks, and their hashes": lambda: signer.list_blocks(
+            bodies, flags, hosts, pages
+        ),
+        "hashes of hosts and URLs": lambda: (keys.hosts(urls), keys.urls(urls)),
+        "the table": lambda: memory.learn_judged(own),
+    }
+    size = sum(map(len, bodies)) / len(bodies)
+    table = empty_table(f"CPU of a page of {size / 1000:.0f} kB", "work", "us")
+    for name, each in work.items():
+        times = []
+        for _ in range(TRIES):
+            began = time.process_time()
+            each()
+            times.append(time.process_time() - began)
+        table.add_row(name, f"{1e6 * min(times) / len(bodies):.1f}")
+    return table
+
+
+def main() -> None:
+    """Print what there is data for."""
+    parser = argparse.ArgumentParser(description="Measure what is known of sites, and its cost.")
+    parser.add_argument("data", type=Path, help="folder with the archives")
+    data = parser.parse_args().data
+    console = Console()
+    console.print(speed_table())
+    console.print(crawl_table())
+    if (data / RELEASES).exists():
+        console.print(releases_table(data))
+    if (data / TEMPLATES).exists():
+        console.print(templates_table(data))
+
+
+if __name__ == "__main__":
+    main()

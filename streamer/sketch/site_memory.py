@@ -1,0 +1,201 @@
+"""What an index knows of sites: one table for all signers, and pages that were learned ahead.
+
+Pages are signed in threads, some chunks before they are judged, and the text of a page depends on
+the pages before it. So each chunk takes a turn when it is read, and the table learns chunks in the
+order of their turns. What was learned and not judged can be taken out again: a flush stores the
+table as of the pages that were judged, a question about a page changes nothing, and where chunks
+are judged in another order than they were read, or some never, the table goes back and they are
+signed again. `settle` notices that. So turns make signing fast, and are no condition of its being
+right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from streamer.rules import host_of
+from streamer.text.furniture import (
+    BUCKET_BYTES,
+    WAYS,
+    Furniture,
+    PageBlocks,
+    Words,
+    learn_pages,
+    new_furniture,
+    put_back,
+    take_out,
+)
+from streamer.text.scan import Bytes
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+PART_BYTES = 1024  # of the table: what is stored together
+_PART_ENTRIES = PART_BYTES // BUCKET_BYTES * WAYS
+_HOSTS_KEPT = 4096  # of which the hash is known
+
+
+class SiteKeys:
+    """Hashes of pages' hosts and URLs; those of hosts have the index's secret, if it is given."""
+
+    def __init__(self, secret: bytes = b"") -> None:
+        self._key = hashlib.blake2b(b"site", key=secret, digest_size=32).digest()
+        self._hash = lru_cache(_HOSTS_KEPT)(self._hash_of)
+
+    def hosts(self, urls: Sequence[bytes]) -> Words:
+        """Return a hash of the host of each URL, 0 where it has none."""
+        return np.array([self._hash(host_of(url.decode())) for url in urls], np.uint64)
+
+    def urls(self, urls: Sequence[bytes]) -> Words:
+        """Return a hash of 32 bits of each URL."""
+        return np.array([zlib.crc32(url) for url in urls], np.uint64)
+
+    def _hash_of(self, host: str) -> int:
+        if not host:
+            return 0
+        digest = hashlib.blake2b(host.encode(), key=self._key, digest_size=8).digest()
+        return int.from_bytes(digest, "big") or 1
+
+
+class _Learned(NamedTuple):
+    """What the table learned in a turn: the writes that it made, and of how many pages."""
+
+    turn: int
+    before: Words
+    pages: int
+
+
+class SiteMemory:
+    """The table of an index, of so many bytes; safe to use from several threads.
+
+    `pages` is how many it has learned from that were judged, `parts` what was stored of it.
+    `stored` says of each part of the table whether it was.
+    """
+
+    def __init__(
+        self, size_bytes: int, pages: int = 0, parts: Sequence[tuple[int, bytes]] = ()
+    ) -> None:
+        # A whole number of parts, so that each is stored alike.
+        self._furniture = new_furniture(max(1, size_bytes // PART_BYTES) * PART_BYTES)
+        self._furniture.clock[0] = pages
+        self._parts = self._furniture.entries.reshape(-1, _PART_ENTRIES, 2)
+        self.stored = np.zeros(len(self._parts), np.bool_)
+        for number, data in parts:
+            self.stored[number] = True
+            self._parts[number] = np.frombuffer(data, "<u8").reshape(_PART_ENTRIES, 2)
+        self._changed = np.zeros(len(self._parts), np.bool_)  # by pages that were judged
+        self._ahead: list[_Learned] = []  # in the order in which the table learned
+        self._turns = 0
+        self._waiting: set[int] = set()  # turns in which nothing was learned yet
+        self._condition = threading.Condition()
+        self._submitting = threading.Lock()
+
+    # ---- ahead of the judge ----------------------------------------------------------------------
+
+    def submit(
+        self, pool: Executor, work: Callable[[_Item, int], _Result], item: _Item
+    ) -> Future[_Result]:
+        """Have a pool work on a chunk, which gets the next turn; items come in order of reading.
+
+        The pool begins in the order of turns, so the one that all others wait for is at work.
+        """
+        with self._submitting:
+            with self._condition:
+                self._turns += 1
+                turn = self._turns
+                self._waiting.add(turn)
+            future = pool.submit(work, item, turn)
+        future.add_done_callback(lambda _: self._end_turn(turn))
+        return future
+
+    def _end_turn(self, turn: int) -> None:
+        """Let those after a turn go on; where it was cancelled or failed, nothing was learned."""
+        with self._condition:
+            self._waiting.discard(turn)
+            self._condition.notify_all()
+
+    def learn(self, turn: int, own: PageBlocks) -> Bytes:
+        """Learn a chunk's pages when it is their turn; return the repeats of their blocks."""
+        with self._condition:
+            self._condition.wait_for(lambda: turn == min(self._waiting, default=turn))
+            repeats, learned = self._learn(turn, own)
+            self._ahead.append(learned)
+            self._end_turn(turn)
+        return repeats
+
+    def learn_judged(self, own: PageBlocks) -> Bytes:
+        """Learn pages that are judged next, now; what was learned ahead is to be learned again."""
+        with self._condition:
+            for each in reversed(self._ahead):
+                take_out(self._furniture.entries, each.before)
+                self._furniture.clock[0] -= np.uint64(each.pages)
+            self._ahead.clear()
+            repeats, learned = self._learn(0, own)
+            self._note(learned)
+        return repeats
+
+    def _learn(self, turn: int, own: PageBlocks) -> tuple[Bytes, _Learned]:
+        count = int(own.ends[-1]) if len(own.ends) else 0
+        repeats = np.empty(count, np.uint8)
+        before = np.empty((count, 3), np.uint64)
+        learn_pages(self._furniture, own, repeats, before)
+        return repeats, _Learned(turn, before, len(own.ends))
+
+    @contextmanager
+    def as_judged(self) -> Iterator[Furniture]:
+        """Give the table as of the pages that were judged; what is changed in it stays."""
+        with self._condition:
+            clock = self._furniture.clock
+            for each in reversed(self._ahead):
+                take_out(self._furniture.entries, each.before)
+            pages = clock[0]
+            clock[0] -= np.uint64(sum(each.pages for each in self._ahead))
+            try:
+                yield self._furniture
+            finally:
+                for each in self._ahead:
+                    put_back(self._furniture.entries, each.before)
+                clock[0] = pages
+
+    def repeats(self, own: PageBlocks) -> Bytes:
+        """Return the repeats of the blocks of pages that came next; nothing changes."""
+        with self.as_judged() as furniture:
+            repeats, learned = self._learn(0, own)
+            take_out(furniture.entries, learned.before)
+        return repeats
+
+    # ---- with the judge --------------------------------------------------------------------------
+
+    def settle(self, turn: int) -> bool:
+        """Note that the pages of a turn are judged next; return whether they were learned next.
+
+        If not, they are to be signed again, with `learn_judged`.
+        """
+        with self._condition:
+            if not self._ahead or self._ahead[0].turn != turn:
+                return False
+            self._note(self._ahead.pop(0))
+            return True
+
+    def _note(self, learned: _Learned) -> None:
+        self._changed[learned.before[:, 0] // np.uint64(_PART_ENTRIES)] = True
+
+    def to_flush(self) -> tuple[int, list[tuple[int, bytes]]]:
+        """Return pages that were judged, and the parts of the table that changed by them."""
+        with self.as_judged() as furniture:
+            numbers = np.flatnonzero(self._changed)
+            data = self._parts[numbers].astype("<u8").tobytes()
+            pages = int(furniture.clock[0])
+        self.stored |= self._changed
+        self._changed[:] = False
+        cut = (data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
+        return pages, list(zip(numbers.tolist(), cut, strict=True))

@@ -1,0 +1,196 @@
+"""`--site-memory` as its users meet it: what a site repeats is no article, in whatever process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from streamer import AnyPage, Deduplicator, Verdict, read_verdicts
+from streamer.errors import SettingsError, StoreDamaged, StoreMismatch
+from streamer.run import site_store
+from streamer.stored.store import Store
+from streamer.testing import KILL, Replayer
+from streamer.testing.replays import KEY, KillMarker
+from tests.integration.test_main_text import FLOOD, STRIKE, run
+
+WORDS = (
+    "river", "dam", "council", "night", "bridge", "water", "school", "month", "house", "street",
+    "tower", "market", "field",
+)  # fmt: skip
+SITES: dict[str, Any] = {
+    "text": "main",
+    "site_memory": "1MiB",
+    "threshold": 0.65,
+    "bands": 24,
+    "rows": 4,
+}
+PAGES, LONG = 40, 12
+
+
+def sentences(rng: Random, count: int) -> str:
+    each = (" ".join(rng.choices(WORDS, k=rng.randint(9, 16))) for _ in range(count))
+    return " ".join(f"{one.capitalize()}, he said." for one in each)
+
+
+def crawl(pages: int = PAGES) -> list[tuple[str, str]]:
+    """Return articles of two sites, each above notes: long ones, then short; some are there twice.
+
+    The notes are in the cells of a table, which look like text to the model for single pages.
+    """
+    rng, notes = Random(1), {"one": [*FLOOD, *STRIKE], "two": [*STRIKE, *FLOOD]}
+    found: list[tuple[str, str]] = []
+    for number in range(pages):
+        host = rng.choice(list(notes))
+        article = [sentences(rng, 1) for _ in range(2 if number > LONG else 20)]
+        if number % 5 == 4:
+            found.append((f"http://{host}.example/again/{number}", found[-1][1]))
+            continue
+        text = "".join(f"<p>{each}</p>" for each in article)
+        cells = "".join(f"<tr><td>{each[:90]}<tr><td>{each[90:180]}" for each in notes[host])
+        body = f"<ul><li><a href=/>Home</a></ul><h1>{sentences(rng, 1)}</h1><div>{text}</div>"
+        found.append((f"http://{host}.example/{number}", f"{body}<table>{cells}</table>"))
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have each index made with the key that replays of tests have."""
+    path = tmp_path_factory.mktemp("key") / "key"
+    path.write_text(KEY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMER_KEY_FILE", str(path))
+        yield
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> list[Verdict]:
+    with Deduplicator(**SITES) as dedup:
+        return list(dedup.add(crawl()))
+
+
+def told(each: list[Verdict]) -> list[tuple[object, ...]]:
+    return [
+        (v.url, v.verdict, v.similarity, v.representative and v.representative.url) for v in each
+    ]
+
+
+def test_what_a_site_repeats_makes_no_duplicates(verdicts: list[Verdict]) -> None:
+    without = {name: value for name, value in SITES.items() if name != "site_memory"}
+    with Deduplicator(**without) as dedup:
+        alike = sum(each.is_duplicate for each in dedup.add(crawl()))
+    again = {url for url, _ in crawl() if "/again/" in url}
+    assert {each.url for each in verdicts if each.is_duplicate} == again
+    assert alike > 2 * len(again)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_killed_replay_has_the_bytes_of_a_quiet_one(
+    streamer_replay: Replayer, verdicts: list[Verdict], threads: int
+) -> None:
+    pages = crawl()
+    killed: list[AnyPage | bytes | KillMarker] = [*pages[:8], KILL, *pages[8:18], KILL, *pages[18:]]
+    found = streamer_replay(killed, threads=threads, **SITES)
+    assert told(list(found)) == told(verdicts)
+
+
+def test_batches_that_are_read_ahead_and_left_teach_nothing(
+    verdicts: list[Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.deduplicator.PAGES_A_BATCH", 3)
+    pages, found = crawl(), []
+    for start in (0, 3, 6, 12, 21):
+        with Deduplicator(tmp_path / "index", **SITES) as dedup:
+            left = dedup.add(pages[start:])
+            end = {0: 3, 3: 6, 6: 12, 12: 21}.get(start, PAGES)
+            found += [next(left) for _ in range(start, end)]
+            del left  # some batches behind it were learned from, and are never judged
+    assert told(found) == told(verdicts)
+
+
+def test_two_streams_that_take_turns_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.deduplicator.PAGES_A_BATCH", 2)
+    pages = crawl()
+    with Deduplicator(**SITES) as dedup:
+        streams = [dedup.add(pages[half::2]) for half in range(2)]
+        mixed = list(_in_turns(streams))
+    order = [page for at in range(0, PAGES // 2, 2) for half in range(2)
+             for page in pages[half::2][at : at + 2]]  # fmt: skip
+    with Deduplicator(**SITES) as dedup:
+        assert told(mixed) == told(list(dedup.add(order)))
+
+
+def _in_turns(streams: list[Iterator[Verdict]]) -> Iterator[Verdict]:
+    for _ in range(PAGES // 4):
+        for each in streams:
+            yield from (next(each), next(each))
+
+
+def test_a_question_about_a_page_is_answered_as_its_verdict_and_changes_nothing(
+    verdicts: list[Verdict],
+) -> None:
+    with Deduplicator(**SITES) as dedup:
+        found = []
+        for page in crawl():
+            asked = dedup.check(page)
+            found += list(dedup.add([page]))
+            assert told([asked]) == told(found[-1:])
+    assert told(found) == told(verdicts)
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["note", "part"])
+def test_a_part_that_is_missing_is_refused(tmp_path: Path, place: int) -> None:
+    with Deduplicator(tmp_path / "index", **SITES) as dedup:
+        list(dedup.add(crawl(4)))
+    store = Store.open(tmp_path / "index" / "store")
+    key, _ = site_store.stored_entries(store)[place]
+    store.put_note(key, b"")
+    store.close()
+    with pytest.raises(StoreDamaged, match="of what it knows of sites is missing"):
+        Deduplicator(tmp_path / "index", **SITES)
+
+
+def test_an_index_has_one_table_of_one_size(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "index", **SITES) as dedup:
+        list(dedup.add(crawl(4)))
+    for size in ("2MiB", "0"):
+        with pytest.raises(StoreMismatch, match="--site-memory is 1048576 there"):
+            Deduplicator(tmp_path / "index", **{**SITES, "site_memory": size})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"site_memory": "64MiB"}, "Give --text main"),
+        ({**SITES, "site_memory": 1000}, "must be 1MiB or more"),
+        ({**SITES, "scope": "host"}, "does not go with --scope"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Deduplicator(**options)
+
+
+def test_commands_know_the_table(tmp_path: Path) -> None:
+    pages, index, out = (tmp_path / name for name in ("pages.jsonl", "index", "v.jsonl"))
+    early, late = crawl()[: PAGES // 2], crawl()[PAGES // 2 :]
+    lines = [json.dumps({"url": url, "body": body}) + "\n" for url, body in early]
+    pages.write_text("".join(lines))
+    same = [pages, "--verdicts", out, "--index", index]
+    made = ["--preset", "balanced", "--site-memory", "1MiB"]
+    run("replay", *same, *made)
+    run("verify", *same)
+    run("reshard", index, "--to", "2")
+    pages.write_text(
+        "".join([*lines, *(json.dumps({"url": u, "body": b}) + "\n" for u, b in late)])
+    )
+    run("replay", *same, *made, "--shards", "2")
+    with Deduplicator(**SITES) as dedup:
+        wanted = told(list(dedup.add(crawl())))
+    assert sorted(told(list(read_verdicts(out))), key=str) == sorted(wanted, key=str)
