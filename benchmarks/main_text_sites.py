@@ -20,7 +20,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -219,7 +219,7 @@ def speed_table() -> Table:
         other = own._replace(keys=rng.integers(0, 1 << 64, len(own.keys), np.uint64))
         memory.learn_judged(other)
     repeats = memory.learn_judged(own), own.ends
-    work = {
+    work: dict[str, Callable[[], object]] = {
         "signatures without sites": lambda: signer.sign(bodies, flags, repeats),
         "scan for blocks, and their hashes": lambda: signer.list_blocks(
             bodies, flags, hosts, pages

@@ -317,7 +317,9 @@ class Shard:
         assert settings is not None, "pages before the first CONFIG record"
         if self.next_row + len(pages) >= ROWS_MAX:
             raise StoreMismatch(
-                f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
+                f"The index has numbered {ROWS_MAX:,} kept pages, those that have expired "
+                "included, and has no numbers left. Begin a new index; --also compares it with "
+                "this one."
             )
         similarity_min, shingles_min = settings.least_of(pages.urls, pages.main)
         comparable = pages.distinct >= shingles_min

@@ -474,7 +474,7 @@ def test_a_reader_finds_all_that_its_state_counts_whatever_is_written_while_it_o
 ) -> None:
     """The database is opened file after file: what is written between two is in one of them."""
     three_flushes(folder)
-    command = [sys.executable, "-c", FLUSHING, folder, logged, "0.02"]
+    command = [sys.executable, "-c", FLUSHING, str(folder), logged, "0.02"]
     seen = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as writer:
         try:
