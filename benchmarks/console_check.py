@@ -118,7 +118,11 @@ def _asked(
         ask(asker, next(lines))  # opens the index, which may take seconds
         flushes, cpu, began = flushes_of(run), cpu_seconds(console.pid), time.perf_counter()
         sender.start()
-        waits = np.array([*_ask_all(asker, lines, began + seconds)]) * 1000
+        try:
+            waits = np.array([*_ask_all(asker, lines, began + seconds)]) * 1000
+        except BaseException:
+            sender.terminate()
+            raise
     took = time.perf_counter() - began
     sender.join()
     sent = time.perf_counter() - began

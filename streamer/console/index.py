@@ -2,7 +2,8 @@
 
 The folder is opened for reading, and its writer goes on meanwhile: what is shown is as of the
 newest flush. An explanation opens the index itself and reads all its rows, so one is made at a
-time, and it ends when its time is over. What checks have opened stays open until the next flush.
+time, and it ends when its time is over. What checks have opened answers until the keys of a newer
+flush have been read, in a thread: that takes seconds for a large index, and a check milliseconds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,9 +145,11 @@ class IndexReader:
 
     def __init__(self, options: IndexOptions) -> None:
         self._options, self._folder = options, options.folder
-        self._explaining, self._opening = threading.Lock(), threading.Lock()
+        self._explaining, self._checking = threading.Lock(), threading.Lock()
         self._facts: IndexFacts | None = None
         self._checker: tuple[int, PageChecker] | None = None  # by the flushes that it knows
+        self._next: tuple[int, Future[PageChecker]] | None = None  # the one that is being opened
+        self._opener = ThreadPoolExecutor(1)
         self.facts()
 
     @property
@@ -194,29 +198,47 @@ class IndexReader:
         return KeptIndex(self._folder, self._options.key_file, self._options.topic)
 
     def check(self, message: bytes) -> Verdict:
-        """Return the verdict that the page in a JSON message would get as of the newest flush.
+        """Return the verdict that the page in a JSON message would get as of a recent flush.
+
+        That is the newest one. While its keys are being read, the one before it answers.
 
         Raises:
             InvalidPage: it cannot be judged; `code` says why.
             StreamerError: as `PageChecker`.
         """
-        with self._opening:
-            flushes = self.flushes
-            if self._checker is None or self._checker[0] != flushes:
-                self.close()
-                options = self._options
-                self._checker = flushes, PageChecker(
-                    self._folder, options.key_file, options.topic, options.also,
-                    options.page_bytes_max,
-                )  # fmt: skip
-            checker = self._checker[1]
-            return checker.check(message)
+        with self._checking:
+            return self._newest_checker().check(message)
 
-    def close(self) -> None:
-        """Close what checks have opened."""
+    def _newest_checker(self) -> PageChecker:
+        if self._next is not None and (self._checker is None or self._next[1].done()):
+            flushes, opening = self._next
+            self._next = None
+            self._close_checker()  # also where the newer one cannot be opened
+            self._checker = flushes, opening.result()
+        flushes = self.flushes
+        if self._next is None and (self._checker is None or self._checker[0] != flushes):
+            self._next = flushes, self._opener.submit(self._open_checker)
+        return self._newest_checker() if self._checker is None else self._checker[1]
+
+    def _open_checker(self) -> PageChecker:
+        options = self._options
+        return PageChecker(
+            self._folder, options.key_file, options.topic, options.also, options.page_bytes_max
+        )
+
+    def _close_checker(self) -> None:
         if self._checker is not None:
             self._checker[1].close()
             self._checker = None
+
+    def close(self) -> None:
+        """Close what checks have opened."""
+        with self._checking:
+            self._opener.shutdown()
+            if self._next is not None and self._next[1].exception() is None:
+                self._next[1].result().close()
+            self._next = None
+            self._close_checker()
 
     def explain(
         self, verdict: Verdict, seconds: float, stopped: threading.Event | None = None

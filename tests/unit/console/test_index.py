@@ -16,7 +16,9 @@ from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
 from streamer.deduplicator import message_of
 from streamer.errors import StreamerError
+from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
+from tests.helpers.wait import wait_until
 from tests.unit.run.test_page_check import KEPT, page, text_of
 
 PAGES = [*KEPT[:5], page(10, 0), page(11, 1, text_of(99, 20))]
@@ -112,4 +114,43 @@ def test_a_check_knows_the_newest_flush(
         list(dedup.add(KEPT[7:8]))
         assert dedup.check(KEPT[7]).is_duplicate
         dedup.flush()
-        assert index.check(message).is_duplicate
+        index.check(message)  # has the newer flush opened, and may be answered by the one before
+        wait_until(lambda: index.check(message).is_duplicate)
+
+
+def test_a_check_is_answered_by_the_flush_before_while_a_newer_one_is_opened(
+    crawl: tuple[Path, list[Verdict]], index: IndexReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message, opened = message_of(KEPT[7]), threading.Event()
+    assert not index.check(message).is_duplicate
+    opening = PageChecker.__init__
+
+    def open_later(*given: Any, **named: Any) -> None:
+        assert opened.wait(60)
+        opening(*given, **named)
+
+    monkeypatch.setattr(PageChecker, "__init__", open_later)
+    with Deduplicator(crawl[0]) as dedup:
+        list(dedup.add(KEPT[7:8]))
+    assert not index.check(message).is_duplicate
+    opened.set()
+    wait_until(lambda: index.check(message).is_duplicate)
+
+
+def test_an_index_that_cannot_be_opened_again_is_reported(
+    crawl: tuple[Path, list[Verdict]], index: IndexReader
+) -> None:
+    message = message_of(KEPT[7])
+    index.check(message)
+    with Deduplicator(crawl[0]) as dedup:
+        list(dedup.add(KEPT[7:8]))
+    (crawl[0] / "secret.key").unlink()
+
+    def is_refused() -> bool:
+        try:
+            index.check(message)
+        except StreamerError:
+            return True
+        return False
+
+    wait_until(is_refused)
