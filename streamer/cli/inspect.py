@@ -17,7 +17,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import Settings, declared, duration_of
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
-from streamer.index.settings import IndexSettings
+from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import stored_position
 from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import (
@@ -121,7 +121,8 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     if settings is None:
         return None
     whole = IndexSettings.model_validate(settings)  # what an older one does not say is the default
-    named = {_SETTING_NAMES.get(name, name): value for name, value in whole.model_dump().items()}
+    values = whole.model_dump(exclude={"across_scopes"})  # which scope_not says, in the identity
+    named = {_SETTING_NAMES.get(name, name): value for name, value in values.items()}
     age = whole.expire_after_ms // 1000
     own = {
         "measure": whole.measure.name.lower(),
@@ -291,11 +292,12 @@ def _fit(index: Path, settings: Settings) -> str:
     with closing(OtherIndexes(settings.also, str(identity["fingerprint"]), identity)) as others:
         wanted = named_settings(others.named_in(settings.index).model_dump())
     assert wanted is not None
-    if in_force is None or in_force["rules_version"] > wanted["rules_version"]:
+    if in_force is None or in_force["rules_version"] > MACHINE_VERSION:
         raise StoreMismatch(
             f"The index {index} was written by a later version of the program. Use that."
         )
-    changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in wanted if wanted[n] != in_force[n]]
+    own = [name for name in wanted if name != "rules_version"]  # which follows from the others
+    changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in own if wanted[n] != in_force[n]]
     if changes:
         return f"The index {index} fits. From the next page on: {', '.join(changes)}."
     return f"The index {index} fits, and nothing changes."

@@ -480,6 +480,19 @@ def test_inspect_and_check_tell_what_an_index_is(
     assert place.streamer("inspect", place.folder / "none") == 1
 
 
+def test_check_says_what_changes_where_a_setting_is_left_out(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An index names the version of the rules that its settings need, which may fall."""
+    pages = place.write("pages.jsonl", page(1))
+    assert place.replay(pages, "--near-misses", "0.1", "--contained", "0.9") == 0
+    capsys.readouterr()
+    assert place.streamer("check", "--index", place.index) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "near_misses 0.1 -> 0.0" in said
+    assert "rules_version" not in said
+
+
 def test_inspect_names_the_options_of_a_method(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
