@@ -16,8 +16,8 @@ CHUNK = 25
 MUTANT_SEEDS = 200
 # The first seeds that notice a rule, where they are late: tried before all others, for speed.
 LATE = {
-    "no-hold": 41, "reshard-content-only": 31, "reshard-no-watermark": 10,
-    "candidates-head-first": 9, "text-not-passed-on": 9, "held-text-lost": 41,
+    "near-is-undecided": 30, "container-is-undecided": 136, "reshard-content-only": 39,
+    "reshard-no-watermark": 210, "text-not-passed-on": 9, "held-text-lost": 41,
     "scope-takes-no-place": 34, "renewed-late": 22, "renewals-judged": 23,
 }  # fmt: skip
 
