@@ -32,6 +32,7 @@ OTHERS = {
     "tombstones": "forget",
     "preset": "nutch",
     "page_bytes_max": "2048",
+    "site_memory": "2097152",
     "chunk_seconds": "2.5",
     "window": "2048",
     "role": "sign",
@@ -55,6 +56,7 @@ NEEDED = {
     "retire_replaced": ("--track-changes",),
     "renew_on_match": ("--keep-pages", "7"),
     "fallback_threshold": ("--text", "main"),
+    "site_memory": ("--text", "main"),
 }
 FLAGS = [one for one in declared() if one.flag]
 
