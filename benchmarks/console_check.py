@@ -1,4 +1,4 @@
-"""`POST /api/check` beside a worker at half load: `python -m benchmarks.console_check`.
+"""`POST /api/check` next to a worker at half load: `python -m benchmarks.console_check`.
 
 A worker judges pages that are sent steadily, at half of what it can. A console has its folder and
 its topics. Pages of the same corpus are asked, one every 20 ms, and each answer is timed; flushes
@@ -172,7 +172,7 @@ def table(found: list[CheckLatency]) -> Table:
     """Return what was measured."""
     shown = Table(
         "shards", "pages/s", "checks", "flushes", "p50 ms", "p99 ms", "longest ms",
-        "processors of the console", title="POST /api/check beside a worker", box=None,
+        "processors of the console", title="POST /api/check next to a worker", box=None,
     )  # fmt: skip
     for each in found:
         shown.add_row(

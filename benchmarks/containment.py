@@ -2,7 +2,7 @@
 
 Wholes of generated text are judged first, then a part of each: words from its midst. What banding
 can find depends on resemblance alone, so the same parts are judged under several bands. Pages that
-quote a half of another text, and those that quote nothing, must not be told.
+quote a half of another text, and those that quote nothing, must not be named.
 
     python benchmarks/containment.py --pairs 200 --words 300
 """
@@ -51,7 +51,7 @@ class Found(NamedTuple):
     Attributes:
         duplicates: parts that are duplicates of their wholes.
         told: of the others, those that name their wholes; wrong: those that name another page.
-        shares: the containment of each that is told.
+        shares: the containment of each that is named.
     """
 
     duplicates: int

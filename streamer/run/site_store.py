@@ -19,7 +19,7 @@ from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.store import Store
 from streamer.text.main_text import SITE_MODEL
 
-_FAMILY = b"f"  # of entries beside the state, as codec.SOURCES is another
+_FAMILY = b"f"  # of entries next to the state, as codec.SOURCES is another
 _NOTE_KEY = entry_key(_FAMILY, (1 << 64) - 1)
 
 

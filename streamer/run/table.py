@@ -1,6 +1,6 @@
 """Verdicts as CSV: a line a verdict, flat, after a line of column names.
 
-The columns are the same under all settings, but for those about near misses and containment: a
+The columns are the same under all settings, except those about near misses and containment: a
 table has these if it was begun with `--near-misses`, or `--contained`. A cell is empty where a
 verdict has no such field, or null there. `carried` is JSON. True and false are 1 and 0.
 

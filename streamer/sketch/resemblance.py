@@ -285,7 +285,7 @@ def _count_listed(a: Words, b: Words, level: int) -> tuple[int, int, int]:
 
 @inline_kernel
 def _are_equal(a: Words, b: Words) -> bool:
-    """Return whether two sketches are the same one but for scopes, as those of exact copies are."""
+    """Return whether two sketches are the same one except scopes, as those of exact copies are."""
     differing = (a[0] ^ b[0]) << uint64(64 - SCOPE_SHIFT)
     for i in range(1, 1 + PAYLOAD_WORDS):
         differing |= a[i] ^ b[i]
