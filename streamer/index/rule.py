@@ -525,7 +525,7 @@ def _find_container(
             continue
         other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
         is_known = limits.exact > 0 and scratch.known[k] >= 0
-        score = scratch.known[k] if is_known else compare_sketches(limits.measure, own, other)
+        score = scratch.known[k] if is_known else _estimate(own, limits.measure, hits, head, place)
         share = contained_share(int64(score), size, size_of(other))
         if share > judged.containment[i]:
             judged.container[i], judged.containment[i] = place, share
