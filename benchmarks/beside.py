@@ -24,7 +24,7 @@ from benchmarks.resident import resident
 from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.sketch.settings import SignatureSettings
 from streamer.upkeep.reshard import Destination, Old, write
 
@@ -104,8 +104,8 @@ def judged(index: Path, pages: int, first: int, theirs: int = 0, also: tuple[str
     random = np.random.default_rng(1)
     before = resident().anonymous_bytes
     folder = IndexFolder.open(index, SignatureSettings(), 1, index.with_name("key"))
-    others = OtherIndexes(also, folder.fingerprint, folder.identity)
-    judge = replay_judge(folder, others.named_in(IndexSettings()), others=others)
+    references = ReferenceIndexes(also, folder.fingerprint, folder.identity)
+    judge = replay_judge(folder, references.named_in(IndexSettings()), references=references)
     spent, duplicates = 0.0, 0
     for start in range(0, pages, BATCH):
         numbers = np.arange(first + start, first + start + BATCH)
@@ -119,7 +119,7 @@ def judged(index: Path, pages: int, first: int, theirs: int = 0, also: tuple[str
     memory = resident().anonymous_bytes - before
     judge.flush(OWNER)
     judge.close()
-    others.close()
+    references.close()
     return Run(1e6 * spent / (pages - UNTIMED), memory, duplicates)
 
 

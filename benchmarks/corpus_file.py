@@ -24,7 +24,7 @@ PAGE_BYTES = 4_600  # of JSON, a little above the mean
 REPLAY_BYTES = 1_400  # a kept page takes about 530 in the index, its verdict 700
 
 
-class DiskTooSmall(Exception):  # noqa: N818 - a state of the disk, told in one sentence and passed over
+class DiskTooSmall(Exception):  # noqa: N818 - a state of the disk, told in one sentence and skipped
     """Report in one sentence that corpus, index and verdicts do not fit the disk."""
 
 

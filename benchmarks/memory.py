@@ -137,8 +137,8 @@ def _members(value: Any) -> list[tuple[str, Any]] | None:  # noqa: ANN401 - any 
 
 def _kind(path: str) -> str:
     """Return to which part of the memory an attribute path of a judge belongs."""
-    if ".head" in path:
-        return "head"
+    if ".memtable" in path:
+        return "memtable"
     if ".table." in path:
         return "key table"
     return "look-up tables and state"

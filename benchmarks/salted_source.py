@@ -100,7 +100,7 @@ def blocks(base: Path, copies: npt.NDArray[np.bool_], pages: int) -> Iterator[Bl
     `copies` is what `base_copies` gives for the pages of the base file that are to be used.
 
     Raises:
-        ValueError: more passes over the base file are asked for than there are salts, or it is
+        ValueError: more skips the base file are asked for than there are salts, or it is
             shorter than `copies`.
     """
     base_pages = len(copies)

@@ -45,7 +45,7 @@ STAGES = (
     Stage("reading", None, ((LineReader, "take"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
     Stage("sign", 12, ((streamer.run.small_files, "sign"),)),
-    Stage("head, verify, insert", 3, ((Judge, "apply"),)),
+    Stage("memtable, verify, insert", 3, ((Judge, "apply"),)),
     Stage("store: look-ups", 3, ((StoredLookup, "find"), (StoredLookup, "rows"))),
     Stage("store: flushes", 6, ((Store, "flush"),)),
     Stage("store: key table", 6, ((KeyTable, "add"),)),

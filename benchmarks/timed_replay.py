@@ -48,7 +48,7 @@ MODULE = "benchmarks.timed_replay"
 CORES = 2
 STEP = 100_000
 WARM_PAGES = 2_000
-WARM_HEAD_PAGES = 64  # a small head flushes, so that every kernel is called
+WARM_HEAD_PAGES = 64  # a small memtable flushes, so that every kernel is called
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Run(msgspec.Struct, frozen=True):
         cpu_seconds: of all threads, from the first read to the last flush.
         spans: the run in parts, in order; without the flush at the end, which `seconds` includes.
         samples: the memory at the end of each part.
-        duplicates_of_flushed: duplicates whose representative had left the head.
+        duplicates_of_flushed: duplicates whose representative had left the memtable.
         hops: pages that a shard handed on to the next, counted at each hand-over.
         flushes: of the index, which holds what it has in so many parts.
         shard_seconds: CPU of each shard's look-ups and judgement, by number.

@@ -19,7 +19,7 @@ from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites, signer_with
 from streamer.run.stages import OneAThread
 
@@ -78,12 +78,12 @@ def open_engine(
     catalogue: Catalogue,
     settings: Settings,
     parser: PageParser,
-    others: OtherIndexes,
+    references: ReferenceIndexes,
 ) -> Iterator[Engine]:
     """Start what judges pages in an open index with this catalogue; its threads end with it."""
     judge = replay_judge(
-        folder, others.named_in(settings.index), head_pages=settings.head_pages,
-        index_memory=settings.index_memory_bytes, others=others,
+        folder, references.named_in(settings.index), head_pages=settings.head_pages,
+        index_memory=settings.index_memory_bytes, references=references,
     )  # fmt: skip
     sites = read_sites(folder.store, settings.signature)
     signers = OneAThread(partial(signer_with, sites, settings.signature, folder.secret))

@@ -34,7 +34,7 @@ from pydantic_settings import (
 )
 
 from streamer.errors import SettingsError
-from streamer.index.head import HEAD_PAGES
+from streamer.index.memtable import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX
@@ -133,11 +133,11 @@ def _setting(
 ) -> Any:  # noqa: ANN401 - as that, it stands for a value of the field's own type
     """Declare a setting.
 
-    `shown` is how its default is told, `form` what a value looks like. One that is no `flag` is
+    `shown` is how its default is shown, `form` what a value looks like. One that is no `flag` is
     taken from the environment and the file only.
     """
-    told: JsonDict = {"panel": panel, "shown": shown, "form": form, "flag": flag}
-    return Field(default, description=text, json_schema_extra=told, **bounds)
+    extra: JsonDict = {"panel": panel, "shown": shown, "form": form, "flag": flag}
+    return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
 _SIGNED, _JUDGED = SignatureSettings.model_fields, IndexSettings.model_fields
@@ -403,7 +403,10 @@ class Settings(BaseSettings):
         RUNNING, "Number of threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
     )
     head_pages: int = _setting(
-        RUNNING, "Number of kept pages in memory that makes a flush due.", HEAD_PAGES, ge=1
+        RUNNING,
+        "Number of kept pages in memory (in the memtable) that makes a flush due.",
+        HEAD_PAGES,
+        ge=1,
     )
     convert: bool = _setting(
         RUNNING,
@@ -877,12 +880,12 @@ def declared() -> list[Declared]:
     """Return all settings, in the order of their declaration."""
     result = []
     for name, field in Settings.model_fields.items():
-        told = field.json_schema_extra
-        assert isinstance(told, dict)
+        extra = field.json_schema_extra
+        assert isinstance(extra, dict)
         own = "" if field.default in (None, ()) else str(field.default)
         text = field.description or ""
-        panel, shown, form = (str(told[key]) for key in ("panel", "shown", "form"))
-        default, flag = shown.format(own), bool(told["flag"])
+        panel, shown, form = (str(extra[key]) for key in ("panel", "shown", "form"))
+        default, flag = shown.format(own), bool(extra["flag"])
         result.append(Declared(name, field.annotation, panel, text, default, form, flag))
     return result
 

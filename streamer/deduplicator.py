@@ -38,8 +38,8 @@ from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.engine import Engine, SignedChunk
 from streamer.run.explanation import Explained, KeptIndex
-from streamer.run.others import OtherIndexes
 from streamer.run.page_check import signed_page
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,
@@ -95,16 +95,16 @@ class Deduplicator:
             if index is None:
                 index = Path(stack.enter_context(TemporaryDirectory(prefix="streamer-"))) / "index"
             self._folder = stack.enter_context(open_index(Path(index), self.settings))
-            others = stack.enter_context(
+            references = stack.enter_context(
                 closing(
-                    OtherIndexes(
+                    ReferenceIndexes(
                         self.settings.also, self._folder.fingerprint, self._folder.identity
                     )
                 )
             )
             self._catalogue = open_catalogue(self._folder.store, self._folder.path)
             self._engine = stack.enter_context(
-                open_engine(self._folder, self._catalogue, self.settings, parser, others)
+                open_engine(self._folder, self._catalogue, self.settings, parser, references)
             )
             self._judge = self._engine.judge
             self._source = self._catalogue.enter_added()
@@ -140,9 +140,9 @@ class Deduplicator:
                     blocks, letters = self._take(prepared)
                 for letter in letters:
                     self._reject(letter, rejected)
-                told = itertools.chain.from_iterable(map(self._told, blocks))
+                verdicts = itertools.chain.from_iterable(map(self._verdicts, blocks))
                 # A shard tells of the duplicates that it finds before the next one has the others.
-                yield from sorted(told, key=_place) if len(blocks) > 1 else told
+                yield from sorted(verdicts, key=_place) if len(blocks) > 1 else verdicts
 
     def check(self, page: AnyPage) -> Verdict:
         """Return the verdict that a page would get if it were added now; nothing changes.
@@ -155,7 +155,7 @@ class Deduplicator:
         with self._lock:
             entry = self._open.entries[self._source]
             signed.refs += np.uint64(page_ref(self._source, entry.position))
-            return next(self._told(self._judge.verdict_on(signed)))
+            return next(self._verdicts(self._judge.verdict_on(signed)))
 
     def nearest(self, text: str, limit: int = 5) -> list[KeptMatch]:
         """Return the kept pages that are most similar to a text, of those that share a key with it.
@@ -305,7 +305,7 @@ class Deduplicator:
             _log.warning("Page %d cannot be judged: %s", letter.page.offset, letter.code)
         self.rejected[letter.code] += 1
 
-    def _told(self, block: Verdicts) -> Iterator[Verdict]:
+    def _verdicts(self, block: Verdicts) -> Iterator[Verdict]:
         """Yield the verdicts of a block."""
         for verdict in verdicts(block, self._locate, self._folder.fingerprint):
             carried = verdict.carried

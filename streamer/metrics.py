@@ -164,7 +164,7 @@ class IndexMetrics:
             "streamer_shard_records_applied_total",
             "Records of the log that were applied or ignored.",
         )
-        self.records_passed_over = counter(
+        self.records_skipped = counter(
             "streamer_shard_records_passed_over_total",
             "Records of the log that were ignored: repeated, or after a hole.",
         )

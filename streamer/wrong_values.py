@@ -67,7 +67,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 def unknown_variable(environment: Mapping[str, str], known: Iterable[str]) -> str | None:
     """Return the first variable that begins with STREAMER_ and is none of the `known`, or None.
 
-    Names count without regard to case. Variables that Kubernetes makes of Services are passed over.
+    Names count without regard to case. Variables that Kubernetes makes of Services are skipped.
     """
     names = {*known}
     for name in environment:

@@ -103,7 +103,7 @@ class StreamerIndex:
         return sum(int(np.count_nonzero(block.similarities >= 0)) for block in verdicts)
 
     def settle(self) -> None:
-        """Flush what is in the head."""
+        """Flush what is in the memtable."""
         self._judge.flush(b"")
 
 

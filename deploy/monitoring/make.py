@@ -206,7 +206,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Kept pages", "short", each_shard("streamer_shard_kept_pages")),
         Panel("Pages in memory", "short", each_shard("streamer_shard_head_entries")),
         Panel(
-            "How full the head is", "percentunit",
+            "How full the memtable is", "percentunit",
             each_shard("streamer_shard_head_fill_ratio"), about="A flush is due at 100 %.",
         ),
         Panel("Postings in key tables", "short", each_shard("streamer_shard_key_table_postings")),
@@ -260,7 +260,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 (rate("streamer_shard_records_applied_total", "shard"), "shard {{shard}}"),
                 (
                     rate("streamer_shard_records_passed_over_total", "shard"),
-                    "passed over, {{shard}}",
+                    "skipped, {{shard}}",
                 ),
             ),
         ),

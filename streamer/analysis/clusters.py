@@ -459,7 +459,7 @@ def _page_at(file: BinaryIO, place: int) -> tuple[str, Location]:
     """Return the URL and place of a page by its line, or by ~place of one that names it."""
     judged = verdict_at(file, place if place >= 0 else ~place)
     if place >= 0:
-        assert judged.page is not None, place  # others are passed over
+        assert judged.page is not None, place  # others are skipped
         return judged.url, judged.page
     assert judged.representative is not None, place
     return judged.representative.url, place_of(judged.representative)

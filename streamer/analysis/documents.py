@@ -4,7 +4,7 @@ What has a page file's name (JSON lines, WARC) is read as a replay reads it. Eve
 text: its charset is found, and HTML gives its visible text. A file of pairs has two texts a line,
 parted by a tab or as a JSON object.
 
-Records that are no pages are passed over, as a replay passes them over.
+Records that are no pages are skipped, as a replay skips them.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def read_documents(
     reader: PageReader,
     progress: Callable[[int], None] = lambda _bytes: None,
 ) -> Iterator[Document]:
-    """Yield the texts of files; binary ones in folders are passed over.
+    """Yield the texts of files; binary ones in folders are skipped.
 
     `progress` gets the bytes read so far.
 
@@ -256,7 +256,7 @@ def read_documents(
         done += path.stat().st_size
         progress(done)
     if binary:
-        reader.pass_over(binary)
+        reader.note_skipped(binary)
     for body in _bodies(reader, files.sources, lambda read, _pages: progress(done + read)):
         yield body.document(canonical)
 
@@ -306,7 +306,7 @@ class _Pair(msgspec.Struct):
 
 
 def read_pairs(path: Path, canonical: CanonicalOptions) -> Iterator[tuple[Document, Document]]:
-    """Yield the pairs of a file, named by their lines; blank lines are passed over.
+    """Yield the pairs of a file, named by their lines; blank lines are skipped.
 
     Raises:
         InputError: the file cannot be read, or a line is no pair.

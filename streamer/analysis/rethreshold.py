@@ -96,14 +96,14 @@ class Survey:
     fell_back_line: int = 0
 
     @classmethod
-    def of(cls, told: Iterable[Verdict], fallback: int | None = None) -> Survey:
+    def of(cls, verdicts: Iterable[Verdict], fallback: int | None = None) -> Survey:
         """Return what the verdicts of a file can answer.
 
         Raises:
             InputError: the pages without main text had a lower threshold than `fallback`.
         """
         found = cls(fallback=fallback)
-        for number, verdict in enumerate(told, 1):
+        for number, verdict in enumerate(verdicts, 1):
             near = verdict.nearest or None
             by_sets = verdict.exact if near is None else near.exact
             found.by_sets |= by_sets is not msgspec.UNSET
@@ -222,13 +222,13 @@ class Rethreshold:
         self.counts: Counter[tuple[Decision, Certainty]] = Counter()
         self.kept_anew = self.dropped = 0
 
-    def verdicts(self, told: Iterable[Verdict]) -> Iterator[RethresholdedVerdict]:
+    def verdicts(self, verdicts: Iterable[Verdict]) -> Iterator[RethresholdedVerdict]:
         """Yield the verdicts of a file at this threshold, in its order.
 
         Raises:
             InputError: they cannot be told from this file.
         """
-        for number, verdict in enumerate(told, 1):
+        for number, verdict in enumerate(verdicts, 1):
             if verdict.change is not msgspec.UNSET:
                 raise InputError(
                     f"Line {number} tells the change of its URL, and which pages were retired by "
@@ -274,7 +274,7 @@ class Rethreshold:
         if self._unsure or not is_kept:
             known = _OPEN
         (self._assumed if known is _OPEN else self._dropped).add(_key(verdict.page))
-        return _told(_with_match(verdict, near), known)
+        return _with_certainty(_with_match(verdict, near), known)
 
     def _duplicate(self, verdict: Verdict, number: int) -> RethresholdedVerdict:
         """Return the verdict on a page that was a duplicate."""
@@ -332,11 +332,11 @@ class Rethreshold:
 
     def _kept(self, verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
         (self._certain if known is Certainty.EXACT else self._assumed).add(_key(verdict.page))
-        return _told(verdict, known)
+        return _with_certainty(verdict, known)
 
     def _stays(self, verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
         self._has_changed |= known is Certainty.OPEN
-        return _told(verdict, known)
+        return _with_certainty(verdict, known)
 
 
 _EXACT, _OPEN = Certainty.EXACT, Certainty.OPEN
@@ -346,7 +346,7 @@ def _fell_back(verdict: Verdict) -> bool:
     return verdict.text == SignedText.VISIBLE
 
 
-def _told(verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
+def _with_certainty(verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
     """Return a verdict without what is nearest, or contains the page, of what the run has kept."""
     fields = {name: getattr(verdict, name) for name in _NAMES}
     fields |= dict.fromkeys(("nearest", "nearest_min", "contained_in"), msgspec.UNSET)

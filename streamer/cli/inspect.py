@@ -30,7 +30,7 @@ from streamer.run.index_folder import (
     read_meta,
     shard_folders,
 )
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.sketch.settings import NATIVE, derive_seeds, read_secret
 from streamer.stored.deep_check import Finding, check_index, index_bytes
 from streamer.stored.frozen import read_note
@@ -289,8 +289,10 @@ def _fit(index: Path, settings: Settings) -> str:
     identity = identity_of(settings.signature, settings.shards, secret)
     check_identity(index, meta.identity, identity)
     in_force = named_settings(unpack_state(meta.shards[0].state).settings)
-    with closing(OtherIndexes(settings.also, str(identity["fingerprint"]), identity)) as others:
-        wanted = named_settings(others.named_in(settings.index).model_dump())
+    with closing(
+        ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)
+    ) as references:
+        wanted = named_settings(references.named_in(settings.index).model_dump())
     assert wanted is not None
     if in_force is None or in_force["rules_version"] > MACHINE_VERSION:
         raise StoreMismatch(

@@ -23,7 +23,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.kafka.connection import Connection, connection_of
 from streamer.run.index_folder import conversion
-from streamer.run.page_reader import PageReader, passed_over
+from streamer.run.page_reader import PageReader, skipped_files
 
 _CONFIG = inspect.Parameter(
     "config",
@@ -181,7 +181,7 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
     """
 
     def warn(names: list[str]) -> None:
-        Terminal(stderr=True).warn(passed_over(names))
+        Terminal(stderr=True).warn(skipped_files(names))
 
     settings = load_settings(**given)
     parser, limit = page_parser(settings), settings.page_bytes_max

@@ -45,7 +45,6 @@ from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable, rows_name
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
-from streamer.run.others import OtherIndexes
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -67,6 +66,7 @@ from streamer.run.page_outputs import (
 )
 from streamer.run.parquet_verdicts import is_parquet, lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.run.revisits import Originals
 from streamer.upkeep.audit_trail import note_deed
@@ -468,7 +468,7 @@ def _file_input(
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
         pages = FileInput(sources, complete=complete, chunk_seconds=settings.chunk_seconds)
-        pages.report.passed_over = [name for name in opened.passed_over if not is_own(name)]
+        pages.report.skipped_files = [name for name in opened.skipped if not is_own(name)]
         return pages, progress_bar(sources, console)
 
     return make
@@ -567,7 +567,10 @@ def _run(
         for option, name in targets.made.items()
         if option in PAGE_OUTPUTS
     ]
-    with _other_indexes(settings, folder) as others, _outputs(wanted, made, targets) as opened:
+    with (
+        _reference_indexes(settings, folder) as references,
+        _outputs(wanted, made, targets) as opened,
+    ):
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
         originals = Originals(folder.store) if REVISITS in own else None
@@ -578,8 +581,8 @@ def _run(
                 pages.enter(catalogue)
                 table.check(catalogue, pages.sources, wanted[table.refs] or 0)
         compile_with_bar(main_text=settings.signature.takes_main_text)
-        _note_changed(folder, others.named_in(settings.index), catalogue.totals.records)
-        with open_engine(folder, catalogue, settings, parser, others) as engine:
+        _note_changed(folder, references.named_in(settings.index), catalogue.totals.records)
+        with open_engine(folder, catalogue, settings, parser, references) as engine:
             job = Replay(engine, settings.signing_threads, checks)
             freeze_gc()
             with _stopped_by_signals(job), _console(targets, names, settings), bar as report:
@@ -660,21 +663,23 @@ def _plain(changed: Mapping[str, tuple[object, object]]) -> dict[str, str]:
 
 
 @contextmanager
-def _other_indexes(settings: Settings, folder: IndexFolder) -> Iterator[OtherIndexes]:
+def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[ReferenceIndexes]:
     """Open what `--also` names; tell where that is not what the index was compared with before."""
-    with closing(OtherIndexes(settings.also, folder.fingerprint, folder.identity)) as others:
-        if any(each.folder.resolve() == folder.path.resolve() for each in others.indexes):
+    with closing(
+        ReferenceIndexes(settings.also, folder.fingerprint, folder.identity)
+    ) as references:
+        if any(each.folder.resolve() == folder.path.resolve() for each in references.indexes):
             raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
         meta = folder.store.meta
         before = unpack_state(meta.shards[0].state).settings if meta else None
-        was = IndexSettings.model_validate(before).also if before else others.in_force
-        if was != others.in_force:
-            then, now = (", ".join(map(str, each)) or "none" for each in (was, others.in_force))
+        was = IndexSettings.model_validate(before).also if before else references.in_force
+        if was != references.in_force:
+            then, now = (", ".join(map(str, each)) or "none" for each in (was, references.in_force))
             Terminal(stderr=True).warn(
                 f"The pages before were compared with other indexes: {then}; from here on it is "
                 f"{now}."
             )
-        yield others
+        yield references
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from streamer.model import Change
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
-from streamer.run.page_reader import named, passed_over
+from streamer.run.page_reader import named, skipped_files
 from streamer.run.replay import Outcome
 from streamer.run.totals import Totals
 
@@ -85,7 +85,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         sources_empty=outcome.report.empty,
         sources_incomplete=outcome.report.incomplete,
         sources_without_last_line=outcome.report.unended,
-        files_passed_over=outcome.report.passed_over,
+        files_passed_over=outcome.report.skipped_files,
         examples=outcome.examples,
         missing_fields=outcome.missing_fields if pages_of(totals) else [],
         large_clusters=[
@@ -180,7 +180,7 @@ def _notes(summary: Summary) -> list[str]:
     """Say what of the input was not read, and which."""
     notes = []
     if names := summary.files_passed_over:
-        notes.append(passed_over(names))
+        notes.append(skipped_files(names))
     if names := summary.sources_empty:
         notes.append(f"Empty: {named(names)}.")
     if names := summary.sources_without_last_line:

@@ -43,11 +43,11 @@ from streamer.model import Representative, Verdict
 from streamer.run.explanation import place_name, why_duplicate
 
 ROWS_MAX = 500
-_OFFSET_MAX = 10**5  # SQLite counts all rows that it passes over
+_OFFSET_MAX = 10**5  # SQLite counts all rows that it skips
 _VERSIONS_SHOWN = 20  # of a URL
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
-Offset = Annotated[int, msgspec.Meta(ge=0, le=_OFFSET_MAX, description="rows to pass over")]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=_OFFSET_MAX, description="rows to skip")]
 After = Annotated[int, msgspec.Meta(ge=0, le=2**62, description="`next` of the answer before")]
 Name = Annotated[str, msgspec.Meta(max_length=65_536)]
 

@@ -99,7 +99,7 @@ class InputBatch(NamedTuple):
 class Given:
     """What the command line names: files to fold, and folders of indexes to open.
 
-    `notices` names the files of folders that are passed over.
+    `notices` names the files of folders that are skipped.
     """
 
     files: tuple[Path, ...]
@@ -111,7 +111,7 @@ def sorted_out(paths: Sequence[Path]) -> Given:
     """Return the files and indexes among `paths`; a folder without an index stands for its files.
 
     The dead letters that a run has written next to its verdicts belong to these. What else is in a
-    folder, such as the pages of the crawl, is passed over.
+    folder, such as the pages of the crawl, is skipped.
 
     Raises:
         InputError: a path is missing or cannot be read, or its file is no verdicts.
@@ -154,7 +154,7 @@ def _of_folder(folder: Path) -> tuple[list[Path], list[str]]:
     if not files:
         said = f"has no index, and no file of verdicts (*{', *'.join(_SUFFIXES)})"
         raise InputError(f"{folder}: {said}; check the path")
-    return files, [f"A file of the folder is passed over. {error}." for error in others]
+    return files, [f"A file of the folder is skipped. {error}." for error in others]
 
 
 def check_first_line(path: Path) -> None:

@@ -272,7 +272,7 @@ class TopicFold(Fold):
     def _fold_messages(self, place: TopicPartition, messages: Sequence[Any], position: int) -> None:
         """Fold messages of a partition, those of each minute in a transaction.
 
-        A message that the view cannot hold is passed over alone.
+        A message that the view cannot hold is skipped alone.
         """
         latest = time.time() * 1000 + _AHEAD_MILLISECONDS
 
@@ -361,5 +361,5 @@ def _cause(error: Exception, since: str) -> str:
 def _passed_over(place: TopicPartition, message: Any, error: BaseException) -> str:  # noqa: ANN401
     return (
         f"{_name(place)}: the message at offset {message.offset} is no verdict ({error}); such "
-        "messages of other programs are passed over."
+        "messages of other programs are skipped."
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.head import FLUSHED, KEPT
+from streamer.index.memtable import FLUSHED, KEPT
 from streamer.index.messages import Keys, Pages, Verdicts
 from streamer.index.ports import BEFORE_ALL
 from streamer.index.rule import UNIQUE
@@ -38,20 +38,20 @@ def verdict_on(shards: Sequence[Shard], page: Pages) -> Verdicts:
         batch = shard.batch_of(page, arrive=True)
         if shard.replacing(batch) and batch.compared is not None:
             is_replaced = batch.compared.replaces(0, batch.rows, shard.next_row)
-        before = shard.head.entries_of(page.urls[0]) if is_replaced else []
+        before = shard.memtable.entries_of(page.urls[0]) if is_replaced else []
         if is_replaced:
             batch.hide(page.urls[0])
-        with shard.head.on_trial(before):
-            batch.judge_to(1, shard.head, shard.next_row, shard.lookup)
+        with shard.memtable.on_trial(before):
+            batch.judge_to(1, shard.memtable, shard.next_row, shard.lookup)
             batch.published = 1
             if batch.compared is not None:
                 changes = batch.compared.settle(slice(0, 1), batch.rows)
                 page = replace(page, changes=changes)
             _, judged, nearest = batch.part(slice(0, 1))
-            page = batch.with_nearest(page, judged, nearest, shard.head)
+            page = batch.with_nearest(page, judged, nearest, shard.memtable)
             if judged.outcome[0] != UNIQUE or batch.arrivals.final[0]:
                 decided = np.zeros(1, np.int64)
-                return batch.verdicts(page, judged, nearest, decided, shard.head)
+                return batch.verdicts(page, judged, nearest, decided, shard.memtable)
     raise AssertionError("the last shard decides")
 
 
@@ -63,7 +63,7 @@ def nearest(shards: Sequence[Shard], page: Pages, limit: int) -> list[NearRow]:
             continue  # which has no rows
         _, shingles_min = shard.settings.least_of(page.urls, page.main)
         keys, masks = shard.posted_keys(page, page.distinct >= shingles_min)
-        for row in (*_stored(shard, page, keys, masks), *_in_head(shard, page, keys, masks)):
+        for row in (*_stored(shard, page, keys, masks), *_in_memtable(shard, page, keys, masks)):
             found[row.ref] = row
     return sorted(found.values(), key=lambda row: (-row.similarity, row.ref))[:limit]
 
@@ -85,18 +85,18 @@ def _stored(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[Near
         yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url)
 
 
-def _in_head(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
-    head, count = shard.head, shard.head.count
-    # What a flush has begun to write is in the head until look-ups have it.
+def _in_memtable(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
+    memtable, count = shard.memtable, shard.memtable.count
+    # What a flush has begun to write is in the memtable until look-ups have it.
     is_written = shard.lookup.flushes >= shard.flushes_begun
-    states, newest = head.states[:count], KEPT if is_written else FLUSHED
-    posted = _has(head.masks[:count] & masks, keys.shape[1])
-    shares = ((head.keys[:count] == keys) & posted).any(axis=1)
-    answers = shard.horizon.has(head.times[:count], head.rows[:count])
+    states, newest = memtable.states[:count], KEPT if is_written else FLUSHED
+    posted = _has(memtable.masks[:count] & masks, keys.shape[1])
+    shares = ((memtable.keys[:count] == keys) & posted).any(axis=1)
+    answers = shard.horizon.has(memtable.times[:count], memtable.rows[:count])
     for entry in np.flatnonzero(shares & answers & (states >= KEPT) & (states <= newest)).tolist():
-        own = head.shingles[entry] if page.shingles else b""
-        similarity = _similarity(shard, page, head.sketches[entry], own)
-        yield NearRow(similarity, int(head.refs[entry]), head.urls[entry])
+        own = memtable.shingles[entry] if page.shingles else b""
+        similarity = _similarity(shard, page, memtable.sketches[entry], own)
+        yield NearRow(similarity, int(memtable.refs[entry]), memtable.urls[entry])
 
 
 def _similarity(shard: Shard, page: Pages, sketch: Sketch, shingles: bytes) -> int:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.head import Head
-from streamer.index.messages import Keys, NearMiss, Other, Pages, Verdicts
+from streamer.index.memtable import Memtable
+from streamer.index.messages import Keys, NamedIndex, NearMiss, Pages, Verdicts
 from streamer.index.ports import BEFORE_ALL, Hits, KeptRows, Lookup, Nearest
 from streamer.index.rule import (
     CONTENT,
@@ -85,39 +85,42 @@ class Batch:
         self.scratch = Scratch(rows, places, sizes, slots, known, np.zeros(5, np.int64))
         self.rows = np.zeros(count, np.int64)
 
-    def judge_to(self, end: int, head: Head, next_row: int, lookup: Lookup) -> tuple[int, int]:
+    def judge_to(
+        self, end: int, memtable: Memtable, next_row: int, lookup: Lookup
+    ) -> tuple[int, int]:
         """Judge pages up to one; return the next row, and how many postings were refused.
 
-        Those that are new are entered into the head. It ends early behind a page whose match is
+        Those that are new are entered into the memtable. It ends early behind a page whose match is
         old (`old_match`).
         """
         scratch, judged = self.scratch, self.judged
-        start, before, row, refused = int(scratch.stop[0]), head.count, next_row, 0
-        head.reserve(end - start)
+        start, before, row, refused = int(scratch.stop[0]), memtable.count, next_row, 0
+        memtable.reserve(end - start)
         scratch.stop[3:] = end, 0
         while scratch.stop[0] < end and not scratch.stop[4]:
-            head.count, next_row, more = judge_pages(
-                self.arrivals, self.limits, self.stored, head.columns(), head.count, next_row,
-                judged, scratch,
+            memtable.count, next_row, more = judge_pages(
+                self.arrivals, self.limits, self.stored, memtable.columns(), memtable.count,
+                next_row, judged, scratch,
             )  # fmt: skip
             refused += more
             if scratch.stop[0] < end and not scratch.stop[4]:
-                self._compare_sets(start, before, head, lookup)
+                self._compare_sets(start, before, memtable, lookup)
         end = int(scratch.stop[0])
         inserted = judged.outcome[start:end] == UNIQUE
         self.rows[start:end] = row + np.cumsum(inserted) - inserted
         new = start + np.flatnonzero(inserted)
-        head.refs[before : head.count] = self.pages.refs[new]
-        head.urls += [self.pages.urls[i] for i in new.tolist()]
+        memtable.refs[before : memtable.count] = self.pages.refs[new]
+        memtable.urls += [self.pages.urls[i] for i in new.tolist()]
         if self.limits.exact:
             sets = self.pages.shingles or [b""] * len(self.pages)
-            head.shingles += [sets[i] for i in new.tolist()]
+            memtable.shingles += [sets[i] for i in new.tolist()]
         return next_row, refused
 
-    def _compare_sets(self, start: int, before: int, head: Head, lookup: Lookup) -> None:
+    def _compare_sets(self, start: int, before: int, memtable: Memtable, lookup: Lookup) -> None:
         """Tell the similarity of a page's set to those of its candidates that are in doubt.
 
-        Entries of the head from `before` on are of the pages from `start` on that came before it.
+        Entries of the memtable from `before` on are of the pages from `start` on that came before
+        it.
         """
         scratch = self.scratch
         page, _, candidates, *_ = scratch.stop.tolist()
@@ -128,8 +131,8 @@ class Batch:
             if own[page] and place < 0:
                 [other] = lookup.shingles(scratch.rows[at : at + 1])
             elif own[page]:
-                in_head = place < before
-                other = head.shingles[place] if in_head else own[inserted[place - before]]
+                in_memtable = place < before
+                other = memtable.shingles[place] if in_memtable else own[inserted[place - before]]
             scratch.known[at] = set_similarity(own[page], other)
 
     @property
@@ -137,7 +140,7 @@ class Batch:
         """Return the place of the first page that is not judged."""
         return int(self.scratch.stop[0])
 
-    def old_match(self, head: Head, next_row: int) -> tuple[int, int] | None:
+    def old_match(self, memtable: Memtable, next_row: int) -> tuple[int, int] | None:
         """Return the place and row of a match that the page judged last renews; None: it does not.
 
         The place is as in `judged.best`. A match that was renewed meanwhile has a later row.
@@ -146,17 +149,17 @@ class Batch:
         count, last = int(scratch.stop[4]), self.judged_to - 1
         if not count:
             return None
-        ref = self._ref_at(int(self.judged.best[last]), head)
+        ref = self._ref_at(int(self.judged.best[last]), memtable)
         columns = scratch.rows[:count].tolist(), scratch.places[:count].tolist()
         row, place = max(
-            pair for pair in zip(*columns, strict=True) if self._ref_at(pair[1], head) == ref
+            pair for pair in zip(*columns, strict=True) if self._ref_at(pair[1], memtable) == ref
         )
-        time = head.times[place] if place >= 0 else self.stored.times[-1 - place]
+        time = memtable.times[place] if place >= 0 else self.stored.times[-1 - place]
         is_old = time < self.arrivals.times[last] - limits.renew_after
         return (place, row) if is_old or row < next_row - limits.renew_rows else None
 
-    def _ref_at(self, place: int, head: Head) -> int:
-        return int(head.refs[place] if place >= 0 else self.fetched.refs[-1 - place])
+    def _ref_at(self, place: int, memtable: Memtable) -> int:
+        return int(memtable.refs[place] if place >= 0 else self.fetched.refs[-1 - place])
 
     def part(self, part: slice) -> tuple[Pages, Judged, Nearest]:
         """Return some of the pages, and what belongs to them."""
@@ -170,14 +173,16 @@ class Batch:
         judged.exact[:] |= is_elsewhere & nearest.exact
         return pages, judged, nearest
 
-    def with_nearest(self, pages: Pages, judged: Judged, nearest: Nearest, head: Head) -> Pages:
+    def with_nearest(
+        self, pages: Pages, judged: Judged, nearest: Nearest, memtable: Memtable
+    ) -> Pages:
         """Return pages of a part with what is nearest to those that are new; of equals the first.
 
         With what contains them, too, where that is asked for. Shards before may have found
         something as near.
         """
         if self.limits.contained:
-            pages = replace(pages, containers=self._containers(pages, judged, head))
+            pages = replace(pages, containers=self._containers(pages, judged, memtable))
         if not self.limits.margin:
             return pages
         found = list(pages.nearest or [None] * len(pages))
@@ -188,30 +193,32 @@ class Batch:
                 near = nearest.near_miss(i)
             else:
                 score, exact = int(judged.similarity[i]), bool(judged.exact[i])
-                near = self._kept_page(place, head, score, exact=exact)
+                near = self._kept_page(place, memtable, score, exact=exact)
             if before is None or near.similarity > before.similarity:
                 found[i] = near
         return replace(pages, nearest=found)
 
-    def _containers(self, pages: Pages, judged: Judged, head: Head) -> list[NearMiss | None]:
+    def _containers(
+        self, pages: Pages, judged: Judged, memtable: Memtable
+    ) -> list[NearMiss | None]:
         """Return what contains each page of a part if that is new; of equals the first."""
         found = list(pages.containers or [None] * len(pages))
         is_inside = (judged.outcome == UNIQUE) & (judged.container != NOWHERE)
         for i in np.flatnonzero(is_inside).tolist():
             before, share = found[i], int(judged.containment[i])
             if before is None or share > before.similarity:
-                found[i] = self._kept_page(int(judged.container[i]), head, share)
+                found[i] = self._kept_page(int(judged.container[i]), memtable, share)
         return found
 
     def _kept_page(
-        self, place: int, head: Head, similarity: int, *, exact: bool = False
+        self, place: int, memtable: Memtable, similarity: int, *, exact: bool = False
     ) -> NearMiss:
         """Return a page of this index, at a place as `Judged.best` has it."""
-        own, at = (head, place) if place >= 0 else (self.fetched, -1 - place)
+        own, at = (memtable, place) if place >= 0 else (self.fetched, -1 - place)
         return NearMiss(similarity, int(own.refs[at]), own.urls[at], int(own.times[at]), exact)
 
     def verdicts(
-        self, pages: Pages, judged: Judged, nearest: Nearest, decided: Places, head: Head
+        self, pages: Pages, judged: Judged, nearest: Nearest, decided: Places, memtable: Memtable
     ) -> Verdicts:
         """Return the verdicts on the pages of the part published last that are `decided`."""
         outcome, best, scores, content, exact, *_ = judged.at(decided)
@@ -220,16 +227,17 @@ class Batch:
         basis[self.short[published]] = TOO_SHORT
         refs = np.zeros(len(decided), np.uint64)
         urls = [b""] * len(decided)
-        others: list[Other | None] = [None] * len(decided)
+        references: list[NamedIndex | None] = [None] * len(decided)
         is_duplicate = outcome == DUPLICATE
         for i in np.flatnonzero(is_duplicate).tolist():
             place = int(best[i])
             if place == ELSEWHERE:
                 at = int(decided[i])
-                refs[i], urls[i], others[i] = nearest.refs[at], nearest.urls[at], nearest.others[at]
+                refs[i], urls[i] = nearest.refs[at], nearest.urls[at]
+                references[i] = nearest.references[at]
                 continue
-            refs[i] = head.refs[place] if place >= 0 else self.fetched.refs[-1 - place]
-            urls[i] = head.urls[place] if place >= 0 else self.fetched.urls[-1 - place]
+            refs[i] = memtable.refs[place] if place >= 0 else self.fetched.refs[-1 - place]
+            urls[i] = memtable.urls[place] if place >= 0 else self.fetched.urls[-1 - place]
         return Verdicts(
             pages if len(decided) == len(pages) else pages.take(decided),
             np.where(is_duplicate, scores, -1).astype(np.int32),
@@ -237,7 +245,7 @@ class Batch:
             refs,
             urls,
             exact & is_duplicate if self.limits.exact else None,
-            others if any(others) else None,
+            references if any(references) else None,
             None if self.nearest_min is None else self.nearest_min[published],
         )
 
@@ -250,9 +258,9 @@ class Batch:
 
 
 def verdict_on_held(
-    page: Pages, head: Head, entry: int, settings: IndexSettings, content_bit: int
+    page: Pages, memtable: Memtable, entry: int, settings: IndexSettings, content_bit: int
 ) -> Verdicts:
-    """Return the verdict on a page that was held for an entry of the head, which is kept by now.
+    """Return the verdict on a page that was held for a memtable entry, which is kept by now.
 
     `content_bit` is as for `key_masks`.
     """
@@ -261,18 +269,20 @@ def verdict_on_held(
     score, exact = decided_similarity(
         int(settings.measure),
         page.sketches[0],
-        head.sketches[entry],
+        memtable.sketches[entry],
         int(least[0]),
-        (lambda: (own[0], head.shingles[entry])) if settings.exact else None,
+        (lambda: (own[0], memtable.shingles[entry])) if settings.exact else None,
     )
-    posted = content_bit >= 0 and bool(head.masks[entry] >> np.uint64(content_bit) & np.uint64(1))
-    same = posted and bool(page.keys[0, -1] == head.keys[entry, content_bit])
+    posted = content_bit >= 0 and bool(
+        memtable.masks[entry] >> np.uint64(content_bit) & np.uint64(1)
+    )
+    same = posted and bool(page.keys[0, -1] == memtable.keys[entry, content_bit])
     return Verdicts(
         page,
         np.array([score], np.int32),
         np.array([CONTENT if same else SIGNATURE], np.uint8),
-        head.refs[entry : entry + 1].copy(),
-        [head.urls[entry]],
+        memtable.refs[entry : entry + 1].copy(),
+        [memtable.urls[entry]],
         np.array([exact]) if settings.exact else None,
     )
 

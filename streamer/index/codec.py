@@ -67,7 +67,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
-    """The head's undecided entries in columns, oldest first.
+    """The memtable's undecided entries in columns, oldest first.
 
     `retired`, int64, is the number of the replacement that retired each, 0 for none; b"" if no
     entry is retired.
@@ -130,7 +130,7 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     wait for it, in order. `watermark`: no page to come is older. `horizon`: what comes before it
     answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
     one that the next flush goes to, with the time and the row at which it began. `missing`: for
-    each source with a hole, where the records end that were passed over because of it. `renewed`:
+    each source with a hole, where the records end that were skipped because of it. `renewed`:
     how often a page was inserted again.
     """
 

@@ -1,9 +1,9 @@
 """What is to be forgotten: which rows that is, and how far a shard is with it.
 
 A page is forgotten where the log says so: of all that came before, what a term names. From there on
-it answers no page. In the head that is done at once; a stored row is hidden when it is found, by
-its URL, time or ref, until it is written over (a sweep). So neither the moment of a flush nor that
-of a sweep shows, and many terms are swept together.
+it answers no page. In the memtable that is done at once; a stored row is hidden when it is found,
+by its URL, time or ref, until it is written over (a sweep). So neither the moment of a flush nor
+that of a sweep shows, and many terms are swept together.
 
 What was kept of a URL is retired in the same way where a page replaces it (`--retire-replaced`).
 There may be a hundred thousand such URLs, so they stand apart; and nobody waits for them to be

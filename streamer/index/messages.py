@@ -153,7 +153,7 @@ class Decisions(Columns):
         return len(self.refs)
 
 
-class Other(Protocol):
+class NamedIndex(Protocol):
     """Another index that pages are compared with, as it was at one moment."""
 
     @property
@@ -199,7 +199,8 @@ class Verdicts:
         representative_refs: uint64.
         representative_urls: bytes.
         exact: bool, whether a similarity is that of sets; None where the index has none.
-        others: the index that has the representative, None: this one; None if all are of this one.
+        references: the index that has the representative, None: this one; None if all are of this
+            one.
         nearest_min: int32, the similarity from which on each unique page was compared with all of
             its candidates, in ten-thousandths; None where near misses are not asked for, or some
             candidates may have been undecided.
@@ -211,7 +212,7 @@ class Verdicts:
     representative_refs: npt.NDArray[np.uint64]
     representative_urls: list[bytes]
     exact: npt.NDArray[np.bool_] | None = None
-    others: list[Other | None] | None = None
+    references: list[NamedIndex | None] | None = None
     nearest_min: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:

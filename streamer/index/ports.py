@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import Columns, Keys, NearMiss, Other, Pages, Times
+from streamer.index.messages import Columns, Keys, NamedIndex, NearMiss, Pages, Times
 from streamer.index.settings import IndexSettings
 
 BEFORE_ALL = -(1 << 62)  # a time
@@ -27,7 +27,7 @@ class Nearest(Columns):
         similarities: int32, ten-thousandths; -1 where they have none like it.
         same_content: bool, whether it is posted under the page's content key.
         exact: bool, whether a similarity is that of two sets.
-        refs, urls, others: of the page that is nearest, and the index that has it.
+        refs, urls, references: of the page that is nearest, and the index that has it.
     """
 
     similarities: npt.NDArray[np.int32]
@@ -35,11 +35,11 @@ class Nearest(Columns):
     exact: npt.NDArray[np.bool_]
     refs: list[int]
     urls: list[bytes]
-    others: list[Other | None]
+    references: list[NamedIndex | None]
 
     def near_miss(self, place: int) -> NearMiss:
         """Return what is nearest to the page at a place, as it goes on to the shards behind."""
-        other, ref = self.others[place], self.refs[place]
+        other, ref = self.references[place], self.refs[place]
         assert other is not None, "nothing is near"
         similarity, exact = int(self.similarities[place]), bool(self.exact[place])
         where = other.corpus.name, other.locate(ref)
@@ -54,7 +54,7 @@ def nothing_near(pages: int) -> Nearest:
     )
 
 
-class Others(Protocol):
+class References(Protocol):
     """What a shard asks of other indexes."""
 
     def nearest(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
@@ -179,7 +179,7 @@ class FlushedUrls:
 
 
 class Lookup(Protocol):
-    """What a shard asks of the pages that have left its head."""
+    """What a shard asks of the pages that have left its memtable."""
 
     @property
     def flushes(self) -> int:
@@ -206,7 +206,7 @@ class FlushedRows:
     """What a flush takes from one shard: kept rows with their postings, and the shard's state.
 
     `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
-    masks[i] is set. Arrays may be the head's own, and are valid until the shard's `flushed`.
+    masks[i] is set. Arrays may be the memtable's own, and are valid until the shard's `flushed`.
     What is before the `horizon`, of these and of all rows before, may be dropped. `shingles` are
     the rows' sets, none in an index without these.
     """

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.batch import Batch
-from streamer.index.head import KEPT, Head
+from streamer.index.memtable import KEPT, Memtable
 from streamer.index.messages import Pages
 from streamer.index.ports import Lookup
 from streamer.model import SIMILARITY_ONE
@@ -43,14 +43,18 @@ class RenewedPage(NamedTuple):
     shingles: bytes
 
 
-def kept_page(batch: Batch, at: tuple[int, int], head: Head, lookup: Lookup) -> RenewedPage:
+def kept_page(batch: Batch, at: tuple[int, int], memtable: Memtable, lookup: Lookup) -> RenewedPage:
     """Return the kept page that is a candidate of a page of the batch, by its place and row."""
     place, row = at
     has_sets = bool(batch.limits.exact)
     if place >= 0:
-        own = head.shingles[place] if has_sets else b""
-        columns = head.sketches[place].copy(), head.keys[place].copy(), int(head.masks[place])
-        return RenewedPage(int(head.refs[place]), head.urls[place], *columns, own)
+        own = memtable.shingles[place] if has_sets else b""
+        columns = (
+            memtable.sketches[place].copy(),
+            memtable.keys[place].copy(),
+            int(memtable.masks[place]),
+        )
+        return RenewedPage(int(memtable.refs[place]), memtable.urls[place], *columns, own)
     own = lookup.shingles(np.array([row]))[0] if has_sets else b""
     fetched, stored = batch.fetched, -1 - place
     about = fetched.refs[stored], fetched.urls[stored], fetched.sketches[stored]
@@ -83,7 +87,7 @@ def unmatched(batch: Batch, mask: int) -> Batch:
     return replace(batch, arrivals=arrivals, limits=batch.limits._replace(margin=0, contained=0))
 
 
-def old_row_of(ref: int, batch: Batch, head: Head, next_row: int) -> tuple[int, int] | None:
+def old_row_of(ref: int, batch: Batch, memtable: Memtable, next_row: int) -> tuple[int, int] | None:
     """Return the place and row of the kept page with a ref if the one page of a batch renews it.
 
     It does if they share a key here, and the newest row of the kept page is old, but answers.
@@ -95,9 +99,10 @@ def old_row_of(ref: int, batch: Batch, head: Head, next_row: int) -> tuple[int, 
         if at >= 0 and batch.fetched.refs[at] == ref
     ]
     found += [
-        (int(head.rows[entry]), entry, int(head.times[entry]))
-        for entry in np.flatnonzero(head.refs[: head.count] == np.uint64(ref)).tolist()
-        if KEPT <= head.states[entry] <= limits.newest_state and _share_a_key(batch, head, entry)
+        (int(memtable.rows[entry]), entry, int(memtable.times[entry]))
+        for entry in np.flatnonzero(memtable.refs[: memtable.count] == np.uint64(ref)).tolist()
+        if KEPT <= memtable.states[entry] <= limits.newest_state
+        and _share_a_key(batch, memtable, entry)
     ]
     oldest_time = max(time - limits.expire_after, limits.oldest_time)
     oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)
@@ -109,8 +114,8 @@ def old_row_of(ref: int, batch: Batch, head: Head, next_row: int) -> tuple[int, 
     return (place, row) if is_old else None
 
 
-def _share_a_key(batch: Batch, head: Head, entry: int) -> bool:
-    """Return whether an entry of the head is posted under a key of the one page of a batch."""
-    both = int(head.masks[entry]) & int(batch.arrivals.masks[0])
-    agrees = (head.keys[entry] == batch.arrivals.keys[0]).tolist()
+def _share_a_key(batch: Batch, memtable: Memtable, entry: int) -> bool:
+    """Return whether an entry of the memtable is posted under a key of the one page of a batch."""
+    both = int(memtable.masks[entry]) & int(batch.arrivals.masks[0])
+    agrees = (memtable.keys[entry] == batch.arrivals.keys[0]).tolist()
     return any(same and both >> bit & 1 for bit, same in enumerate(agrees))

@@ -1,15 +1,15 @@
 """The rule for one page at one shard, as a kernel: candidates, verification, insertion.
 
 Pages of a batch are judged one after another, each seeing the ones before it. Candidates are the
-postings under the page's own keys, in store and head together, in row order (the order of
+postings under the page's own keys, in store and memtable together, in row order (the order of
 insertion), up to the limit. One that has expired for the page is no candidate, and takes no place
 in its bucket; times and rows of the two alone decide that. The best kept match makes the page a
 duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds the
-page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and head
-together, has room. The nearest page of a reference index counts as a kept match after all own ones.
-Of what is kept and matches by a `margin` too little, the best is noted by the same order. So is,
-of what is kept and does not match, the one in which most of the page is contained. With `across`, a
-page of the same scope is no candidate, but keeps its place in a bucket.
+page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and
+memtable together, has room. The nearest page of a reference index counts as a kept match after all
+own ones. Of what is kept and matches by a `margin` too little, the best is noted by the same order.
+So is, of what is kept and does not match, the one in which most of the page is contained. With
+`across`, a page of the same scope is no candidate, but keeps its place in a bucket.
 
 Behind a page whose match is old, the kernel stops too: the match may have to be renewed
 (renewal.py).
@@ -26,12 +26,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.head import (
+from streamer.index.memtable import (
     EMPTY_SLOT,
     FREE,
     KEPT,
     UNDECIDED,
-    HeadColumns,
+    MemtableColumns,
     add_posting,
     entry_of,
     find_slot,
@@ -136,8 +136,8 @@ class Judged(NamedTuple):
 
     Attributes:
         outcome: uint8; content: bool, whether a match has the page's own content.
-        best: int64, the head entry of the match, or -1 - its place among the stored sketches, or
-            ELSEWHERE.
+        best: int64, the memtable entry of the match, or -1 - its place among the stored sketches,
+            or ELSEWHERE.
         similarity: int32, of the match, in ten-thousandths; of a new page, that of `near` here.
         exact: bool, whether that is the similarity of two sets.
         near: int64, what is nearest to a new page, as `best`, or NOWHERE.
@@ -309,46 +309,46 @@ def judge_pages(
     pages: Arrivals,
     limits: Limits,
     hits: StoredHits,
-    head: HeadColumns,
+    memtable: MemtableColumns,
     count: int,
     next_row: int,
     judged: Judged,
     scratch: Scratch,
 ) -> tuple[int, int, int]:
-    """Judge the pages in order; return (entries in the head, next row, postings refused).
+    """Judge the pages in order; return (entries in the memtable, next row, postings refused).
 
-    The head has `count` entries, and room for all pages; the first new row is `next_row`. Judging
-    goes on and ends as `scratch.stop` says, and stops before a page of which candidates are in
-    doubt. What answers may change in between.
+    The memtable has `count` entries, and room for all pages; the first new row is `next_row`.
+    Judging goes on and ends as `scratch.stop` says, and stops before a page of which candidates are
+    in doubt. What answers may change in between.
     """
     own = pages.keys.shape[1]
-    address = head.table.ctypes.data
+    address = memtable.table.ctypes.data
     first, hit, known, end = scratch.stop[0], scratch.stop[1], scratch.stop[2], scratch.stop[3]
     refused = 0
     for i in range(first, end):
         if i + 1 < pages.keys.shape[0]:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
-                prefetch(address, find_slot(head.table, pages.keys[i + 1, j]))
+                prefetch(address, find_slot(memtable.table, pages.keys[i + 1, j]))
         oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)
         oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)
         before = hit
         candidates, hit = _collect_candidates(
-            pages, i, limits, (oldest_time, oldest_row), hits, hit, head, scratch
+            pages, i, limits, (oldest_time, oldest_row), hits, hit, memtable, scratch
         )
         asks = limits.exact and not (i == first and known)
-        if asks and _are_in_doubt(pages, i, hits, head, candidates, scratch):
+        if asks and _are_in_doubt(pages, i, hits, memtable, candidates, scratch):
             scratch.stop[0], scratch.stop[1], scratch.stop[2] = i, before, candidates
             return count, next_row, refused
-        judged.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, judged)
+        judged.outcome[i] = _choose(pages, i, limits, hits, memtable, candidates, scratch, judged)
         if judged.outcome[i] == UNIQUE:
             if limits.contained > 0:
-                _find_container(pages, i, limits, hits, head, candidates, scratch, judged)
-            refused += _insert(pages, i, limits, head, count, next_row, scratch)
+                _find_container(pages, i, limits, hits, memtable, candidates, scratch, judged)
+            refused += _insert(pages, i, limits, memtable, count, next_row, scratch)
             judged.best[i] = count
             count += 1
             next_row += 1
         elif judged.outcome[i] == DUPLICATE and _is_old(
-            pages.times[i], judged.best[i], limits, hits, head, candidates, next_row, scratch
+            pages.times[i], judged.best[i], limits, hits, memtable, candidates, next_row, scratch
         ):
             scratch.stop[0], scratch.stop[1], scratch.stop[2] = i + 1, hit, 0
             scratch.stop[4] = candidates
@@ -365,11 +365,11 @@ def _may_answer(row: int, time: int, oldest: tuple[int, int]) -> bool:
 
 @inline_kernel
 def _is_candidate(
-    head: HeadColumns, entry: int, newest_state: int, oldest: tuple[int, int]
+    memtable: MemtableColumns, entry: int, newest_state: int, oldest: tuple[int, int]
 ) -> bool:
-    """Return whether an entry of the head may be a candidate."""
-    is_there = FREE < head.states[entry] <= newest_state
-    return is_there and _may_answer(head.rows[entry], head.times[entry], oldest)
+    """Return whether an entry of the memtable may be a candidate."""
+    is_there = FREE < memtable.states[entry] <= newest_state
+    return is_there and _may_answer(memtable.rows[entry], memtable.times[entry], oldest)
 
 
 @inline_kernel
@@ -386,13 +386,13 @@ def _collect_candidates(
     oldest: tuple[int, int],
     hits: StoredHits,
     hit: int,
-    head: HeadColumns,
+    memtable: MemtableColumns,
     scratch: Scratch,
 ) -> tuple[int, int]:
     """Collect the candidates of page i in row order; return (how many, next hit of the store).
 
     They have the time and the row `oldest` at least. Sets the sizes of its buckets, and the slots
-    of the head's table where their searches ended.
+    of the memtable's table where their searches ended.
     """
     rows, places, sizes, slots, _, _ = scratch
     own = pages.keys.shape[1]
@@ -412,27 +412,32 @@ def _collect_candidates(
                     sizes[j] += 1
                     meets = _may_meet(pages, i, hits.sketches[place], limits.across)
                     count = _insert_sorted(rows, places, count, hits.rows[k], -1 - place, meets)
-        slot = find_slot(head.table, pages.keys[i, j])
-        while head.table[slot] != uint64(EMPTY_SLOT):
-            entry = entry_of(head.table[slot], pages.keys[i, j], head.keys)
-            if entry >= 0 and _is_candidate(head, entry, limits.newest_state, oldest):
+        slot = find_slot(memtable.table, pages.keys[i, j])
+        while memtable.table[slot] != uint64(EMPTY_SLOT):
+            entry = entry_of(memtable.table[slot], pages.keys[i, j], memtable.keys)
+            if entry >= 0 and _is_candidate(memtable, entry, limits.newest_state, oldest):
                 sizes[j] += 1
-                meets = _may_meet(pages, i, head.sketches[entry], limits.across)
-                count = _insert_sorted(rows, places, count, head.rows[entry], entry, meets)
-            slot = (slot + 1) & (head.table.shape[0] - 1)
+                meets = _may_meet(pages, i, memtable.sketches[entry], limits.across)
+                count = _insert_sorted(rows, places, count, memtable.rows[entry], entry, meets)
+            slot = (slot + 1) & (memtable.table.shape[0] - 1)
         slots[j] = slot
     return count, hit
 
 
 @kernel
 def _are_in_doubt(
-    pages: Arrivals, i: int, hits: StoredHits, head: HeadColumns, candidates: int, scratch: Scratch
+    pages: Arrivals,
+    i: int,
+    hits: StoredHits,
+    memtable: MemtableColumns,
+    candidates: int,
+    scratch: Scratch,
 ) -> bool:
     """Mark each candidate whose match its sketch leaves in doubt; return whether there is one."""
     doubtful = False
     for k in range(candidates):
         place = scratch.places[k]
-        other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
+        other = hits.sketches[-1 - place] if place < 0 else memtable.sketches[place]
         score = compare_sketches(RESEMBLANCE, pages.sketches[i], other)
         scratch.known[k] = UNKNOWN
         if in_doubt(score, pages.sketches[i], other, int64(pages.similarity_min[i])):
@@ -442,17 +447,19 @@ def _are_in_doubt(
 
 
 @inline_kernel
-def _estimate(sketch: Keys, measure: int, hits: StoredHits, head: HeadColumns, place: int) -> int:
+def _estimate(
+    sketch: Keys, measure: int, hits: StoredHits, memtable: MemtableColumns, place: int
+) -> int:
     """Return what a sketch and that of a candidate say of their similarity."""
     if place < 0:
         return compare_sketches(measure, sketch, hits.sketches[-1 - place])
-    return compare_sketches(measure, sketch, head.sketches[place])
+    return compare_sketches(measure, sketch, memtable.sketches[place])
 
 
 @inline_kernel
-def _is_kept(place: int, head: HeadColumns) -> bool:
+def _is_kept(place: int, memtable: MemtableColumns) -> bool:
     """Return whether a candidate is kept, or undecided."""
-    return place < 0 or head.states[place] >= KEPT
+    return place < 0 or memtable.states[place] >= KEPT
 
 
 @inline_kernel
@@ -461,7 +468,7 @@ def _choose(
     i: int,
     limits: Limits,
     hits: StoredHits,
-    head: HeadColumns,
+    memtable: MemtableColumns,
     candidates: int,
     scratch: Scratch,
     judged: Judged,
@@ -479,12 +486,12 @@ def _choose(
         score = (
             scratch.known[k]
             if is_known
-            else _estimate(pages.sketches[i], limits.measure, hits, head, place)
+            else _estimate(pages.sketches[i], limits.measure, hits, memtable, place)
         )
         if score < least:
-            if score > near_max and _is_kept(place, head):
+            if score > near_max and _is_kept(place, memtable):
                 near_max, near, near_exact = score, place, is_known
-        elif _is_kept(place, head):
+        elif _is_kept(place, memtable):
             if score > score_max:
                 score_max, best, found, exact = score, place, True, is_known
         elif waits_for < 0:
@@ -492,7 +499,7 @@ def _choose(
     if not found and elsewhere >= least:
         score_max, best, found = elsewhere, int64(ELSEWHERE), True
     judged.best[i] = best if found else waits_for
-    judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)
+    judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, memtable)
     outcome = UNIQUE if pages.masks[i] else EMPTY
     if found:
         outcome = DUPLICATE
@@ -510,7 +517,7 @@ def _find_container(
     i: int,
     limits: Limits,
     hits: StoredHits,
-    head: HeadColumns,
+    memtable: MemtableColumns,
     candidates: int,
     scratch: Scratch,
     judged: Judged,
@@ -521,11 +528,13 @@ def _find_container(
     judged.container[i], judged.containment[i] = NOWHERE, limits.contained - 1
     for k in range(candidates):
         place = scratch.places[k]
-        if not _is_kept(place, head):
+        if not _is_kept(place, memtable):
             continue
-        other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
+        other = hits.sketches[-1 - place] if place < 0 else memtable.sketches[place]
         is_known = limits.exact > 0 and scratch.known[k] >= 0
-        score = scratch.known[k] if is_known else _estimate(own, limits.measure, hits, head, place)
+        score = (
+            scratch.known[k] if is_known else _estimate(own, limits.measure, hits, memtable, place)
+        )
         share = contained_share(int64(score), size, size_of(other))
         if share > judged.containment[i]:
             judged.container[i], judged.containment[i] = place, share
@@ -537,7 +546,7 @@ def _is_old(
     place: int,
     limits: Limits,
     hits: StoredHits,
-    head: HeadColumns,
+    memtable: MemtableColumns,
     candidates: int,
     next_row: int,
     scratch: Scratch,
@@ -546,7 +555,7 @@ def _is_old(
     old = False
     for k in range(candidates):
         if scratch.places[k] == place:
-            own = head.times[place] if place >= 0 else hits.times[-1 - place]
+            own = memtable.times[place] if place >= 0 else hits.times[-1 - place]
             old = own < time - limits.renew_after
             old |= scratch.rows[k] < next_row - limits.renew_rows
     return old
@@ -557,35 +566,40 @@ def _insert(
     pages: Arrivals,
     i: int,
     limits: Limits,
-    head: HeadColumns,
+    memtable: MemtableColumns,
     entry: int,
     row: int,
     scratch: Scratch,
 ) -> int:
-    """Write page i to an entry of the head, with its postings; return how many are refused."""
+    """Write page i to an entry of the memtable, with its postings; return how many are refused."""
     refused = 0
     mask = uint64(0)
     for j in range(pages.keys.shape[1]):
-        head.keys[entry, j] = pages.keys[i, j]
+        memtable.keys[entry, j] = pages.keys[i, j]
         if not pages.masks[i] >> uint64(j) & uint64(1):
             continue
         if scratch.sizes[j] >= limits.bucket_max:
             refused += 1
             continue
         mask |= uint64(1) << uint64(j)
-        add_posting(head.table, scratch.slots[j], pages.keys[i, j], entry, j)
-    head.rows[entry] = row
-    head.times[entry] = pages.times[i]
-    head.masks[entry] = mask
+        add_posting(memtable.table, scratch.slots[j], pages.keys[i, j], entry, j)
+    memtable.rows[entry] = row
+    memtable.times[entry] = pages.times[i]
+    memtable.masks[entry] = mask
     for word in range(pages.sketches.shape[1]):
-        head.sketches[entry, word] = pages.sketches[i, word]
-    head.states[entry] = uint8(KEPT if pages.final[i] else UNDECIDED)
+        memtable.sketches[entry, word] = pages.sketches[i, word]
+    memtable.states[entry] = uint8(KEPT if pages.final[i] else UNDECIDED)
     return refused
 
 
 @kernel
 def _same_content(
-    pages: Arrivals, i: int, content_bit: int, place: int, hits: StoredHits, head: HeadColumns
+    pages: Arrivals,
+    i: int,
+    content_bit: int,
+    place: int,
+    hits: StoredHits,
+    memtable: MemtableColumns,
 ) -> bool:
     """Return whether the match at `place` has a posting under the content key of page i.
 
@@ -595,8 +609,8 @@ def _same_content(
     if content_bit < 0 or not pages.masks[i] >> uint64(content_bit) & uint64(1):
         return False
     if place >= 0:
-        posted = head.masks[place] >> uint64(content_bit) & uint64(1)
-        same = head.keys[place, content_bit] == pages.keys[i, content_bit]
+        posted = memtable.masks[place] >> uint64(content_bit) & uint64(1)
+        same = memtable.keys[place, content_bit] == pages.keys[i, content_bit]
         return bool(posted != 0 and same)
     flat = i * pages.keys.shape[1] + content_bit
     low, high = 0, hits.keys.shape[0]

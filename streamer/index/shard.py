@@ -1,7 +1,7 @@
 """One shard of the index: a state machine over its log. apply(record) -> outputs.
 
-It does no I/O of its own. It asks `Lookup` for what has left the head, which may read the disk. A
-flush hands out what to write, and `flushed` ends it. The simulator, the in-process replay and the
+It does no I/O of its own. It asks `Lookup` for what has left the memtable, which may read the disk.
+A flush hands out what to write, and `flushed` ends it. The simulator, the in-process replay and the
 Kafka agent drive this same class. With S shards a page travels shard 0, 1, ..., S-1, each comparing
 its own bands. It is undecided on the way and kept at the last. A page that matches an undecided one
 is held until that one is decided. It waits only for a page further along, so nothing deadlocks.
@@ -31,8 +31,8 @@ from streamer.index.codec import (
     unpack_state,
 )
 from streamer.index.forgetting import REF, REPLACED, RETIRED, SETTLED, Forgetting, Terms
-from streamer.index.head import FLUSHED, FREE, KEPT, UNDECIDED, Head
-from streamer.index.head import RETIRED as RETIRED_STATE
+from streamer.index.memtable import FLUSHED, FREE, KEPT, UNDECIDED, Memtable
+from streamer.index.memtable import RETIRED as RETIRED_STATE
 from streamer.index.messages import (
     FORGET,
     VERDICTS,
@@ -56,7 +56,7 @@ from streamer.index.ports import (
     KeptRows,
     Lookup,
     Nearest,
-    Others,
+    References,
     nothing_near,
 )
 from streamer.index.postings import ROWS_MAX
@@ -105,8 +105,8 @@ def _replacements_before(page: Pages) -> int:
 class Shard:
     """Shard `number` of `shards`, for signatures of so many `bands`.
 
-    `lookup` answers for what has been flushed, `others` for other indexes; `state` is the state of
-    the last flush, or b"".
+    `lookup` answers for what has been flushed, `references` for other indexes; `state` is the state
+    of the last flush, or b"".
 
     Raises:
         StoreMismatch: the state was written by a later version of the machine.
@@ -120,8 +120,8 @@ class Shard:
         lookup: Lookup,
         *,
         state: bytes = b"",
-        head_capacity: int = 1024,
-        others: Others | None = None,
+        memtable_capacity: int = 1024,
+        references: References | None = None,
     ) -> None:
         self.number = number
         self.last = number == shards - 1
@@ -131,14 +131,14 @@ class Shard:
         self._content_bit = self._bands[1] - self._bands[0] if number == 0 else -1
         self._own_keys = self._bands[1] - self._bands[0] + (number == 0)
         self.lookup = lookup
-        self._others = others
-        self.head = Head(self._own_keys, head_capacity)
+        self._references = references
+        self.memtable = Memtable(self._own_keys, memtable_capacity)
         self.settings: IndexSettings | None = None
         self.positions: dict[str, int] = {}
         self.sent: dict[str, int] = {}
-        self.missing: dict[str, int] = {}  # source -> where what was passed over behind a hole ends
+        self.missing: dict[str, int] = {}  # source -> where what was skipped behind a hole ends
         self.applied = 0
-        self.passed_over = 0
+        self.skipped_records = 0
         self.next_row = 0
         self.refused = 0
         self.renewed = 0
@@ -146,10 +146,10 @@ class Shard:
         self._told_watermark = 0  # nor one that is emitted, by this record or a later one
         self._horizon = NO_HORIZON  # what settings before have let expire
         self.flushes_begun = lookup.flushes  # in the look-ups' count
-        self.released_flushes = self.flushes_begun  # of which the entries have left the head
-        self._flushed_entries = 0  # that are still in the head
+        self.released_flushes = self.flushes_begun  # of which the entries have left the memtable
+        self._flushed_entries = 0  # that are still in the memtable
         self._urls = UrlVersions()
-        self._undecided: dict[int, int] = {}  # page ref -> entry in the head
+        self._undecided: dict[int, int] = {}  # page ref -> entry in the memtable
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
         self._held_refs: set[int] = set()
         self._held_times: list[tuple[int, int]] = []  # a heap of (time, ref): some do not wait now
@@ -180,12 +180,12 @@ class Shard:
         return self._outputs
 
     def _accept(self, record: Record) -> int | None:
-        """Apply the rule of intervals; return the first new item's place, None to pass over."""
+        """Apply the rule of intervals; return the first new item's place, None to skip."""
         if record.source == FORGET:
             return 0
         source, position = record.source, self.positions.get(record.source, 0)
         if not record.start <= position < record.end:
-            self.passed_over += 1
+            self.skipped_records += 1
             if record.start > position:
                 self.missing[source] = max(record.end, self.missing.get(source, 0))
             return None
@@ -274,12 +274,12 @@ class Shard:
         replacements = _replacements_before(page)
         if replacements < 0:
             return int(self._judge(page)[0])
-        with self.head.as_after(replacements):
+        with self.memtable.as_after(replacements):
             outcome = int(self._judge(page)[0])
         if outcome == UNIQUE:
             own = self.forgetting.retire_late(page.urls[0], int(page.refs[0]), replacements)
             if own:
-                self.head.retire([self.head.count - 1], own)
+                self.memtable.retire([self.memtable.count - 1], own)
         return outcome
 
     def _judge(
@@ -305,10 +305,10 @@ class Shard:
         rows = self.lookup.rows(numbers) if len(numbers) <= ROWS_AHEAD_MAX else None
         urls = self.lookup.urls(pages.urls, 0) if self.tracks_changes else None
         nearest = None
-        if settings is not None and settings.also and self._others is not None:
+        if settings is not None and settings.also and self._references is not None:
             _, shingles_min = settings.least_of(pages.urls, pages.main)
             asked = self.posted_keys(pages, pages.distinct >= shingles_min)
-            nearest = self._others.nearest(pages, *asked, settings)
+            nearest = self._references.nearest(pages, *asked, settings)
         return Found(pages.refs, keys, hits, numbers, rows, urls, nearest, settings)
 
     def batch_of(self, pages: Pages, found: Found | None = None, *, arrive: bool) -> Batch:
@@ -392,21 +392,21 @@ class Shard:
 
     def _apply_rule(self, batch: Batch, end: int) -> None:
         """Judge pages up to one, insert what is new, and renew what some of them match."""
-        before = self.head.count
+        before = self.memtable.count
         while batch.judged_to < end:
-            self.next_row, refused = batch.judge_to(end, self.head, self.next_row, self.lookup)
+            self.next_row, refused = batch.judge_to(end, self.memtable, self.next_row, self.lookup)
             self.refused += refused
-            if old := batch.old_match(self.head, self.next_row):
+            if old := batch.old_match(self.memtable, self.next_row):
                 self._renew_match(batch, old)
         if not self.last:
-            self._undecided |= self.head.undecided(before)
+            self._undecided |= self.memtable.undecided(before)
 
     # ---- renewal --------------------------------------------------------------------------------
 
     def _renew_match(self, batch: Batch, old: tuple[int, int]) -> None:
         """Renew what the page of a batch that was judged last matches, here and further along."""
         end = batch.judged_to
-        kept = kept_page(batch, old, self.head, self.lookup)
+        kept = kept_page(batch, old, self.memtable, self.lookup)
         if not self.last:
             self._publish_to(batch, end)
             page = batch.pages.take([end - 1])
@@ -429,8 +429,8 @@ class Shard:
             batch = self.batch_of(page, arrive=True)
             if not self.last:
                 self._pass_on(page)
-            if old := old_row_of(int(pages.renews[i]), batch, self.head, self.next_row):
-                kept = kept_page(batch, old, self.head, self.lookup)
+            if old := old_row_of(int(pages.renews[i]), batch, self.memtable, self.next_row):
+                kept = kept_page(batch, old, self.memtable, self.lookup)
                 self._insert_again(kept, int(page.times[0]))
 
     def _insert_again(self, kept: RenewedPage, time: int) -> None:
@@ -438,12 +438,12 @@ class Shard:
         columns = key_columns(self.number, self.shards, self._all_keys - 1)
         batch = self.batch_of(again(kept, time, columns, self._all_keys), arrive=False)
         batch, before = unmatched(batch, kept.mask), self.next_row
-        self.next_row, refused = batch.judge_to(1, self.head, before, self.lookup)
+        self.next_row, refused = batch.judge_to(1, self.memtable, before, self.lookup)
         self.refused += refused
-        if self.head.masks[self.head.count - 1]:
+        if self.memtable.masks[self.memtable.count - 1]:
             self.renewed += 1
         else:
-            self.head.remove_last()
+            self.memtable.remove_last()
             self.next_row = before
 
     def posted_keys(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
@@ -460,9 +460,9 @@ class Shard:
             return nothing_near(len(pages))
         if found and found.nearest and found.has_nearest(pages.refs, settings):
             return found.nearest
-        if self._others is None:
+        if self._references is None:
             raise StoreMismatch(missing_reference(settings.also[0]))
-        return self._others.nearest(pages, keys, masks, settings)
+        return self._references.nearest(pages, keys, masks, settings)
 
     @property
     def tracks_changes(self) -> bool:
@@ -515,12 +515,12 @@ class Shard:
         if batch.compared is not None:
             changes = self._urls.take(batch.pages, part, batch.compared, batch.rows)
             pages = replace(pages, changes=changes)
-        pages = batch.with_nearest(pages, judged, nearest, self.head)
+        pages = batch.with_nearest(pages, judged, nearest, self.memtable)
         for i in np.flatnonzero(judged.outcome == HELD).tolist():
             page = pages.take([i])
             if page.replacements is None and self._retires_by_arrival:
                 page.replacements = np.array([self.forgetting.replacements], np.int64)
-            self._hold(int(self.head.rows[judged.best[i]]), page)
+            self._hold(int(self.memtable.rows[judged.best[i]]), page)
         self._publish(pages, judged, nearest, batch)
 
     def _publish(self, pages: Pages, judged: Judged, nearest: Nearest, batch: Batch) -> None:
@@ -529,7 +529,7 @@ class Shard:
         inserted = judged.outcome == UNIQUE
         kept = inserted & batch.arrivals.final[part]
         decided = np.flatnonzero(kept | (judged.outcome == DUPLICATE) | (judged.outcome == EMPTY))
-        self._emit(VERDICTS, batch.verdicts(pages, judged, nearest, decided, self.head))
+        self._emit(VERDICTS, batch.verdicts(pages, judged, nearest, decided, self.memtable))
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
@@ -549,8 +549,8 @@ class Shard:
         if entry is None:
             self.forgetting.gone.discard(ref)
             return
-        self.head.decide(entry, kept=kept)
-        for page in self._release(int(self.head.rows[entry])):
+        self.memtable.decide(entry, kept=kept)
+        for page in self._release(int(self.memtable.rows[entry])):
             if kept:
                 self._duplicate_of(page, entry)
                 self.forgetting.doomed.discard(int(page.refs[0]))
@@ -569,7 +569,7 @@ class Shard:
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
         assert self.settings is not None
-        verdict = verdict_on_held(page, self.head, entry, self.settings, self._content_bit)
+        verdict = verdict_on_held(page, self.memtable, entry, self.settings, self._content_bit)
         self._emit(VERDICTS, verdict)
         self._tell(page.refs, np.zeros(1, np.bool_))
 
@@ -610,7 +610,7 @@ class Shard:
         That holds here and further along. Held pages arrived before.
         """
         replacement = self.forgetting.replace(url, self.next_row)
-        self.head.retire(self.head.entries_of(url), replacement)
+        self.memtable.retire(self.memtable.entries_of(url), replacement)
         if not self.last:
             self._emit(self.number + 1, Forget([(REPLACED, url)]))
 
@@ -639,14 +639,14 @@ class Shard:
         for page in itertools.chain.from_iterable(self._held.values()):
             if page.urls[0] == url:
                 self.forgetting.doomed.add(int(page.refs[0]))
-        self._free(dict.fromkeys(self.head.entries_of(url), ""))
+        self._free(dict.fromkeys(self.memtable.entries_of(url), ""))
 
     def _forget(self, forget: Forget) -> None:
         """Forget what a record names, pass that on, and judge the pages that waited for any of it.
 
         What is held when its record comes counts as judged after it.
         """
-        own, head = self.forgetting, self.head
+        own, memtable = self.forgetting, self.memtable
         if forget.terms and self._take_replaced(forget):
             return
         own.records += 1
@@ -663,8 +663,12 @@ class Shard:
                 [near] = getattr(page, name) or [None]
                 if near is not None and not near.index and terms.find(_ROW_0, *near.column):
                     setattr(page, name, [None])  # it counts as judged behind the record
-        count = head.count
-        self._free(terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count]))
+        count = memtable.count
+        self._free(
+            terms.find(
+                memtable.rows[:count], memtable.refs[:count], memtable.urls, memtable.times[:count]
+            )
+        )
 
     def _take_replaced(self, forget: Forget) -> bool:
         """Take what the shard before says of replacements, if this is that; of one kind, then."""
@@ -678,20 +682,20 @@ class Shard:
         return kind in {SETTLED, REPLACED, RETIRED}
 
     def _free(self, named: dict[int, str]) -> None:
-        """Have entries of the head answer no page, each as a command wants it."""
-        own, head = self.forgetting, self.head
+        """Have entries of the memtable answer no page, each as a command wants it."""
+        own, memtable = self.forgetting, self.memtable
         if not named:
             return
-        states = head.states[[*named]]
+        states = memtable.states[[*named]]
         there = (states == UNDECIDED) | (states == KEPT)  # a flushed one is counted in the store
         own.count(itertools.compress(named.values(), there.tolist()))
-        head.states[[*named]] = FREE
+        memtable.states[[*named]] = FREE
         is_undecided = (states == UNDECIDED) | (states == UNDECIDED | RETIRED_STATE)
         undecided = list(itertools.compress(named, is_undecided.tolist()))
-        for ref in head.refs[undecided].tolist():
+        for ref in memtable.refs[undecided].tolist():
             del self._undecided[ref]
             own.gone.add(ref)
-        freed = head.rows[undecided].tolist()
+        freed = memtable.rows[undecided].tolist()
         for page in [page for row in freed for page in self._release(row)]:
             self._judge_held(page)
 
@@ -709,26 +713,26 @@ class Shard:
         return len(self._undecided)
 
     @property
-    def kept_in_head(self) -> int:
-        """Return the head's entries that the next flush would move to the store, at most."""
-        return self.head.count - len(self._undecided) - self._flushed_entries
+    def kept_in_memtable(self) -> int:
+        """Return the memtable's entries that the next flush would move to the store, at most."""
+        return self.memtable.count - len(self._undecided) - self._flushed_entries
 
     @property
     def unflushed(self) -> int:
         """Return how much the next flush would move: kept pages, or versions of URLs if more."""
-        return max(self.kept_in_head, len(self._urls))
+        return max(self.kept_in_memtable, len(self._urls))
 
     def begin_flush(self) -> FlushedRows:
         """Return what a flush must write: the next one, of which this is the whole state.
 
-        Its entries stay in the head, for look-ups that do not have the flush yet, until `flushed`
-        is called; that must be before the next flush. So long the arrays may be the head's own:
-        nothing changes in an entry's row, keys or sketch.
+        Its entries stay in the memtable, for look-ups that do not have the flush yet, until
+        `flushed` is called; that must be before the next flush. So long the arrays may be the
+        memtable's own: nothing changes in an entry's row, keys or sketch.
         """
         assert self.released_flushes == self.flushes_begun, "the flush before is not done"
         versions = self._urls.begin_flush(Horizon(self.watermark, self.next_row), self.settings)
-        self.head.free_retired(self._oldest_arrival())
-        flushed = self.head.take_kept(self.state(), self.horizon)
+        self.memtable.free_retired(self._oldest_arrival())
+        flushed = self.memtable.take_kept(self.state(), self.horizon)
         flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
         self.flushes_begun += 1
@@ -736,8 +740,8 @@ class Shard:
 
     def flushed(self) -> None:
         """Let go of what the last flush holds: from here on, look-ups must have that flush."""
-        self.head.retain_unflushed()
-        self._undecided = self.head.undecided()
+        self.memtable.retain_unflushed()
+        self._undecided = self.memtable.undecided()
         self._urls.flushed()
         self._flushed_entries = 0
         self.released_flushes = self.flushes_begun
@@ -749,7 +753,7 @@ class Shard:
         return pack_state(
             ShardState(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
-                self.head.pack_undecided(), held, self.watermark, self._horizon,
+                self.memtable.pack_undecided(), held, self.watermark, self._horizon,
                 self._urls.generation,
                 self.forgetting.packed(), self.missing, self.renewed,
             )
@@ -771,5 +775,5 @@ class Shard:
         for row, pages in state.held:
             for page in pages:
                 self._hold(row, unpack_pages(page))
-        self.head.restore_undecided(state.undecided)
-        self._undecided = self.head.undecided()
+        self.memtable.restore_undecided(state.undecided)
+        self._undecided = self.memtable.undecided()

@@ -53,7 +53,7 @@ Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
 
-def told_changes(changes: Codes) -> tuple[Codes, Codes]:
+def published_changes(changes: Codes) -> tuple[Codes, Codes]:
     """Return the changes in a column of `Pages`, and the similarities in ten-thousandths; -1: none.
 
     The similarity is in the upper bits.
@@ -65,7 +65,7 @@ def count_changes(changes: Codes | None) -> list[tuple[Change, int]]:
     """Return how often there is each change in a column of `Pages`."""
     if changes is None:
         return []
-    codes, _ = told_changes(changes)
+    codes, _ = published_changes(changes)
     return list(zip(CHANGE_NAMES, np.bincount(codes).tolist(), strict=False))
 
 
@@ -157,7 +157,7 @@ class Compared:
 
     def replacing(self) -> list[int]:
         """Return the places of the pages that replace a version, unless that has expired."""
-        return np.flatnonzero(told_changes(self.codes)[0] == REPLACED).tolist()
+        return np.flatnonzero(published_changes(self.codes)[0] == REPLACED).tolist()
 
     def replaces(self, place: int, rows: Rows, next_row: int) -> bool:
         """Return whether a page replaces a version, and settle that.

@@ -170,14 +170,14 @@ async def _starts(
 async def _partitions(reader: Reader, topic: str, waiting: Waiting) -> list[int]:
     """Return the partitions of a topic; wait for one that a worker is about to make."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    is_told = False
+    has_warned = False
     while True:
         try:
             return await reader.partitions(topic)
         except InputError:
             if time.monotonic() > deadline:
                 raise
-        if not is_told:
+        if not has_warned:
             waiting(topic)
-        is_told = True
+        has_warned = True
         await asyncio.sleep(POLL_MILLISECONDS / 1000)

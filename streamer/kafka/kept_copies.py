@@ -337,7 +337,7 @@ class _Copier:
             KafkaError: the brokers refuse; what was not committed is copied again.
         """
         first = records[0].offset
-        if first > self.position:  # the client passes over expired messages, as over other gaps
+        if first > self.position:  # the client skips expired messages, as over other gaps
             start, _ = await reader.bounds(*self._place)
             self._go_on_at(min(start, first))
         rest = deque(records)
@@ -381,7 +381,7 @@ class _Copier:
             self._note_expired("pages", page.partition, page.offset, page.offset + 1)
 
     def _go_on_at(self, start: int) -> None:
-        """Pass over the verdicts before `start`, if any are left: they have expired."""
+        """Skip the verdicts before `start`, if any are left: they have expired."""
         if self.position < start:
             self._note_expired("verdicts", self._place.partition, self.position, start)
             self.position = start

@@ -163,7 +163,7 @@ class ShardMetrics:
             counter.labels(self._name)
             for counter in (
                 self._metrics.records_applied,
-                self._metrics.records_passed_over,
+                self._metrics.records_skipped,
                 self._metrics.postings_refused,
             )
         ]
@@ -174,7 +174,7 @@ class ShardMetrics:
         self._observing = threading.Lock()  # the shard is shown after chunks, and after flushes
 
     def _own_totals(self) -> tuple[int, int, int]:
-        return self._shard.applied, self._shard.passed_over, self._shard.refused
+        return self._shard.applied, self._shard.skipped_records, self._shard.refused
 
     def stage(self, stage: Stage) -> AbstractContextManager[object]:
         """Return a context that counts its seconds as those of `stage`."""
@@ -213,13 +213,13 @@ class ShardMetrics:
             for counter, total, before in zip(self._counters, totals, self._totals, strict=True):
                 counter.inc(total - before)
             self._totals = totals
-            # What is being flushed is counted neither in the head nor, yet, in the store.
-            self._kept = max(self._kept, self._flushed_rows + shard.kept_in_head)
+            # What is being flushed is counted neither in the memtable nor, yet, in the store.
+            self._kept = max(self._kept, self._flushed_rows + shard.kept_in_memtable)
         metrics.holes.labels(name).set(len(shard.missing))
         metrics.undecided_pages.labels(name).set(shard.undecided_pages)
         metrics.held_pages.labels(name).set(shard.open_pages - shard.undecided_pages)
-        metrics.head_entries.labels(name).set(shard.head.count)
-        metrics.head_fill.labels(name).set(shard.kept_in_head / self._head_pages)
+        metrics.head_entries.labels(name).set(shard.memtable.count)
+        metrics.head_fill.labels(name).set(shard.kept_in_memtable / self._head_pages)
         metrics.kept_pages.labels(name).set(self._kept)
 
     def observe_log(self, position: int, end: int, committed: int | None) -> None:

@@ -168,7 +168,7 @@ class Owner(Judge):
     def fold(self, chunk: Fetched, read: Sequence[ReadRecord]) -> list[Emitted]:
         """Apply a chunk that is read; return its messages, each with what it leads to.
 
-        What is applied already is passed over, and left out.
+        What is applied already is skipped, and left out.
 
         Raises:
             StreamerError: records between what is applied and this chunk were not delivered.

@@ -188,7 +188,7 @@ async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start
             raise InputError(
                 f"Partition {place.partition} of {place.topic} cannot be decoded from offset "
                 f"{start} on: {error!r}. Start again, in case it was damaged on its way; else the "
-                "brokers' copy is damaged: restore it, or pass over it (replay: --offsets)."
+                "brokers' copy is damaged: restore it, or skip it (replay: --offsets)."
             ) from error
         found = answer.get(place)
         if not found:

@@ -193,8 +193,8 @@ class ShardApp:
         self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), metrics)
         self._configured = False
         self._gauge = self._new_gauge()
-        self._gauge_told: Gauge | None = None
-        self._gauge_told_at = 0.0
+        self._gauge_sent: Gauge | None = None
+        self._gauge_sent_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._catching_up: asyncio.Task[None] | None = None
         self._stopping = False
@@ -412,14 +412,14 @@ class ShardApp:
         with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                due = time.monotonic() - self._gauge_told_at >= REPEAT_SECONDS
+                due = time.monotonic() - self._gauge_sent_at >= REPEAT_SECONDS
                 if not self._progress.is_assigned_now(self.app.chunks) or (
-                    self._gauge == self._gauge_told and not due
+                    self._gauge == self._gauge_sent and not due
                 ):
                     continue
                 gauge = self._gauge
                 if await self._publisher.tell(self._names.gauge, pack(gauge)):
-                    self._gauge_told, self._gauge_told_at = gauge, time.monotonic()
+                    self._gauge_sent, self._gauge_sent_at = gauge, time.monotonic()
 
     async def _configure(self) -> None:
         """Put a CONFIG record into the log if these settings are not in force."""

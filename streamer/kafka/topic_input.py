@@ -192,7 +192,7 @@ class LogOrder:
     def take(self, data: bytes) -> Interval | IndexSettings | Forget | None:
         """Return what is new: pages taken, settings in force, or what a command wants forgotten.
 
-        None is for what other shards wrote, and for what is passed over.
+        None is for what other shards wrote, and for what is skipped.
 
         Raises:
             StoreMismatch: the record is of a later version, or not of this index.

@@ -27,7 +27,7 @@ class PartitionsInput:
 
     With `takes_tombstones` a message without a value means to forget the URL that is its key.
     The first chunk of a partition covers all offsets from the index's position on, also those that
-    are not asked for or have expired: they are passed over for good.
+    are not asked for or have expired: they are skipped for good.
     """
 
     def __init__(

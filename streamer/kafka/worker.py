@@ -56,7 +56,7 @@ from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
@@ -224,7 +224,7 @@ class Worker:
     signers: SignApp | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
-    _others: OtherIndexes | None = None
+    _references: ReferenceIndexes | None = None
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
     _topics: TopicWatch | None = None
@@ -299,8 +299,8 @@ class Worker:
             await self._close()
         finally:
             await publisher.stop()
-            if self._others is not None:
-                self._others.close()
+            if self._references is not None:
+                self._references.close()
         _log.info("worker_stopped")
 
     async def _leave(self, publisher: Publisher) -> None:
@@ -340,8 +340,8 @@ class Worker:
         settings, shards = options.settings, options.settings.shards
         identity = identity_of(settings.signature, shards, read_secret(options.key_file))
         fingerprint = str(identity["fingerprint"])
-        self._others = OtherIndexes(settings.also, fingerprint, identity)
-        index = self._others.named_in(settings.index)
+        self._references = ReferenceIndexes(settings.also, fingerprint, identity)
+        index = self._references.named_in(settings.index)
         prepared = await prepare(
             reader, publisher, names, index, fingerprint, settings.replicas,
             settings.verdict_partitions,
@@ -386,7 +386,7 @@ class Worker:
                 LOG_FLUSHES,
                 settings.head_pages,
                 settings.index_memory_bytes // len(options.shards),
-                self._others,
+                self._references,
             ),
             self._snapshots(shard),
         )

@@ -234,7 +234,7 @@ class _Members(io.RawIOBase):
         return self._new_decoder is _Inflate
 
     @property
-    def damage_told(self) -> str | None:
+    def damage_note(self) -> str | None:
         """Say what the damage is and which stored bytes it concerns; None without."""
         return (
             self.damage
@@ -614,8 +614,8 @@ class ByteStream:
     @property
     def damage(self) -> str | None:
         """Why the data could not be read to its end, and where; None where it could."""
-        told = self._members.damage_told if self._members else None
-        return told or self._damage_of_made() or None
+        note = self._members.damage_note if self._members else None
+        return note or self._damage_of_made() or None
 
     def wait(self) -> None:
         """Have reads of a pipe wait for its bytes, as those of a file do."""

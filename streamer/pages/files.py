@@ -323,10 +323,10 @@ class Source(InputFile):
 
 
 class Sources(NamedTuple):
-    """What PAGES arguments stand for; `passed_over` are in directories and are no page files."""
+    """What PAGES arguments stand for; `skipped` are in directories and are no page files."""
 
     sources: list[Source]
-    passed_over: list[str]
+    skipped: list[str]
 
 
 def open_sources(
@@ -346,7 +346,7 @@ def open_sources(
         InputError: a path is missing, unreadable or of no known kind, or a directory has no pages.
     """
     sources: dict[str, Source] = {}
-    passed_over: list[str] = []
+    skipped: list[str] = []
     resolved, paths = folder_resolver(), expanded(paths)
     remote = look_up([path for path in paths if is_remote(path)])
     for path in (name_of(path) if is_remote(path) else path for path in paths):
@@ -355,7 +355,7 @@ def open_sources(
         found = [path]
         if is_folder := there.is_folder if there else Path(path).is_dir():
             found, others = _chosen([*objects]) if there else files_below(path)
-            passed_over += others
+            skipped += others
             if not found:
                 raise InputError(f"{path}: holds no page files; page files end in {_KNOWN_NAMES}")
         for name in found:
@@ -366,7 +366,7 @@ def open_sources(
                 sources[key] = Source(
                     name, regular, page_bytes_max, url, columns, objects.get(name), cdx_base
                 )
-    return Sources([*sources.values()], passed_over)
+    return Sources([*sources.values()], skipped)
 
 
 def _below(given: str, name: str) -> str:

@@ -60,7 +60,7 @@ class PageFileRecords(StreamRecords):
 def one_page(file: InputFile, data: bytes, size: int) -> Chunk:
     """Return the chunk of a file of `size` bytes, of which `data` are the first, or all.
 
-    What is binary has no type, and is passed over as such a message is.
+    What is binary has no type, and is skipped as such a message is.
     """
     if size > file.page_bytes_max:
         return Chunk(0, 1, dead=[over_limit(0, data, size)])

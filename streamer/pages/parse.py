@@ -55,7 +55,7 @@ from streamer.text.json_fields import (
 )
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices
-from streamer.text.visible import ESCAPED, HTML, Buffer, may_begin_html, sniffed_html, told_html
+from streamer.text.visible import ESCAPED, HTML, Buffer, declared_html, may_begin_html, sniffed_html
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
@@ -183,10 +183,10 @@ class PageParser:
         for page in chunk.pages:
             self._add_record(batch, bodies, page)
         if chunk.times:
-            told = dict(
+            times = dict(
                 zip((ordinal for ordinal, _, _ in chunk.messages), chunk.times, strict=True)
             )
-            batch.times = [told[sequence] for sequence in batch.sequences]
+            batch.times = [times[sequence] for sequence in batch.sequences]
         whole = bodies.slices()
         batch.bodies = self._apply_rules(batch, whole) if self._rules else whole
         batch.dead.sort(key=lambda letter: letter.sequence)
@@ -305,11 +305,11 @@ class PageParser:
             none = np.zeros(count, np.int64)
             zeros = [0] * count
             return PlainPages(none.astype(np.bool_), [b""] * count, none, none, zeros, zeros)
-        told, spans = find_page_fields(values)
-        told[values.lengths > self._limit] = UNKNOWN
+        states, spans = find_page_fields(values)
+        states[values.lengths > self._limit] = UNKNOWN
         plain = np.empty(count, np.bool_)
-        mark_sure(data, told, spans, _URL_SURE_MAX, plain)
-        for i in np.flatnonzero((told != UNKNOWN) & ~plain).tolist():
+        mark_sure(data, states, spans, _URL_SURE_MAX, plain)
+        for i in np.flatnonzero((states != UNKNOWN) & ~plain).tolist():
             url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
             plain[i] = _is_plain_url(url) and not is_blank_escaped(body)
         kinds = self._kinds(data, spans)
@@ -318,7 +318,7 @@ class PageParser:
         html = kinds == HTML
         for i in np.flatnonzero(plain & (kinds == _VAGUE) & may_begin_html(data[starts])).tolist():
             html[i] = sniffed_html(data[starts[i] : ends[i]].data)
-        flags = np.where(told == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
+        flags = np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         urls = gathered(data, spans[:, URL, 0], url_ends)
         times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
@@ -352,8 +352,8 @@ class PageParser:
             return _REFUSED
         if text and not self._messages.accepts_type(text):
             return _REFUSED
-        told = told_html(text)
-        return _VAGUE if told is None else HTML if told else 0
+        is_html = declared_html(text)
+        return _VAGUE if is_html is None else HTML if is_html else 0
 
     def _careful_page(
         self, batch: PageBatch, sequence: int, key: bytes | None, value: bytes | None, empty: str

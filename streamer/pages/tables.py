@@ -215,7 +215,7 @@ class _ArrowBatches:
             yield batch
 
     def at(self, number: int) -> _Batch:
-        """Return a batch; of a stream those before it are passed over."""
+        """Return a batch; of a stream those before it are skipped."""
         if self._file is not None:
             return self._file.get_batch(number)
         if self._next > number:

@@ -280,7 +280,7 @@ def put(chunk: Chunk, outcome: WarcPage | Rejected | str) -> int:
 
 @dataclass(slots=True)
 class _Passing:
-    """What is passed over: a long record, or else garbage; how it began, how far one has got."""
+    """What is skipped: a long record, or else garbage; how it began, how far one has got."""
 
     what: str
     header: _Header | None = None
@@ -326,17 +326,17 @@ class _RecordReader:
         self._window.release()
         try:
             if self._passing:
-                return self._pass_over(ordinal, self._passing)
+                return self._skip_record(ordinal, self._passing)
             if self._pass_blanks():
                 return self._record(ordinal)
             return self._behind_damage(ordinal, "") if self._stream.damage else None
         except _BrokenRecord as broken:
             self._passing = _Passing(str(broken))
-            return self._pass_over(ordinal, self._passing)
+            return self._skip_record(ordinal, self._passing)
         except _Truncated as cut:
             return self._behind_damage(ordinal, str(cut))
 
-    def _pass_over(self, ordinal: int, passing: _Passing) -> _Outcome:
+    def _skip_record(self, ordinal: int, passing: _Passing) -> _Outcome:
         if passing.header is None:
             return self._garbage(ordinal, passing)
         return self._long_record(ordinal, passing, passing.header)
@@ -418,7 +418,7 @@ class _RecordReader:
         return None
 
     def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> _Outcome:
-        """Pass over a record that is over the limit, unless others begin within."""
+        """Skip a record that is over the limit, unless others begin within."""
         window = self._window
         while left := header.length - passing.size:
             window.release()
@@ -454,7 +454,7 @@ class _RecordReader:
         return None
 
     def _garbage(self, ordinal: int, passing: _Passing) -> Rejected:
-        """Pass over what is no record, to the next line that may begin one."""
+        """Skip what is no record, to the next line that may begin one."""
         window, first = self._window, self._format.first
         wanted = _STEP_BYTES + self._format.line_bytes
         while True:

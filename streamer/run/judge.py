@@ -5,10 +5,10 @@ two calls every shard of it is quiet: what one emits for another is applied at o
 which it was emitted.
 
 A flush begins with a copy of each shard's state, which takes a moment; it is written in a thread of
-its own while the shards go on, and what it has stays in their heads until look-ups done ahead have
-it, or the next one begins. All shards are flushed together, so a flush is a state of all of them
-between two records. There is one at a time: where pages come faster than they are written, the next
-flush waits for the last, and whoever began it waits too.
+its own while the shards go on, and what it has stays in their memtables until look-ups done ahead
+have it, or the next one begins. All shards are flushed together, so a flush is a state of all of
+them between two records. There is one at a time: where pages come faster than they are written, the
+next flush waits for the last, and whoever began it waits too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from streamer.errors import StoreUnavailable, StreamerError
 from streamer.index import ask
 from streamer.index.codec import Entry
-from streamer.index.head import HEAD_PAGES, KEPT
+from streamer.index.memtable import HEAD_PAGES, KEPT
 from streamer.index.messages import (
     CONFIG,
     Forget,
@@ -48,7 +48,7 @@ from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.index_folder import Identity, IndexFolder
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.forget import sweep
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
@@ -59,7 +59,7 @@ Timed = Callable[[Stage], AbstractContextManager[object]]
 
 @dataclass(frozen=True, slots=True)
 class FlushRule:
-    """When a flush is due though the head is not full: after so many records, or seconds.
+    """When a flush is due though the memtable is not full: after so many records, or seconds.
 
     No moment of a flush shows in a verdict.
     """
@@ -84,25 +84,25 @@ SWEEP_SECONDS = 3600.0  # or so long after the first, if any is to be gone from 
 SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
 _COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
 FILES = SOURCES_MAX  # the source of the pages of all files: these are numbered on and on in the log
-_SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record's pages
+_SPARE_ENTRIES = 1024  # of a memtable, beyond those that make a flush due: a record's pages
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """How a judge works; but for `others`, nothing of it shows in a verdict.
+    """How a judge works; but for `references`, nothing of it shows in a verdict.
 
     Attributes:
         flushes: when one is due.
-        head_pages: kept pages in a head that make one due, too.
+        head_pages: kept pages in a memtable that make one due, too.
         index_memory: bytes that the key tables of all shards take together; None bounds nothing.
-        others: indexes that pages are compared with, too.
+        references: indexes that pages are compared with, too.
         clock: tells seconds.
     """
 
     flushes: FlushRule
     head_pages: int = HEAD_PAGES
     index_memory: int | None = None
-    others: OtherIndexes | None = None
+    references: ReferenceIndexes | None = None
     clock: Callable[[], float] = time.monotonic
 
 
@@ -133,11 +133,11 @@ class Judge:
         states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
         memory = None if options.index_memory is None else options.index_memory // len(own)
         self.lookups = [StoredLookup(store, place, memory, secret) for place in range(len(own))]
-        capacity, others = options.head_pages + _SPARE_ENTRIES, options.others
+        capacity, references = options.head_pages + _SPARE_ENTRIES, options.references
         self.shards = [
             Shard(
-                number, shards, bands, lookup, state=state, head_capacity=capacity,
-                others=others.of_shard(number, shards, bands) if others else None,
+                number, shards, bands, lookup, state=state, memtable_capacity=capacity,
+                references=references.of_shard(number, shards, bands) if references else None,
             )
             for number, lookup, state in zip(own, self.lookups, states, strict=True)
         ]  # fmt: skip
@@ -247,9 +247,9 @@ class Judge:
     def kept_pages(self) -> int:
         """Return how many pages are kept, once the flush that was begun is done."""
         self.finish()
-        meta, head = self.store.meta, self.shard.head
-        in_head = np.count_nonzero(head.states[: head.count] == KEPT)
-        return (meta.shards[0].rows if meta else 0) + int(in_head)
+        meta, memtable = self.store.meta, self.shard.memtable
+        in_memtable = np.count_nonzero(memtable.states[: memtable.count] == KEPT)
+        return (meta.shards[0].rows if meta else 0) + int(in_memtable)
 
     def forget_next(self, forget: Forget) -> None:
         """Forget what a command wants that comes next."""
@@ -274,7 +274,7 @@ class Judge:
 
     @property
     def flush_is_due(self) -> bool:
-        """Return whether a head is full, or records or time enough have passed."""
+        """Return whether a memtable is full, or records or time enough have passed."""
         return (
             any(shard.unflushed >= self._head_pages for shard in self.shards)
             or self._applied >= self._rule.records
@@ -437,11 +437,11 @@ def replay_judge(
     *,
     head_pages: int = HEAD_PAGES,
     clock: Callable[[], float] = time.monotonic,
-    others: OtherIndexes | None = None,
+    references: ReferenceIndexes | None = None,
     index_memory: int | None = None,
 ) -> Judge:
     """Return the judge of all shards of an open index, with these settings in force."""
-    options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, others, clock)
+    options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, references, clock)
     shards = range(settings.shards)
     judge = Judge(folder.store, folder.identity, shards, options, folder.secret)
     judge.configure(settings)

@@ -103,8 +103,8 @@ class LargeClusters:
 def _named_here(block: Verdicts) -> npt.NDArray[np.bool_]:
     """Tell which pages have a representative of this index; another's refs are not ours."""
     named = block.similarities >= 0
-    if block.others is not None:
-        named &= np.array([other is None for other in block.others])
+    if block.references is not None:
+        named &= np.array([other is None for other in block.references])
     return named
 
 

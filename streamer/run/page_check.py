@@ -26,7 +26,7 @@ from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.parse import PageParser
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import identity_of, obtain_existing_secret
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites, signer_with
 from streamer.run.stages import sign, verdicts
 from streamer.run.whole_index import IndexPart, WholeIndex
@@ -47,7 +47,7 @@ def signed_page(parser: PageParser, signer: PageSigner, message: bytes) -> Pages
     for letter in batch.dead:
         raise InvalidPage(letter.code, letter.detail)
     for code in batch.skipped:
-        raise InvalidPage(code, "such pages are passed over")
+        raise InvalidPage(code, "such pages are skipped")
     return sign(signer, 0, batch)
 
 
@@ -87,12 +87,14 @@ class PageChecker:
                     "a method with a file of its own: pages cannot be compared with it."
                 )
             self._fingerprint = str(identity["fingerprint"])
-            others = stack.enter_context(closing(OtherIndexes(also, self._fingerprint, identity)))
+            references = stack.enter_context(
+                closing(ReferenceIndexes(also, self._fingerprint, identity))
+            )
             self._shards = []
             for part in self._index.parts:
                 lookup = StoredLookup(part.store, part.place, secret=secret)
                 stack.callback(lookup.close)
-                self._shards.append(_restored(part, lookup, others, signature.bands))
+                self._shards.append(_restored(part, lookup, references, signature.bands))
             settings = self._shards[0].settings or IndexSettings()
             self._parser = PageParser(
                 page_bytes_max=page_bytes_max,
@@ -127,10 +129,14 @@ class PageChecker:
             self._opened.close()
 
 
-def _restored(part: IndexPart, lookup: StoredLookup, others: OtherIndexes, bands: int) -> Shard:
+def _restored(
+    part: IndexPart, lookup: StoredLookup, references: ReferenceIndexes, bands: int
+) -> Shard:
     """Return a shard as of the newest flush, without the pages that it had not decided."""
     nothing = Undecided(b"", [], b"", b"", b"", [], b"")
     state = msgspec.structs.replace(unpack_state(part.meta.state), undecided=nothing, held=[])
     settings = unpack_settings(state.settings)
-    asked = others.of_shard(part.number, part.shards, bands) if settings and settings.also else None
-    return Shard(part.number, part.shards, bands, lookup, state=pack_state(state), others=asked)
+    asked = (
+        references.of_shard(part.number, part.shards, bands) if settings and settings.also else None
+    )
+    return Shard(part.number, part.shards, bands, lookup, state=pack_state(state), references=asked)

@@ -38,14 +38,14 @@ class PageReader:
     Attributes:
         url_prefix, cdx_base: as for `open_sources`.
         keep_going: take a source although its first records all fail.
-        pass_over: gets the names of files in folders that are no page files, if there are any.
+        note_skipped: gets the names of files in folders that are no page files, if there are any.
     """
 
     parser: PageParser = field(default_factory=PageParser)
     page_bytes_max: int = PAGE_BYTES_MAX
     url_prefix: str = ""
     keep_going: bool = False
-    pass_over: Callable[[list[str]], None] = lambda _names: None
+    note_skipped: Callable[[list[str]], None] = lambda _names: None
     cdx_base: str = ""
 
     def open(self, paths: Sequence[str], *, whole_rows: bool = False) -> list[Source]:
@@ -59,8 +59,8 @@ class PageReader:
         columns = None if whole_rows else self.parser.columns
         places = self.url_prefix, self.cdx_base
         opened = open_sources(paths, self.page_bytes_max, columns, *places)
-        if opened.passed_over:
-            self.pass_over(opened.passed_over)
+        if opened.skipped:
+            self.note_skipped(opened.skipped)
         return opened.sources
 
     def read(
@@ -108,10 +108,10 @@ def named(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
 
 
-def passed_over(names: Sequence[str]) -> str:
+def skipped_files(names: Sequence[str]) -> str:
     """Return the sentence about files in folders that were not read."""
     shown = named(names) if len(names) <= NAMES_SHOWN else f"{_by_suffix(names)} (as {names[0]})"
-    return f"Passed over, because they are no page files: {shown}."
+    return f"Skipped, because they are no page files: {shown}."
 
 
 def _by_suffix(names: Sequence[str]) -> str:

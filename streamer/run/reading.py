@@ -74,14 +74,14 @@ class InputReport:
         empty: those without a single byte.
         unended: those whose last line has no end yet, and was left.
         incomplete: those that cannot be read to their end, with what is wrong and where.
-        passed_over: files that lay in directories and are no page files.
+        skipped_files: files that lay in directories and are no page files.
     """
 
     done_before: int = 0
     empty: list[str] = field(default_factory=list)
     unended: list[str] = field(default_factory=list)
     incomplete: dict[str, str] = field(default_factory=dict)
-    passed_over: list[str] = field(default_factory=list)
+    skipped_files: list[str] = field(default_factory=list)
 
 
 class Input(Protocol):

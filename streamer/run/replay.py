@@ -142,7 +142,7 @@ class Replay:
         self._archives = KnownArchives(engine.judge.store)
         self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
         self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
-        self._told: set[tuple[int, int]] = set()
+        self._announced: set[tuple[int, int]] = set()
         self.begun = False  # something of this run is in the index and the outputs
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
@@ -423,8 +423,8 @@ class Replay:
         while self._noticed:
             cluster = self._noticed.popleft()
             which = cluster.source, cluster.representative
-            if which not in self._told and len(self._told) < LARGE_CLUSTERS_MAX:
-                self._told.add(which)
+            if which not in self._announced and len(self._announced) < LARGE_CLUSTERS_MAX:
+                self._announced.add(which)
                 self._checks.notice(self._name_of(cluster.source), cluster)
 
     # ---- to the disk -----------------------------------------------------------------------------

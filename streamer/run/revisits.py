@@ -136,7 +136,7 @@ def pairs_of(
 
     The kept pages of the chunk must be among those that are known.
     """
-    elsewhere = block.others or [None] * len(block)
+    elsewhere = block.references or [None] * len(block)
     columns = zip(
         block.pages.refs.tolist(), block.similarities.tolist(), block.representative_refs.tolist(),
         elsewhere, strict=True,

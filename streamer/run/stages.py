@@ -31,7 +31,7 @@ import numpy as np
 
 from streamer.index.messages import NearMiss, Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
-from streamer.index.url_versions import CHANGE_NAMES, told_changes
+from streamer.index.url_versions import CHANGE_NAMES, published_changes
 from streamer.model import (
     SEQUENCE_BITS,
     SIMILARITY_ONE,
@@ -78,7 +78,7 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     )  # fmt: skip
 
 
-def _told(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
+def _changes_of(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
     """Yield what verdicts have of pages where it is asked for: text, change, its similarity."""
     texts: Iterable[Any] = itertools.repeat(msgspec.UNSET, len(pages))
     if pages.main is not None:
@@ -86,7 +86,7 @@ def _told(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
     if pages.changes is None:
         yield from ((text, msgspec.UNSET, msgspec.UNSET) for text in texts)
         return
-    changes, similarities = told_changes(pages.changes)
+    changes, similarities = published_changes(pages.changes)
     columns = zip(texts, changes.tolist(), similarities.tolist(), strict=True)
     for text, change, similarity in columns:
         yield text, CHANGE_NAMES[change], None if similarity < 0 else _SIMILARITIES[similarity]
@@ -130,9 +130,9 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.basis.tolist(),
         block.representative_refs.tolist(),
         block.representative_urls,
-        block.others or [None] * len(pages),
+        block.references or [None] * len(pages),
         exact,
-        _told(pages),
+        _changes_of(pages),
         itertools.islice(near, len(pages)),
         pages.containers or [None] * len(pages),
         strict=True,

@@ -117,21 +117,21 @@ def cells(verdict: Verdict, more: Optional = PLAIN) -> Iterator[Cell]:
     yield verdict.similarity
     yield from _place(other.page) if other else (None, None, None)
     yield other.url if other else None
-    yield _told(other.index) if other else None
+    yield _optional(other.index) if other else None
     yield verdict.same_url
     yield verdict.text_bytes
     yield verdict.index
     carried = msgspec.json.encode(verdict.carried).decode()
     yield None if carried == "{}" else carried
-    yield _told(verdict.text)
+    yield _optional(verdict.text)
     yield _known(verdict.exact)
-    yield _told(verdict.change)
+    yield _optional(verdict.change)
     yield _known(verdict.change_similarity)
     if more.near:
         nearest = verdict.nearest or None
         yield from _place(nearest.page) if nearest else (None, None, None)
         yield nearest.url if nearest else None
-        yield _told(nearest.index) if nearest else None
+        yield _optional(nearest.index) if nearest else None
         yield nearest.similarity if nearest else None
         yield _known(nearest.exact) if nearest else None
         yield _known(verdict.nearest_min)
@@ -150,7 +150,7 @@ def _known(value: float | msgspec.UnsetType | None) -> Cell:
     return None if value is msgspec.UNSET else value
 
 
-def _told(value: str | msgspec.UnsetType) -> Cell:
+def _optional(value: str | msgspec.UnsetType) -> Cell:
     return None if value is msgspec.UNSET else str(value)
 
 

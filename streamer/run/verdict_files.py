@@ -57,7 +57,7 @@ def first_line(path: Path) -> bytes:
     _check_no_table(path)
     if is_parquet(path.name):
         return next(lines_of_parquet(path), b"")
-    with path.open("rb") as file, _damage_told(path):
+    with path.open("rb") as file, _damage_named(path):
         return unpacked(file, path.name).readline()
 
 
@@ -79,7 +79,7 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
         if content is file:
             yield file
             return
-        with _damage_told(path):
+        with _damage_named(path):
             shutil.copyfileobj(content, plain)
         plain.seek(0)
         yield plain
@@ -93,7 +93,7 @@ def _check_no_table(path: Path) -> None:
 
 
 @contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _damage_named(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, zstd.ZstdError) as error:

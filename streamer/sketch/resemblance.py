@@ -178,7 +178,7 @@ def pack_listed(hashes: Words, count: int, sketch: Words) -> bool:
         if place == last:
             continue
         last = place
-        unary += int64((place >> uint64(low_bits)) - high)  # a zero for each value passed over
+        unary += int64((place >> uint64(low_bits)) - high)  # a zero for each value skipped
         high = place >> uint64(low_bits)
         _put(sketch, unary, uint64(1))
         unary += 1

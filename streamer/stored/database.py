@@ -11,7 +11,7 @@ batch with the state, and RocksDB compacts their files by its own rules.
 
 Each flush and each start would leave more files, so neighbours are merged: once sixteen files at
 the end are about as large as the ones before them, or smaller, they become one of at most 128 MB. A
-row is rewritten once where heads are full, and eight times where it came alone. No other module
+row is rewritten once where memtables are full, and eight times where it came alone. No other module
 knows RocksDB.
 """
 

@@ -204,9 +204,9 @@ class FrozenKeys:
         groups = (np.cumsum(is_first) - 1)[~is_first]
         explained = self._explained(keys, others, groups, first, read, own_keys)
         left = self._read(keys, others.at(explained < 0))
-        is_told = explained >= 0
-        places = np.concatenate((read[0], others.places[is_told], left[0]))
-        return places, np.concatenate((read[1], explained[is_told], left[1]))
+        is_explained = explained >= 0
+        places = np.concatenate((read[0], others.places[is_explained], left[0]))
+        return places, np.concatenate((read[1], explained[is_explained], left[1]))
 
     def _explained(
         self, keys: Keys, others: Probed, groups: Places, first: Probed,

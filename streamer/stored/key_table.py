@@ -1,4 +1,4 @@
-"""The key table: an in-memory hash table from keys to rows, for all rows that have left the head.
+"""The key table: an in-memory hash table from keys to rows, for all rows that were flushed.
 
 A posting is one word: 32 bits of its key, then its row. The key's top 8 bits choose one of 256
 segments, and the 32 bits after them are in the word. So the table distinguishes 40 bits of a key.
@@ -91,7 +91,7 @@ def _put(address: int, slots: int, word: int) -> None:
 def take_words(address: int, end: int, out: Keys) -> int:
     """Write the words of a segment to `out`, in order, free all its slots, return their number.
 
-    `out` has room for one more. Free slots are passed over without a branch: where they are cannot
+    `out` has room for one more. Free slots are skipped without a branch: where they are cannot
     be foreseen.
     """
     found = 0

@@ -1,4 +1,4 @@
-"""Looking up what has left the head: postings by key and rows by number, of one shard's flushes.
+"""Looking up what was flushed: postings by key and rows by number, of one shard's flushes.
 
 The key table tells which rows may be posted under a key: those that agree with it in its upper 40
 bits. Each of them is compared in the lower 32 by its marks, whose block the verdict needs anyway:
@@ -145,8 +145,8 @@ class StoredLookup:
         """Add what a flush has written; in the thread that flushes.
 
         Look-ups go on between the parts of the table. The flush's rows are found from the end on;
-        until then they are in the head. What the store has dropped, or written over (`swept`), is
-        not found any more: once this returns, it is not read.
+        until then they are in the memtable. What the store has dropped, or written over (`swept`),
+        is not found any more: once this returns, it is not read.
         """
         for part in range(PARTS):
             with self._lock.alone():
@@ -300,14 +300,14 @@ class StoredLookup:
         _, firsts, again = np.unique(
             keys[places[starts[crowds]]], return_index=True, return_inverse=True
         )
-        told_at = starts.copy()
-        told_at[crowds] = starts[crowds[firsts]][again]
-        compared = np.flatnonzero(np.repeat(told_at == starts, lengths))
+        compared_at = starts.copy()
+        compared_at[crowds] = starts[crowds[firsts]][again]
+        compared = np.flatnonzero(np.repeat(compared_at == starts, lengths))
         posted = np.empty(len(places), np.bool_)
         for begin in range(0, len(compared), _ROWS_AT_ONCE):
             part = compared[begin : begin + _ROWS_AT_ONCE]
             posted[part] = self._rows.posted(rows[part], keys[places[part]])
-        return posted[np.arange(len(places)) + np.repeat(told_at - starts, lengths)]
+        return posted[np.arange(len(places)) + np.repeat(compared_at - starts, lengths)]
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""

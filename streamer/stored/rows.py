@@ -152,9 +152,9 @@ class StoredRows:
         """Return whether each row is posted under keys[i], by the lower half of the key."""
         slots = self._slots_of(rows)
         there = slots >= 0
-        told = np.zeros(len(rows), np.bool_)
-        told[there] = agree(self._read(slots[there]), keys[there])
-        return told
+        posted = np.zeros(len(rows), np.bool_)
+        posted[there] = agree(self._read(slots[there]), keys[there])
+        return posted
 
     def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
         """Return the marks of rows, of so many keys each; of one that was dropped, zeros."""

@@ -1,4 +1,4 @@
-"""The store: what has left the head, in a database of rows, of keys, and of one state.
+"""The store: what has left the memtable, in a database of rows, of keys, and of one state.
 
 A flush gives its rows the slots after those that the state counts (codec.py). It writes the rows,
 their keys and the state in one atomic step, so a crash leaves exactly the state of some flush.
@@ -320,7 +320,7 @@ class Store:
     ) -> Iterator[RowKeys]:  # fmt: skip
         """Yield the keys of all rows of a shard, by their slots, so many slots at a time.
 
-        Those in slots before the first, which begins a block, are passed over: they are so many.
+        Those in slots before the first, which begins a block, are skipped: they are so many.
         `whole` is as for `read_keys`.
         """
         meta, count = self._meta, rows_before

@@ -242,7 +242,7 @@ def _read_hints(source: Bytes, at: int, end: int) -> int:
 
 @kernel
 def read_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool, int]:
-    """Pass over a tag's attributes as `skip_attributes` does, and return the hints in them too."""
+    """Skip a tag's attributes as `skip_attributes` does, and return the hints in them too."""
     slash = False
     bits = int64(0)
     while at < end:

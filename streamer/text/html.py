@@ -1,7 +1,7 @@
 """HTML to the text that a reader sees, in one pass over the bytes.
 
 No tree is built: a tree grows faster than the page that describes it, and hostile pages live on
-that. The scanner copies text, resolves character references and passes over markup; between two
+that. The scanner copies text, resolves character references and skips markup; between two
 tags it remembers a fixed number of integers. Time and memory are linear in the page, for any bytes.
 Markup is ASCII; other bytes are copied as they are, so invalid UTF-8 and NUL pass through.
 
@@ -199,7 +199,7 @@ def pass_attribute(source: Bytes, at: int, end: int) -> tuple[int, int, int]:
 
 @kernel
 def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
-    """Pass over a tag's attributes, from behind its name.
+    """Skip a tag's attributes, from behind its name.
 
     Returns:
         The position behind the closing `>` (or `end` + 1 if the tag never ends), and whether the

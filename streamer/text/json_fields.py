@@ -222,13 +222,13 @@ class FieldSpans(NamedTuple):
     """The places of the fields of n messages.
 
     Attributes:
-        told: uint8[n], UNKNOWN, PLAIN or ESCAPES.
+        states: uint8[n], UNKNOWN, PLAIN or ESCAPES.
         spans: int64[n, 4, 2], begin and end of URL, body and content type, without their quotes,
             and of the time of fetching as it stands; equal where there is no type or time. Nothing
             is said of a message that is UNKNOWN.
     """
 
-    told: npt.NDArray[np.uint8]
+    states: npt.NDArray[np.uint8]
     spans: Spans
 
 
@@ -236,7 +236,7 @@ def find_page_fields(messages: Slices) -> FieldSpans:
     """Return the places of the fields of `messages`, in their block."""
     count = len(messages)
     found = FieldSpans(np.zeros(count, np.uint8), np.zeros((count, FIELDS, 2), np.int64))
-    _find_batch(messages.data, messages.starts, messages.ends, _NAMES, found.told, found.spans)
+    _find_batch(messages.data, messages.starts, messages.ends, _NAMES, found.states, found.spans)
     return found
 
 
@@ -246,12 +246,12 @@ def _find_batch(
     starts: Spans,
     ends: Spans,
     names: Names,
-    told: npt.NDArray[np.uint8],
+    states: npt.NDArray[np.uint8],
     spans: Spans,
 ) -> None:
     """Write the places of each message's fields, and what is known of it."""
     for i in range(starts.shape[0]):
-        told[i] = _find_fields(data, starts[i], ends[i], names, spans[i])
+        states[i] = _find_fields(data, starts[i], ends[i], names, spans[i])
 
 
 @kernel
@@ -260,7 +260,7 @@ def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> 
     at = skip_space(data, at, end)
     more = at < end and data[at] == OPEN_OBJECT
     seen = 0
-    told = PLAIN
+    state = PLAIN
     while more:
         name = skip_space(data, at + 1, end) + 1
         if name >= end or data[name - 1] != QUOTE:
@@ -274,14 +274,14 @@ def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> 
         seen |= 1 << field
         at, escaped = _take_value(data, at, end, field, spans)
         if escaped:
-            told = ESCAPES
+            state = ESCAPES
         at = skip_space(data, at, end) if at >= 0 else end
         if at >= end or (data[at] != COMMA and data[at] != CLOSE_OBJECT):
             return UNKNOWN
         more = data[at] == COMMA
     if skip_space(data, at + 1, end) < end or seen & _NEEDED != _NEEDED:
         return UNKNOWN
-    return told
+    return state
 
 
 @kernel
@@ -323,13 +323,13 @@ Mask = npt.NDArray[np.bool_]
 
 @kernel
 def mark_sure(
-    data: Bytes, told: npt.NDArray[np.uint8], spans: Spans, url_bytes_max: int, sure: Mask
+    data: Bytes, states: npt.NDArray[np.uint8], spans: Spans, url_bytes_max: int, sure: Mask
 ) -> None:
     """Mark the pages whose URL can stand as it is, and whose body is not blank, beyond doubt."""
-    for i in range(told.shape[0]):
+    for i in range(states.shape[0]):
         start, end = spans[i, URL, 0], spans[i, URL, 1]
         first = data[spans[i, BODY, 0]]
-        sure[i] = told[i] != UNKNOWN and first not in (_SPACE, BACKSLASH)
+        sure[i] = states[i] != UNKNOWN and first not in (_SPACE, BACKSLASH)
         sure[i] &= start < end <= start + url_bytes_max
         at = start
         while sure[i] and at < end:

@@ -5,7 +5,7 @@ The kernel serves the native signer; the functions serve methods in Python, whic
 Is a page HTML? By its type where that says something, else by its first bytes. The signatures are
 those of the WHATWG sniffing standard and a few more elements that pages begin
 with. Escaped bodies are sniffed before their escapes are undone: white space may be written `\n`
-there, and `<` may be `\u003c`. At most LEADING_MAX characters of white space are passed over, so
+there, and `<` may be `\u003c`. At most LEADING_MAX characters of white space are skipped, so
 that the cost has a bound.
 """
 
@@ -64,7 +64,7 @@ _HTML = re.compile(
 )
 
 
-def told_html(content_type: str | None) -> bool | None:
+def declared_html(content_type: str | None) -> bool | None:
     """Return whether a type is that of HTML; None for one that says nothing."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     if kind in _HTML_TYPES:
@@ -84,8 +84,8 @@ def sniffed_html(body: bytes | bytearray | memoryview) -> bool:
 
 def looks_like_html(body: bytes | bytearray | memoryview, content_type: str | None) -> bool:
     """Return whether a page is HTML: by its type, or else by its body."""
-    told = told_html(content_type)
-    return sniffed_html(body) if told is None else told
+    declared = declared_html(content_type)
+    return sniffed_html(body) if declared is None else declared
 
 
 Buffer = bytes | bytearray | memoryview

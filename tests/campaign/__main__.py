@@ -1,7 +1,7 @@
 """Runs campaigns one after the other, prints one table, and writes docs/reliability.md.
 
 A campaign's outcome is kept as soon as it is there, so that a run that was cut off goes on: what
-has an outcome with the same commit, rounds and seed is passed over.
+has an outcome with the same commit, rounds and seed is skipped.
 """
 
 from __future__ import annotations

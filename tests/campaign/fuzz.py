@@ -35,7 +35,7 @@ from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from tests.campaign import mutated_files, mutators
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import MAPPING, Judge, check_batch, peak_bytes, reset_peak, watch
-from tests.helpers.schema_registry import told_registry
+from tests.helpers.schema_registry import fake_registry
 
 if TYPE_CHECKING:
     from streamer.pages.chunk import Message
@@ -208,7 +208,7 @@ class _Reader:
 def read_rounds(rounds: int, seed: int, first: int, folder: Path) -> dict[str, Report]:
     """Read all formats' inputs from number `first` on, with the number of each in a file beside."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX))
-    with told_registry() as told:
+    with fake_registry() as told:
         told.schemas.update(mutators.SCHEMAS)
         registry = SchemaRegistry(RegistryAddress(told.url))
         return _read_formats(rounds, seed, first, folder, registry)

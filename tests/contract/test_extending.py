@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+
+from jsonschema import Draft202012Validator
 
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import Ending
@@ -12,7 +19,24 @@ from streamer.pages.parse import PageParser
 from streamer.pages.records import Format, InputFile
 from streamer.sketch.method import Method, PageText, similarity_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "extending.md"
+FILES_MAX = 7  # that a field about the page may touch
+# Prints the verdicts on two pages: the first is unique, and the second its duplicate.
+PUBLISH = """
+import sys
+import numpy as np
+from streamer.index.messages import Verdicts
+from streamer.model import Location
+from streamer.run.stages import verdict_lines
+from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
+
+pages = made_pages([[1], [1]], [EMPTY_SKETCH] * 2, tokens=3)
+block = Verdicts(
+    pages, np.array([-1, 9000]), np.array([0, 0]), np.array([0, 0], np.uint64), [b"", b"u0"]
+)
+sys.stdout.buffer.write(verdict_lines(block, lambda ref: Location("pages", 0, ref), "1f"))
+"""
 
 
 def _shown(name: str) -> Any:
@@ -47,3 +71,37 @@ def test_the_method_that_is_shown_signs_pages() -> None:
     assert not set(one.keys) & set(other.keys)
     assert similarity_of(longest.measure, one.sketch, same.sketch) == 1
     assert similarity_of(longest.measure, one.sketch, other.sketch) < method.threshold
+
+
+def test_the_field_that_is_shown_is_published(tmp_path: Path) -> None:
+    for name in ("streamer", "schemas", "docs"):
+        leave = shutil.ignore_patterns("__pycache__", "*.svg", "*.png")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=leave)
+    touched = _apply_what_is_shown(tmp_path)
+    assert len(touched) <= FILES_MAX
+    found = subprocess.run(
+        [sys.executable, "-c", PUBLISH], capture_output=True, check=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )  # fmt: skip
+    schema = json.loads((tmp_path / "schemas/verdict.schema.json").read_bytes())
+    said = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [each["verdict"] for each in said] == ["unique", "duplicate"]
+    for each in said:
+        Draft202012Validator(schema).validate(each)
+        assert each["tokens"] == 3
+        assert "tokens" in schema["properties"]
+
+
+def _apply_what_is_shown(root: Path) -> set[str]:
+    """Make the changes of the document below a folder; return the files that they touch."""
+    (shown,) = re.findall(r"```diff\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    touched = set()
+    for part in shown.split("--- ")[1:]:
+        name, *lines = part.splitlines()
+        before = "\n".join(line[1:] for line in lines if line[0] != "+")
+        after = "\n".join(line[1:] for line in lines if line[0] != "-")
+        text = (root / name).read_text(encoding="utf-8")
+        assert text.count(before) == 1, part
+        (root / name).write_text(text.replace(before, after), encoding="utf-8")
+        touched.add(name)
+    return touched

@@ -34,7 +34,7 @@ def in_loop(test: Callable[Arguments, Awaitable[None]]) -> Callable[Arguments, N
 
 
 @dataclass
-class ToldMessage:
+class FakeMessage:
     """A message as the client library gives it."""
 
     offset: int
@@ -51,14 +51,14 @@ class ToldMessage:
 
 
 @dataclass
-class ToldPublisher:
+class FakePublisher:
     """Notes what is published; `held` keeps it from arriving, `failing` lets it fail."""
 
     held: asyncio.Event | None = None
     failing: Exception | None = None
     arrived: list[tuple[str, int, Message]] = field(default_factory=list)
     asked: list[tuple[str, int]] = field(default_factory=list)
-    told: list[tuple[str, bytes]] = field(default_factory=list)
+    published: list[tuple[str, bytes]] = field(default_factory=list)
     deaf: bool = False
 
     def batches(self, messages: Iterable[Message], bytes_max: int = 0) -> list[Message]:
@@ -77,12 +77,12 @@ class ToldPublisher:
         await self.publish(topic, 0, self.batches([(None, data, [], None)]))
 
     async def tell(self, topic: str, data: bytes) -> bool:
-        self.told.append((topic, data))
+        self.published.append((topic, data))
         return not self.deaf
 
 
 @dataclass
-class ToldConsumer:
+class FakeConsumer:
     """Notes acknowledgements, and says where partitions begin and end."""
 
     first: int = 0
@@ -129,7 +129,7 @@ class Events:
 
 def take(owner: Owner, offset: int, data: bytes) -> list[Output]:
     """Let an owner fold the record at `offset`; return what it emits."""
-    chunk = Fetched("log", 0, offset, offset + 1, [ToldMessage(offset, data)])
+    chunk = Fetched("log", 0, offset, offset + 1, [FakeMessage(offset, data)])
     return [output for _, outputs in owner.fold(chunk, owner.read(chunk)) for output in outputs]
 
 

@@ -38,7 +38,7 @@ def code_of(program: str, *arguments: object) -> int:
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
 
 
-def told_until_killed(
+def answers_until_killed(
     program: str, *arguments: object, lines: int, pause: float = 0.0
 ) -> list[int]:
     """Run a program that prints numbers; kill it `pause` seconds after so many; return these."""

@@ -88,7 +88,7 @@ def register(url: str, subject: str, schema: str, kind: str = "AVRO", **more: An
 
 
 @dataclass
-class ToldRegistry:
+class FakeRegistry:
     """A double of a registry, with the answers of Confluent's.
 
     Attributes:
@@ -120,9 +120,9 @@ class ToldRegistry:
 
 
 @contextmanager
-def told_registry(context: ssl.SSLContext | None = None) -> Iterator[ToldRegistry]:
+def fake_registry(context: ssl.SSLContext | None = None) -> Iterator[FakeRegistry]:
     """Run a double, with TLS if there is a context for it."""
-    told = ToldRegistry()
+    told = FakeRegistry()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""Shards of one index, their logs between them, and what they ask of pages that left the head."""
+"""Shards of one index, their logs between them, and what they ask of pages that were flushed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MemoryLookup:
 
     def add(self, flushed: FlushedRows) -> None:
         """Take up what a shard has flushed."""
-        sketches = flushed.sketches.copy()  # or it changes with the shard's head
+        sketches = flushed.sketches.copy()  # or it changes with the shard's memtable
         for i, row in enumerate(flushed.rows.tolist()):
             time = int(flushed.times[i])
             self.kept[row] = (sketches[i], int(flushed.refs[i]), flushed.urls[i], time)
@@ -117,10 +117,10 @@ def page_record(pages: Pages, start: int, end: int, *, source: str = SOURCE) -> 
 class Network:
     """Shards with a queue between any two; `verdicts` are in the order of their publication."""
 
-    def __init__(self, settings: IndexSettings, bands: int, *, head_capacity: int = 16) -> None:
+    def __init__(self, settings: IndexSettings, bands: int, *, memtable_capacity: int = 16) -> None:
         self.memory = [MemoryLookup() for _ in range(settings.shards)]
         self._bands = bands
-        self._head_capacity = head_capacity
+        self._memtable_capacity = memtable_capacity
         self._settings = settings
         self._start([b""] * settings.shards, self.memory, self._flush_to_memory)
         for number in range(settings.shards):
@@ -129,7 +129,14 @@ class Network:
     def _start(self, states: list[bytes], lookups: Iterable[Lookup], flush: Flush) -> None:
         count = self._settings.shards
         self.shards = [
-            Shard(i, count, self._bands, lookup, state=state, head_capacity=self._head_capacity)
+            Shard(
+                i,
+                count,
+                self._bands,
+                lookup,
+                state=state,
+                memtable_capacity=self._memtable_capacity,
+            )
             for i, (lookup, state) in enumerate(zip(lookups, states, strict=True))
         ]
         self._flush = flush

@@ -14,7 +14,7 @@ from streamer.kafka.reader import Fetched
 from streamer.kafka.topic_input import PageTopic, WaitingLoop
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.pages.chunk import Message
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
@@ -51,7 +51,7 @@ class FakeConsumer:
     def seek(self, place: Any, offset: int) -> None:
         self._at[place.partition] = offset
 
-    async def getmany(self, place: Any, timeout_ms: int) -> dict[Any, list[ToldMessage]]:
+    async def getmany(self, place: Any, timeout_ms: int) -> dict[Any, list[FakeMessage]]:
         assert timeout_ms > 0
         p = place.partition
         start, self._at[p] = (
@@ -59,7 +59,7 @@ class FakeConsumer:
             min(self._at[p] + self._random.randrange(4), self._ends[p]),
         )
         within = [m for m in self._messages[p] if start <= m[0] < self._at[p]]
-        found = [ToldMessage(offset, value, key, TIME) for offset, key, value in within]
+        found = [FakeMessage(offset, value, key, TIME) for offset, key, value in within]
         return {place: found} if found else {}
 
     async def position(self, place: Any) -> int:
@@ -85,7 +85,7 @@ class FakeReader:
 
     async def read(self, topic: str, partition: int, start: int, end: int) -> Any:
         assert (topic, partition, start) == ("streamer.bands.0", 0, 0)
-        records = [ToldMessage(i, data) for i, data in enumerate(self._log[:end])]
+        records = [FakeMessage(i, data) for i, data in enumerate(self._log[:end])]
         for first in range(0, len(records), 2):
             yield Fetched(topic, partition, first, first + 2, records[first : first + 2])
 

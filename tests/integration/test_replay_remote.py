@@ -105,7 +105,7 @@ def test_a_prefix_stands_for_the_page_files_below_it(
     (below / "notes.csv").write_text("url,body\n")
     bucket = store.url.rpartition("/")[0]
     there = judged(place, "there", f"{bucket}/crawl")
-    assert "Passed over" in capsys.readouterr().out
+    assert "Skipped" in capsys.readouterr().out
     assert judged(place, "again", f"{bucket}/crawl/") == there
     assert there.replace(f"{bucket}/".encode(), f"{store.files}/".encode()) == judged(
         place, "here", below

@@ -25,9 +25,9 @@ from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
     avro_page,
     by_number,
+    fake_registry,
     register,
     running_registry,
-    told_registry,
 )
 from tests.helpers.wait import wait_until
 from tests.unit.pages.test_protobuf import CRAWL, HOST, NESTED, part
@@ -140,7 +140,7 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
 ) -> None:
     port = free_port()
     make_topic(brokers, names.pages)
-    with told_registry() as told, fleet(
+    with fake_registry() as told, fleet(
         tmp_path, brokers, names, options=("--registry-url", told.url)
     ) as workers:  # fmt: skip
         told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
@@ -175,7 +175,7 @@ def test_a_replay_judges_as_the_worker_did_before_the_registry_learnt_a_schema(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages)
-    with told_registry() as told, fleet(
+    with fake_registry() as told, fleet(
         tmp_path, brokers, names, options=("--registry-url", told.url)
     ) as workers:  # fmt: skip
         told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}

@@ -20,7 +20,7 @@ from streamer.stored.store import Store
 from streamer.upkeep.snapshot_places import SnapshotStopped
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder, take_snapshot
 from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
-from tests.helpers.kills import told_until_killed
+from tests.helpers.kills import answers_until_killed
 from tests.helpers.object_store import ObjectStore
 
 
@@ -155,7 +155,7 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots(
 ) -> None:
     draw = random.Random(2)
     for _ in range(5):
-        told = told_until_killed(
+        told = answers_until_killed(
             TAKING_SNAPSHOTS, index, store.url, 40,
             lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.1),
         )  # fmt: skip

@@ -68,12 +68,12 @@ def test_a_question_is_answered_and_changes_nothing(
                     own.forget(url=page[0])
         for one, other in zip(asked._judge.shards, quiet._judge.shards, strict=True):  # noqa: SLF001 - what must be equal
             assert one.state() == other.state()
-            count = one.head.count
-            assert count == other.head.count
-            assert one.head.urls == other.head.urls
-            assert np.array_equal(one.head.table, other.head.table)
-            assert np.array_equal(one.head.states[:count], other.head.states[:count])
-            assert np.array_equal(one.head.keys[:count], other.head.keys[:count])
+            count = one.memtable.count
+            assert count == other.memtable.count
+            assert one.memtable.urls == other.memtable.urls
+            assert np.array_equal(one.memtable.table, other.memtable.table)
+            assert np.array_equal(one.memtable.states[:count], other.memtable.states[:count])
+            assert np.array_equal(one.memtable.keys[:count], other.memtable.keys[:count])
 
 
 @given(st.lists(texts.filter(bool), min_size=1, max_size=20), texts.filter(bool))

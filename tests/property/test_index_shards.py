@@ -131,7 +131,7 @@ def test_flushes_show_in_no_output_of_any_shard(
     rules = IndexSettings(
         shards=shards, bucket_max=bucket_max, candidates_max=3, exact=True, near_misses=0.2
     )
-    quiet, flushed = Network(rules, BANDS, head_capacity=1000), Network(rules, BANDS)
+    quiet, flushed = Network(rules, BANDS, memtable_capacity=1000), Network(rules, BANDS)
     run(quiet, pages, seed, 0.0)
     run(flushed, pages, seed, 0.4)
     assert plain(flushed.outputs) == plain(quiet.outputs)
@@ -179,7 +179,7 @@ def test_a_record_is_taken_from_the_mark_on_if_the_mark_lies_in_its_interval(
     """Items exist at the numbers in `present`; the others are gaps."""
     shard = Shard(0, 1, 1, MemoryLookup())
     shard.apply(Record(CONFIG, 0, 1, np.zeros(1, np.int64), IndexSettings()))
-    mark = passed_over = 0
+    mark = skipped_records = 0
     for start, length in records:
         end = start + length
         numbers = [n for n in range(start, end) if n in present]
@@ -193,11 +193,11 @@ def test_a_record_is_taken_from_the_mark_on_if_the_mark_lies_in_its_interval(
             expected = [n for n in numbers if n >= mark]
             mark = end
         else:
-            passed_over += 1
+            skipped_records += 1
         judged_refs = [ref for output in outputs for ref in output_refs(output)]
         assert judged_refs == expected
         assert shard.positions.get(SOURCE, 0) == mark
-        assert shard.passed_over == passed_over
+        assert shard.skipped_records == skipped_records
 
 
 def output_refs(output: Output) -> list[int]:

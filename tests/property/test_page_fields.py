@@ -95,7 +95,7 @@ def told(*messages: bytes) -> list[tuple[int, tuple[bytes, ...]]]:
     found = find_page_fields(joined)
     return [
         (known, tuple(joined.data[start:end].tobytes() for start, end in places))
-        for known, places in zip(found.told.tolist(), found.spans.tolist(), strict=True)
+        for known, places in zip(found.states.tolist(), found.spans.tolist(), strict=True)
     ]
 
 

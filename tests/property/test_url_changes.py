@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from streamer.index.messages import Forget, Verdicts
 from streamer.index.settings import IndexSettings
-from streamer.index.url_versions import CHANGE_NAMES, told_changes
+from streamer.index.url_versions import CHANGE_NAMES, published_changes
 from streamer.model import Change
 from streamer.rules import Rule
 from streamer.run import judge as judge_module
@@ -102,7 +102,9 @@ def changes_of(network: Network) -> Changes:
             changes = output.items.pages.changes
             assert changes is not None
             refs = output.items.pages.refs.tolist()
-            columns = zip(refs, *(each.tolist() for each in told_changes(changes)), strict=True)
+            columns = zip(
+                refs, *(each.tolist() for each in published_changes(changes)), strict=True
+            )
             found |= {ref: (CHANGE_NAMES[code], score) for ref, code, score in columns}
     return found
 

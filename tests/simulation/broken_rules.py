@@ -23,12 +23,12 @@ from streamer.index import rule as rule_module
 from streamer.index.codec import PendingForget, ShardState, pack_state, unpack_state
 from streamer.index.forgetting import REPLACED as REPLACED_URL
 from streamer.index.forgetting import SETTLED, URL, Forgetting, Terms
-from streamer.index.head import FREE, UNDECIDED
+from streamer.index.memtable import FREE, UNDECIDED
 from streamer.index.messages import Forget, Pages, Record
 from streamer.index.ports import BEFORE_ALL, NO_HORIZON, FlushedRows, Horizon
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.index.url_versions import EDITED, REPLACED, told_changes
+from streamer.index.url_versions import EDITED, REPLACED, published_changes
 from tests.simulation.resharding import FLAWS as RESHARDING
 
 
@@ -111,8 +111,8 @@ class RowAtFlush(Shard):
 
     def flushed(self) -> None:
         super().flushed()
-        for entry in range(self.head.count):
-            self.head.rows[entry] = self.next_row
+        for entry in range(self.memtable.count):
+            self.memtable.rows[entry] = self.next_row
             self.next_row += 1
 
 
@@ -151,8 +151,8 @@ class DropForgets(Shard):
         entry = self._undecided.get(ref)
         if entry is not None and not kept:
             self._undecided.pop(ref)
-            self.head.states[entry] = FREE
-            self._held.pop(int(self.head.rows[entry]), None)
+            self.memtable.states[entry] = FREE
+            self._held.pop(int(self.memtable.rows[entry]), None)
         else:
             super()._decide(ref, kept=kept)
 
@@ -239,7 +239,7 @@ class RetiresLate(Shard):
             self._replace(batch.pages.urls[place])
 
 
-class RetiresInTheHead(Shard):
+class RetiresInTheMemtable(Shard):
     """What is stored of a URL that was replaced goes on answering."""
 
     def _replace(self, url: bytes) -> None:
@@ -310,7 +310,7 @@ class RetiresEdited(Shard):
     def replacing(self, batch: Any) -> list[int]:
         if batch.compared is None or not (self.settings and self.settings.retire_replaced):
             return []
-        codes, _ = told_changes(batch.compared.codes)
+        codes, _ = published_changes(batch.compared.codes)
         return np.flatnonzero((codes == REPLACED) | (codes == EDITED)).tolist()
 
 
@@ -332,14 +332,14 @@ class ForgetsHere(Shard):
             super()._emit(destination, items)
 
 
-class HeadRemembers(Shard):
+class MemtableRemembers(Shard):
     """Only stored pages are forgotten."""
 
     def _forget(self, forget: Forget) -> None:
-        states = self.head.states[: self.head.count].copy()
+        states = self.memtable.states[: self.memtable.count].copy()
         undecided = self._undecided.copy()
         super()._forget(forget)
-        self.head.states[: len(states)] = states
+        self.memtable.states[: len(states)] = states
         self._undecided = undecided
 
 
@@ -347,14 +347,14 @@ class UndecidedRemembered(Shard):
     """What is undecided is not forgotten."""
 
     def _forget(self, forget: Forget) -> None:
-        undecided = self.head.states[: self.head.count] == UNDECIDED
-        times = self.head.times[: self.head.count][undecided].copy()
-        urls, entries = self.head.urls, np.flatnonzero(undecided).tolist()
-        self.head.urls = [b"" if i in entries else url for i, url in enumerate(urls)]
-        self.head.times[entries] = -BEFORE_ALL
+        undecided = self.memtable.states[: self.memtable.count] == UNDECIDED
+        times = self.memtable.times[: self.memtable.count][undecided].copy()
+        urls, entries = self.memtable.urls, np.flatnonzero(undecided).tolist()
+        self.memtable.urls = [b"" if i in entries else url for i, url in enumerate(urls)]
+        self.memtable.times[entries] = -BEFORE_ALL
         super()._forget(forget)
-        self.head.urls[: len(urls)] = urls
-        self.head.times[entries] = times
+        self.memtable.urls[: len(urls)] = urls
+        self.memtable.times[entries] = times
 
 
 def _forgetting_that(**methods: Any) -> type[Shard]:
@@ -399,8 +399,8 @@ def _take_for_all(self: Forgetting, forget: Forget, _terms: Terms) -> None:
     Forgetting.take(self, forget, Terms.of(forget, 1 << 60))
 
 
-class RenewsInTheHead(Shard):
-    """Only what is in the head is renewed."""
+class RenewsInTheMemtable(Shard):
+    """Only what is in the memtable is renewed."""
 
     def _renew_match(self, batch: Any, old: tuple[int, int]) -> None:
         if old[0] >= 0:
@@ -465,7 +465,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "cap-at-flush": lambda: _with_kernel(
         "if scratch.sizes[j] >= limits.bucket_max:", "if False:", CapAtFlush
     ),
-    "candidates-head-first": lambda: _with_kernel(
+    "candidates-memtable-first": lambda: _with_kernel(
         "count, hits.rows[k], -1 - place, meets)",
         "count, hits.rows[k] + (1 << 40), -1 - place, meets)",
     ),
@@ -494,27 +494,27 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     ),
     "expired-in-buckets": lambda: _with_kernel(
         "if entry >= 0 and _is_candidate(",
-        "if entry >= 0 and not _may_answer(head.rows[entry], head.times[entry], oldest):\n"
-        "                sizes[j] += FREE < head.states[entry] <= limits.newest_state\n"
+        "if entry >= 0 and not _may_answer(memtable.rows[entry], memtable.times[entry], oldest):\n"
+        "                sizes[j] += FREE < memtable.states[entry] <= limits.newest_state\n"
         "            if entry >= 0 and _is_candidate(",
     ),
     "scope-meets-itself": lambda: _with_kernel(
         "return across == 0 or not are_of_one_scope(pages.sketches[i], other)", "return True"
     ),
     "scope-in-store-only": lambda: _with_kernel(
-        "meets = _may_meet(pages, i, head.sketches[entry], limits.across)", "meets = True"
+        "meets = _may_meet(pages, i, memtable.sketches[entry], limits.across)", "meets = True"
     ),
     "scope-takes-no-place": lambda: _with_kernel(
         "sizes[j] += 1\n                    meets = _may_meet(",
         "sizes[j] += _may_meet(pages, i, hits.sketches[place], limits.across)\n"
         "                    meets = _may_meet(",
     ),
-    "renews-in-the-head": lambda: RenewsInTheHead,
+    "renews-in-the-memtable": lambda: RenewsInTheMemtable,
     "renews-nothing": lambda: RenewsNothing,
     "renewed-late": lambda: RenewedLate,
     "renewals-judged": lambda: RenewalsJudged,
     "retires-late": lambda: RetiresLate,
-    "retires-in-the-head": lambda: RetiresInTheHead,
+    "retires-in-the-memtable": lambda: RetiresInTheMemtable,
     "retires-here": lambda: RetiresHere,
     "retired-held": lambda: _forgetting_that(retire_late=lambda *_: 0),
     "reaches-back": lambda: ReachesBack,
@@ -527,7 +527,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "retires-edited": lambda: RetiresEdited,
     "versions-retired": lambda: VersionsRetired,
     "forgets-here": lambda: ForgetsHere,
-    "head-remembers": lambda: HeadRemembers,
+    "memtable-remembers": lambda: MemtableRemembers,
     "undecided-remembered": lambda: UndecidedRemembered,
     "held-remembered": lambda: HeldRemembered,
     "waits-for-forgotten": lambda: WaitsForForgotten,
@@ -535,10 +535,12 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "store-remembers": lambda: _forgetting_that(hide=lambda _self, kept, *_rows: kept),
     "forgets-later-pages": lambda: _forgetting_that(take=_take_for_all),
     "answers-at-once": lambda: _forgetting_that(pass_on=_pass_on_at_once),
-    "hold-is-kept": lambda: _with_kernel("elif _is_kept(place, head):", "elif True:"),
+    "hold-is-kept": lambda: _with_kernel("elif _is_kept(place, memtable):", "elif True:"),
     "near-is-undecided": lambda: _with_kernel(
-        "score > near_max and _is_kept(place, head)", "score > near_max"
+        "score > near_max and _is_kept(place, memtable)", "score > near_max"
     ),
-    "container-is-undecided": lambda: _with_kernel("if not _is_kept(place, head):", "if False:"),
+    "container-is-undecided": lambda: _with_kernel(
+        "if not _is_kept(place, memtable):", "if False:"
+    ),
 }
 WORLD_FLAWS = ("settings-in-code", *RESHARDING)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamer.index.codec import pack_pages
-from streamer.index.head import FLUSHED, FREE, KEPT, RETIRED, UNDECIDED
+from streamer.index.memtable import FLUSHED, FREE, KEPT, RETIRED, UNDECIDED
 from streamer.index.messages import Keys
 from streamer.index.ports import BEFORE_ALL, FoundUrls, Hits, Horizon, KeptRows, no_hits
 from streamer.index.shard import Shard
@@ -71,7 +71,7 @@ class Owner:
         self.lookup = StoredLookup(self.store, 0)
         meta = self.store.meta
         state = meta.shards[0].state if meta else b""
-        self.shard = machine(number, shards, BANDS, self.lookup, state=state, head_capacity=4)
+        self.shard = machine(number, shards, BANDS, self.lookup, state=state, memtable_capacity=4)
         self.queues: dict[int, list[tuple[int, Any, int]]] = defaultdict(list)
         self.skip = skip  # committed: records below are applied, their outputs are out already
         self.life = self.doomed = FOREVER
@@ -155,12 +155,12 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def canon(shard: Shard, store: Store | None) -> Any:
-    """Return a shard's state in a form that does not tell head and store apart.
+    """Return a shard's state in a form that does not tell memtable and store apart.
 
     What lies behind the horizon is left out, and what is forgotten: whether it was dropped, or
     swept yet, must not show.
     """
-    head = shard.head
+    memtable = shard.memtable
     rows: dict[int, tuple[int, int, bytes, bool]] = {}
     buckets: dict[int, list[int]] = defaultdict(list)
     if store is not None:
@@ -174,20 +174,20 @@ def canon(shard: Shard, store: Store | None) -> Any:
             for row, time, ref, sketch in zip(*columns, strict=True):
                 if time > BEFORE_ALL:
                     rows[row] = (time, ref, sketch.tobytes(), True)
-    for entry in range(head.count):
-        state = int(head.states[entry])
+    for entry in range(memtable.count):
+        state = int(memtable.states[entry])
         if state in {FREE, KEPT | RETIRED, FLUSHED | RETIRED}:  # it may be in the store as well
             continue
-        row = int(head.rows[entry])
+        row = int(memtable.rows[entry])
         rows[row] = (
-            int(head.times[entry]),
-            int(head.refs[entry]),
-            head.sketches[entry].tobytes(),
+            int(memtable.times[entry]),
+            int(memtable.refs[entry]),
+            memtable.sketches[entry].tobytes(),
             state == KEPT,
         )
-        for bit in range(head.own_keys):
-            if int(head.masks[entry]) >> bit & 1:
-                buckets[int(head.keys[entry, bit])].append(row)
+        for bit in range(memtable.own_keys):
+            if int(memtable.masks[entry]) >> bit & 1:
+                buckets[int(memtable.keys[entry, bit])].append(row)
     horizon = shard.horizon
     rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
     buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
@@ -213,8 +213,8 @@ def canon(shard: Shard, store: Store | None) -> Any:
         shard.forgetting.oldest,
         [(each.number, each.refs) for each in shard.forgetting._replaced],  # noqa: SLF001 - as above
         {
-            int(head.rows[i]): int(head.retired[i])
-            for i in np.flatnonzero(head.states[: head.count] == UNDECIDED | RETIRED)
+            int(memtable.rows[i]): int(memtable.retired[i])
+            for i in np.flatnonzero(memtable.states[: memtable.count] == UNDECIDED | RETIRED)
         },
     )
 

@@ -39,8 +39,8 @@ def make_page(
     """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
     symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
-    head = DENSE_LEVEL | BINS << 8 | scope << SCOPE_SHIFT
-    sketch = head.to_bytes(8, "little") + symbols
+    first = DENSE_LEVEL | BINS << 8 | scope << SCOPE_SHIFT
+    sketch = first.to_bytes(8, "little") + symbols
     keys = [hash((i, value)) & (1 << 64) - 1 for i, value in enumerate(signature)]
     keys.append(hash(signature) & (1 << 64) - 1)
     return Pages(

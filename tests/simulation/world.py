@@ -67,7 +67,7 @@ from tests.simulation.pages import BANDS, NOT_TRACKED, Signature, alike, join, m
 
 PARTITIONS = 3
 OPEN_MAX = 12  # the gauge at which signers pause
-HEAD_MAX = 12
+MEMTABLE_MAX = 12
 RECORDS_MAX = 30  # between flushes
 CALM = 1200  # steps after which nothing goes wrong any more, so that every run ends
 STEPS_MAX = 40_000
@@ -318,7 +318,7 @@ class World:
         newest = owner is self.owners[owner.number][-1]
         flushed = self._flushed_position(owner)
         due = (
-            shard.kept_in_head >= HEAD_MAX
+            shard.kept_in_memtable >= MEMTABLE_MAX
             or shard.applied - flushed >= RECORDS_MAX
             or draw.random() < self.flush_rate
         )
@@ -577,7 +577,7 @@ class World:
         meta = store.meta if store else None
         lookup = StoredLookup(store, 0) if store else NothingFlushed()
         state = meta.shards[0].state if meta else b""
-        shard = self.machine(number, self.shards, BANDS, lookup, state=state, head_capacity=64)
+        shard = self.machine(number, self.shards, BANDS, lookup, state=state, memtable_capacity=64)
         outputs = [output for record in self.logs[number][:end] for output in shard.apply(record)]
         found = canon(shard, store)
         if store:

@@ -29,8 +29,8 @@ from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
 from streamer.run.kept_tables import table_of
-from streamer.run.others import OtherIndexes
 from streamer.run.reading import FileInput, SourceEnd, Step
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.settings import SignatureSettings
 from streamer.stored.rows import scan_rows
@@ -54,7 +54,7 @@ class FileTarget:
     signature: SignatureSettings
     secret: bytes
     parser: PageParser
-    others: OtherIndexes
+    references: ReferenceIndexes
     index_memory: int | None
 
     def steps(self) -> Iterator[Step]:
@@ -115,12 +115,12 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         sources = _sources(known, catalogue, opened.sources)
         _check_mapping(catalogue, sources, parser)
         fingerprint = str(index.identity["fingerprint"])
-        others = stack.enter_context(
-            closing(OtherIndexes(settings.also, fingerprint, index.identity))
+        references = stack.enter_context(
+            closing(ReferenceIndexes(settings.also, fingerprint, index.identity))
         )
         yield FileTarget(
             index, catalogue, catalogue.entries, sources, in_force, signature, secret, parser,
-            others, settings.index_memory_bytes,
+            references, settings.index_memory_bytes,
         )  # fmt: skip
 
 

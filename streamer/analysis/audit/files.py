@@ -151,7 +151,7 @@ class _FileFold:
         self._letters = Column(np.uint64)
         self._totals = Totals()
         options = JudgeOptions(
-            REPLAY_FLUSHES, index_memory=target.index_memory, others=target.others
+            REPLAY_FLUSHES, index_memory=target.index_memory, references=target.references
         )
         store, own = Store.open(folder / "store"), range(shards)
         self._judge = Judge(store, target.index.identity, own, options, target.secret)
@@ -264,9 +264,11 @@ class _FileFold:
             self.report.counts[f"skipped: {code}"] = count
         own, known = self._totals, self.target.catalogue.totals
         for name in ("records", "unique", "duplicates", "too_short", "dead", "skipped", "changes"):
-            found, told = getattr(own, name), getattr(known, name)
-            if found != told:
-                self.report.index_rows.violate(f"{name}: {told} in the index, {found} by the fold")
+            found, expected = getattr(own, name), getattr(known, name)
+            if found != expected:
+                self.report.index_rows.violate(
+                    f"{name}: {expected} in the index, {found} by the fold"
+                )
 
     def check_index(self) -> None:
         """Hold the rows of the index against those of the fold, and kept pages with each other."""

@@ -18,7 +18,7 @@ from streamer.index.forgetting import RETIRED
 from streamer.index.messages import Verdicts
 from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import REPLACED as IS_REPLACED
-from streamer.index.url_versions import told_changes
+from streamer.index.url_versions import published_changes
 from streamer.model import SIMILARITY_ONE
 
 Digests = npt.NDArray[np.uint64]
@@ -106,7 +106,7 @@ class FoldedVerdicts:
             return
         kept = (block.similarities < 0) & (block.pages.tokens > 0)
         before: Rows = np.cumsum(kept) - kept
-        codes, _ = told_changes(block.pages.changes)
+        codes, _ = published_changes(block.pages.changes)
         for i in np.flatnonzero(codes == IS_REPLACED).tolist():
             retired = [(RETIRED, block.pages.urls[i])]
             self._kept.forget(self.kept_before, retired, ahead=int(before[i]))

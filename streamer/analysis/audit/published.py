@@ -44,7 +44,7 @@ from streamer.pages.schema_registry import framed
 _SEQUENCE = re.compile(rb"(\d{1,3}):(\d{1,18})")
 
 
-class _OtherIndexFields(msgspec.Struct):
+class _ReferenceIndexFields(msgspec.Struct):
     page: Location
     index: str = ""
 
@@ -55,9 +55,9 @@ class _VerdictFields(msgspec.Struct):
     page: Location
     verdict: Decision
     similarity: float | None
-    representative: _OtherIndexFields | None
-    nearest: _OtherIndexFields | None = None
-    contained_in: _OtherIndexFields | None = None
+    representative: _ReferenceIndexFields | None
+    nearest: _ReferenceIndexFields | None = None
+    contained_in: _ReferenceIndexFields | None = None
 
 
 _decode = msgspec.json.Decoder(_VerdictFields).decode
@@ -142,7 +142,7 @@ class VerdictAudit:
     def _check_named(
         self,
         place: int,
-        other: _OtherIndexFields | None,
+        other: _ReferenceIndexFields | None,
         number: Number | None,
         at: str,
         noted: npt.NDArray[np.int64] | None = None,
@@ -269,7 +269,7 @@ class Outcomes:
         self._report = report
 
     def take_dead_letter(self, message: Incoming) -> None:
-        """Take a message of the topic of dead letters; those of other indexes are passed over."""
+        """Take a message of the topic of dead letters; those of other indexes are skipped."""
         headers, report = dict(message.headers), self._report
         if headers.get(INDEX) != self._scene.names.index.encode():
             report.counts["dead letters of others"] += 1

@@ -24,7 +24,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, Location, page_ref
 from streamer.pages.parse import PageParser
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 
 EXAMPLES_MAX = 5
 
@@ -182,7 +182,7 @@ class PageTable:
         return self._name_of(self.ref(place))
 
     def mark(self, places: Places, flag: int) -> None:
-        """Set a flag of the pages at `places`; those of -1 are passed over."""
+        """Set a flag of the pages at `places`; those of -1 are skipped."""
         self.flags[places[places >= 0]] |= np.uint8(flag)
 
 
@@ -235,7 +235,7 @@ class AuditTarget:
         judged_ends: by shard, the end of its log when the ends of effects were noted: items of
             other shards behind it may be ahead of the logs that they come from.
         settled: whether a page that is still on its way is a violation.
-        others: the other indexes that pages were compared with.
+        references: the other indexes that pages were compared with.
     """
 
     names: Names
@@ -249,7 +249,7 @@ class AuditTarget:
     judged_ends: Sequence[int]
     parser: PageParser
     settled: bool = False
-    others: OtherIndexes | None = None
+    references: ReferenceIndexes | None = None
 
 
 def digest(*parts: bytes | None) -> int:
@@ -284,7 +284,7 @@ class LogReading:
         self._furthest: dict[str, int] = {}
 
     def accept(self, record: Record) -> int | None:
-        """Return the place of the first item that counts, or None for a record to pass over."""
+        """Return the place of the first item that counts, or None for a record to skip."""
         self.records += 1
         if record.source == FORGET:
             return 0

@@ -27,7 +27,7 @@ from streamer.analysis.audit.scene import (
 )
 from streamer.errors import StoreMismatch
 from streamer.index.forgetting import REF, REPLACED, RETIRED
-from streamer.index.head import HEAD_PAGES
+from streamer.index.memtable import HEAD_PAGES
 from streamer.index.messages import (
     Decisions,
     Forget,
@@ -42,7 +42,7 @@ from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.wire import unpack_record
 from streamer.run.index_folder import Identity
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.store import Store
 
 Digests = npt.NDArray[np.uint64]
@@ -158,11 +158,11 @@ class FreshShard(Judge):
         shards: int,
         bands: int,
         head_pages: int = HEAD_PAGES,
-        others: OtherIndexes | None = None,
+        references: ReferenceIndexes | None = None,
     ) -> None:
         store = Store.open(folder / "store")
         identity: Identity = {"bands": bands, "shards": shards}
-        options = JudgeOptions(LOG_FLUSHES, head_pages, others=others)
+        options = JudgeOptions(LOG_FLUSHES, head_pages, references=references)
         super().__init__(store, identity, [number], options)
 
     def take(self, record: Record) -> list[Output]:
@@ -196,7 +196,9 @@ class LogAudit:
         self._table = table
         self._streams = streams
         self._kept = kept
-        self._fresh = FreshShard(folder, number, scene.shards, scene.bands, others=scene.others)
+        self._fresh = FreshShard(
+            folder, number, scene.shards, scene.bands, references=scene.references
+        )
         self._locate = topic_locator(scene.names.pages)
         self._folded = FoldedVerdicts(number, scene.shards, table, kept)
 
@@ -286,7 +288,7 @@ class LogAudit:
                 f"to {end}"
             )
         report.counts["log records"] += reading.records
-        report.counts["log records passed over, seen before"] += reading.repeats
-        report.counts["log records passed over, behind a hole"] += reading.ahead
+        report.counts["log records skipped, seen before"] += reading.repeats
+        report.counts["log records skipped, behind a hole"] += reading.ahead
         self._kept.note_refused(self._number, self._fresh.shard.refused)
         return self._folded.finish()

@@ -33,7 +33,7 @@ from streamer.kafka.reader import Fetched, Reader, open_reader, reach
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
-from streamer.run.others import OtherIndexes
+from streamer.run.reference_indexes import ReferenceIndexes
 
 
 class IndexAudit:
@@ -164,8 +164,8 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
         with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
             scene, ends = await _scene(reader, options)
             fingerprint = scene.identity.fingerprint
-            with closing(OtherIndexes(options.also, fingerprint)) as others:
-                scene = replace(scene, others=others)
+            with closing(ReferenceIndexes(options.also, fingerprint)) as references:
+                scene = replace(scene, references=references)
                 audit = IndexAudit(scene, Path(folder))
                 await _Audit(reader, progress, scene, ends).feed(audit)
             progress("comparing kept pages", 0, 0)

@@ -98,12 +98,12 @@ def _write(verdicts: Path, out: str, at: tuple[int, int | None, int | None]) -> 
     encode = msgspec.json.Encoder().encode
     with open_verdicts(verdicts) as lines:
         survey = Survey.of(verdicts_in(lines, verdicts), fallback)
-        told = Rethreshold(least, before, survey)
+        rejudged = Rethreshold(least, before, survey)
         lines.seek(0)
         with complete_output(out) as file:
-            for verdict in told.verdicts(verdicts_in(lines, verdicts)):
+            for verdict in rejudged.verdicts(verdicts_in(lines, verdicts)):
                 file.write(encode(verdict) + b"\n")
-    return told
+    return rejudged
 
 
 def _check_source(verdicts: Path, out: str) -> None:
@@ -119,8 +119,8 @@ def _check_source(verdicts: Path, out: str) -> None:
         )
 
 
-def _summary(told: Rethreshold) -> Table:
-    counts, table = told.counts, figures()
+def _summary(rejudged: Rethreshold) -> Table:
+    counts, table = rejudged.counts, figures()
     pages = counts.total()
     unique = sum(counts[Decision.UNIQUE, each] for each in Certainty)
     certain = counts[Decision.DUPLICATE, Certainty.EXACT]
@@ -130,9 +130,9 @@ def _summary(told: Rethreshold) -> Table:
     for known in Certainty:
         table.add_row(f"  {known}", f"{sum(counts[each, known] for each in Decision):,}")
     table.add_row("unique", f"{unique:,}")
-    table.add_row("  that were duplicates", f"{told.kept_anew:,}")
+    table.add_row("  that were duplicates", f"{rejudged.kept_anew:,}")
     table.add_row("  for certain, at least", f"{least:,}")
     table.add_row("  at most", f"{most:,}")
     table.add_row("duplicates", f"{pages - unique:,}")
-    table.add_row("  that were unique", f"{told.dropped:,}")
+    table.add_row("  that were unique", f"{rejudged.dropped:,}")
     return table

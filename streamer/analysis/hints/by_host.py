@@ -64,7 +64,7 @@ class VerdictsByHost:
 
     def __enter__(self) -> Self:
         """Make the tables."""
-        with _disk_told():
+        with _disk_named():
             self._database.executescript(_TABLES)
         return self
 
@@ -112,7 +112,7 @@ class VerdictsByHost:
         """
         self._write(_ADD_VERDICT, self._rows)
         self._write(_ADD_CANONICAL, self._links)
-        with _disk_told():
+        with _disk_named():
             if self._has_links:
                 self._database.execute("CREATE INDEX by_host ON canonical (host)")
             rows = self._database.execute(_SORTED)
@@ -125,7 +125,7 @@ class VerdictsByHost:
                     yield learned
 
     def _write(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
-        with _disk_told():
+        with _disk_named():
             self._database.execute("BEGIN")
             self._database.executemany(statement, rows)
             self._database.execute("COMMIT")
@@ -143,7 +143,7 @@ def _text(value: str) -> str:
 
 
 @contextmanager
-def _disk_told() -> Iterator[None]:
+def _disk_named() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

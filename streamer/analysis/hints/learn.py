@@ -180,13 +180,13 @@ class _Learner:
         """Return the hint with what the canonical links of its pages say of it."""
         if self._canonicals is None:
             return hint
-        told = [
+        agreeing = [
             agrees(link)
             for page in pages
             if (written := self._canonicals.get(page.url))
             and (link := canonical_address(self._host, page.url, written)) is not None
         ]
-        agreement = CanonicalAgreement(len(told), sum(told))
+        agreement = CanonicalAgreement(len(agreeing), sum(agreeing))
         return msgspec.structs.replace(hint, canonical=agreement)
 
 

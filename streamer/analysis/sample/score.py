@@ -6,7 +6,7 @@ is judged on its own kept set, and one early mistake is counted once. A represen
 kept before is counted apart, as is what lies within `margin` of the threshold: there the measured
 text and the detector's canonical form may differ by a token.
 
-Of a verdict file lines without a `verdict` (dead letters in the same stream) are passed over. A
+Of a verdict file lines without a `verdict` (dead letters in the same stream) are skipped. A
 line that is no JSON object of this shape ends the reading with its number: a score over half a file
 would mislead. A verdict is found again by the place of its line, so that no text has to be kept.
 """

@@ -115,11 +115,11 @@ def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> Non
     (folder / "a.txt").write_text("zero", "utf-8")
     (folder / "image.png").write_bytes(b"\x89PNG\0\0")
     (folder / "table.json").write_bytes(b"PAR1\0\0")
-    passed_over: list[str] = []
-    reader = PageReader(pass_over=passed_over.extend)
+    skipped: list[str] = []
+    reader = PageReader(note_skipped=skipped.extend)
     found = read_documents(collect([folder], reader, aside=own), FORM, reader)
     assert [document.page.text for document in found] == ["zero"]
-    assert passed_over == [str(folder / "image.png"), str(folder / "table.json")]
+    assert skipped == [str(folder / "image.png"), str(folder / "table.json")]
     with pytest.raises(InputError, match=r"image\.png: is binary"):
         list(read_documents(collect([folder / "image.png"], reader, aside=own), FORM, reader))
 

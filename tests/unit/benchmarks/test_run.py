@@ -144,7 +144,7 @@ def small_scale(folder: Path) -> scale.Scale:
     assert 0.1 < start.killed_s <= start.caught_up_s
     parts = {part.name: part.size_bytes for part in replay.memory.parts}
     assert sum(parts.values()) == replay.memory.resident.total_bytes
-    assert {memory.BASE, memory.REST, "head", "key table", *memory.ROCKSDB} <= parts.keys()
+    assert {memory.BASE, memory.REST, "memtable", "key table", *memory.ROCKSDB} <= parts.keys()
     return result
 
 

@@ -1,4 +1,4 @@
-"""Running campaigns: what is kept, passed over, told, and left out of no exit code."""
+"""Running campaigns: what is kept, skipped, told, and left out of no exit code."""
 
 from __future__ import annotations
 

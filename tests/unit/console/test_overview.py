@@ -42,7 +42,7 @@ def test_an_empty_crawl_has_an_overview(data: ConsoleData) -> None:
 
 def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
     with folded(tmp_path, unique(0), unique(0, "https://else.example/")) as data:
-        notices = ("A file of the folder is passed over.",)
+        notices = ("A file of the folder is skipped.",)
         notice, warning = overview(replace(data, notices=notices), NoQuery()).warnings
         assert (notice,) == notices
         assert "v.jsonl: 1 verdicts are not shown: another page has their place" in warning

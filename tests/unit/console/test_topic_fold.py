@@ -25,11 +25,11 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import Gauge, pack
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import Names
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 from tests.helpers.verdict_lines import unique
 
 NAMES = Names("streamer", "pages")
-Topics = Mapping[str, Sequence[ToldMessage]]
+Topics = Mapping[str, Sequence[FakeMessage]]
 
 
 class FoldOfLists(TopicFold):
@@ -74,9 +74,9 @@ def folding(folder: Path, topics: Topics) -> Iterator[tuple[FoldOfLists, Console
         yield fold, ConsoleData(view, 5, service=fold.service)
 
 
-def verdict(offset: int, *, timestamp: int = 1_700_000_000_000, said: bytes = b"") -> ToldMessage:
+def verdict(offset: int, *, timestamp: int = 1_700_000_000_000, said: bytes = b"") -> FakeMessage:
     value = said or msgspec.json.encode(unique(offset))
-    return ToldMessage(offset, value, topic=NAMES.verdicts, timestamp=timestamp)
+    return FakeMessage(offset, value, topic=NAMES.verdicts, timestamp=timestamp)
 
 
 VERDICTS = [verdict(offset) for offset in range(7)]
@@ -125,7 +125,7 @@ def test_what_the_view_cannot_hold_is_passed_over_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("timestamp", [-1, 9 * 10**17])
 def test_a_time_that_cannot_be_stops_no_view(tmp_path: Path, timestamp: int) -> None:
     said = pack(Gauge(position=5, open_pages=7, positions={}))
-    gauge = ToldMessage(0, said, timestamp=timestamp, topic=NAMES.gauge)
+    gauge = FakeMessage(0, said, timestamp=timestamp, topic=NAMES.gauge)
     messages = [verdict(0, timestamp=timestamp)]
     with folding(tmp_path, {NAMES.verdicts: messages, NAMES.gauge: [gauge]}) as (fold, data):
         fold.go_on()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from streamer.index.messages import Pages
 
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 
 
 def texts(main: Sequence[bool], changed: int = 160) -> Pages:

@@ -18,7 +18,7 @@ from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, index, judge, rep
 from tests.helpers.shard_network import SOURCE, MemoryLookup, page_record, said
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 
 
 class TwoShards:
@@ -210,7 +210,7 @@ def test_an_empty_page_is_unique_and_leaves_no_trace(*, flush: bool, shards: int
     verdicts = judge(network, pages, flush=flush)
     assert representatives(verdicts) == [None] * 3
     assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
-    assert [(shard.next_row, shard.head.count) for shard in network.shards] == [(0, 0)] * shards
+    assert [(shard.next_row, shard.memtable.count) for shard in network.shards] == [(0, 0)] * shards
 
 
 def test_a_hole_in_the_log_is_known_over_restarts_until_it_is_filled() -> None:
@@ -224,7 +224,7 @@ def test_a_hole_in_the_log_is_known_over_restarts_until_it_is_filled() -> None:
     network.restart()
     assert network.shards[0].missing == {SOURCE: 6}
     assert len(network.give(pages, 1, 4)) == 3
-    assert network.shards[0].missing == {SOURCE: 6}, "the pages from 4 on were passed over"
+    assert network.shards[0].missing == {SOURCE: 6}, "the pages from 4 on were skipped"
     assert network.give(pages, 0, 2) == []
     assert network.shards[0].missing == {SOURCE: 6}, "a repeat is no hole, and fills none"
     assert len(network.give(pages, 4, 6)) == 2
@@ -287,7 +287,7 @@ def test_a_decision_that_comes_twice_changes_nothing() -> None:
     two.rest()
     first = two.network.shards[0]
     assert first.apply(decision) == []
-    assert first.passed_over == 1
+    assert first.skipped_records == 1
     assert two.at_first(pages, 1) == [0]
 
 
@@ -295,7 +295,7 @@ def test_a_content_key_is_looked_up_at_the_first_shard_only() -> None:
     network = index(shards=2)
     pages = made_pages([shares(1, 0, 0, 7), shares(2, 0, 7, 8)], [SAME, SAME])
     assert representatives(judge(network, pages)) == [None, None]
-    assert [shard.head.own_keys for shard in network.shards] == [2, 2]
+    assert [shard.memtable.own_keys for shard in network.shards] == [2, 2]
 
 
 def config(version: int = MACHINE_VERSION, shards: int = 1, at: int = 0) -> Record:
@@ -342,7 +342,7 @@ def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
     outputs += shard.apply(page_record(pages, 2, 3))
     assert representatives(said(outputs)) == [None, None, 1]
     assert shard.apply(config(at=1)) == []
-    assert shard.passed_over == 1
+    assert shard.skipped_records == 1
 
 
 def test_a_shard_that_is_full_says_so_before_row_numbers_run_out() -> None:
@@ -354,15 +354,15 @@ def test_a_shard_that_is_full_says_so_before_row_numbers_run_out() -> None:
 
 
 def test_what_a_flush_takes_stays_as_it_is_until_it_is_flushed() -> None:
-    shard = Shard(0, 1, BANDS, MemoryLookup(), head_capacity=16)
+    shard = Shard(0, 1, BANDS, MemoryLookup(), memtable_capacity=16)
     shard.apply(config())
     pages = made_pages([shares(0, 0, 0, 0) for _ in range(40)], [SAME] * 40)
     shard.apply(page_record(pages, 0, 4))
     flushed = shard.begin_flush()
     before = copy.deepcopy(flushed)
-    for start in range(4, 40, 4):  # the head grows
+    for start in range(4, 40, 4):  # the memtable grows
         shard.apply(page_record(pages, start, start + 4))
-    assert (len(before.rows), shard.head.count, shard.head.capacity >= 40) == (4, 40, True)
+    assert (len(before.rows), shard.memtable.count, shard.memtable.capacity >= 40) == (4, 40, True)
     for name in ("rows", "refs", "sketches", "keys", "masks", "urls"):
         assert np.array_equal(getattr(flushed, name), getattr(before, name)), name
 

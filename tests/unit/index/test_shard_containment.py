@@ -15,7 +15,7 @@ from tests.helpers.shard_cases import SAME, apart, index, judge, shares
 from tests.helpers.shard_network import Network, page_record
 from tests.helpers.signed_pages import made_pages
 
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 PARTS = [" ".join(f"part{n}word{i}" for i in range(200)) for n in range(4)]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamer.index.messages import Pages
 
 DAY = 86_400_000
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 
 
 def renewing(*, shards: int = 1, age: int = 4, **rules: float) -> Network:

@@ -17,7 +17,7 @@ from streamer.errors import SettingsError, StoreUnavailable
 from streamer.index.forgetting import BEFORE, HOST, URL
 from streamer.index.messages import Forget, Pages, Term, Verdicts, config_record
 from streamer.index.settings import IndexSettings
-from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
+from streamer.index.url_versions import CHANGE_NAMES, published_changes, url_keys, url_of
 from streamer.kafka.wire import pack_record, unpack_record
 from streamer.run.explanation import answering_rows
 from streamer.run.judge import Judge
@@ -63,7 +63,7 @@ def change(judge: Judge, pages: Pages, **found: Any) -> tuple[str, int] | None:
     assert isinstance(block, Verdicts)
     if block.pages.changes is None:
         return None
-    codes, scores = told_changes(block.pages.changes)
+    codes, scores = published_changes(block.pages.changes)
     return CHANGE_NAMES[codes[0]], int(scores[0])
 
 
@@ -272,7 +272,7 @@ def test_a_page_that_replaces_one_of_its_own_batch_retires_it(tmp_path: Path) ->
         [block] = judge.judge(0, 0, 6, batch, judge.look_up(batch))
         assert block.similarities.tolist() == [-1, 10_000, -1, -1, 10_000, -1]
         assert block.representative_refs[[1, 4]].tolist() == [0, 3]
-        codes, _ = told_changes(block.pages.changes)  # type: ignore[arg-type]
+        codes, _ = published_changes(block.pages.changes)  # type: ignore[arg-type]
         assert [CHANGE_NAMES[code] for code in codes] == [
             "new", "new", "replaced", "new", "replaced", "new",
         ]  # fmt: skip

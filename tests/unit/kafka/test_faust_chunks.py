@@ -25,7 +25,7 @@ from streamer.kafka.faust_chunks import (
     _ChunkThread,
 )
 from streamer.kafka.reader import RECORDS_MAX, Fetched
-from tests.helpers.kafka_doubles import ToldMessage, in_loop
+from tests.helpers.kafka_doubles import FakeMessage, in_loop
 
 PLACE = TP("pages", 0)
 REQUEST_SECONDS = 0.02
@@ -138,11 +138,11 @@ async def test_a_rebalance_that_does_not_end_ends_the_process(
     assert "group" in str(failure)
 
 
-def messages(*offsets: int) -> list[ToldMessage]:
-    return [ToldMessage(offset, b"") for offset in offsets]
+def messages(*offsets: int) -> list[FakeMessage]:
+    return [FakeMessage(offset, b"") for offset in offsets]
 
 
-class ToldThread(Service):
+class FakeThread(Service):
     """Stands in for the thread that speaks to the brokers.
 
     `fetches` are what comes, `group` what the group has committed, `answers` what becomes of the
@@ -151,7 +151,7 @@ class ToldThread(Service):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fetches: list[list[ToldMessage]] = []
+        self.fetches: list[list[FakeMessage]] = []
         self.group: int | None = None
         self.answers: list[bool | Exception] = []
         self.during_fetch: Callable[[], Awaitable[None]] | None = None
@@ -165,7 +165,7 @@ class ToldThread(Service):
     def highwater(self, _tp: TP) -> int:
         return 0
 
-    async def getmany(self, _active: object, _timeout: float) -> dict[TP, list[ToldMessage]]:
+    async def getmany(self, _active: object, _timeout: float) -> dict[TP, list[FakeMessage]]:
         if self.during_fetch:
             await self.during_fetch()
         return {PLACE: self.fetches.pop(0)} if self.fetches else {}
@@ -192,10 +192,10 @@ class ToldThread(Service):
 class Consumer(ChunkConsumer):
     """A consumer that is real but for the thread beside it."""
 
-    brokers: ToldThread
+    brokers: FakeThread
 
     def _new_consumer_thread(self) -> Any:
-        self.brokers = ToldThread()
+        self.brokers = FakeThread()
         return self.brokers
 
     async def assign(self, start: Start, committed: int | None = None) -> None:

@@ -24,7 +24,7 @@ from streamer.kafka.gauge import (
     pack,
 )
 from streamer.kafka.reader import Fetched
-from tests.helpers.kafka_doubles import ToldMessage, in_loop
+from tests.helpers.kafka_doubles import FakeMessage, in_loop
 
 GAUGE = Gauge(5, 2, {"pages:0": 7})
 GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x91" * 100_000]
@@ -33,7 +33,7 @@ GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x
 class TopicOf:
     """A reader of a topic with these messages."""
 
-    def __init__(self, *messages: ToldMessage) -> None:
+    def __init__(self, *messages: FakeMessage) -> None:
         self._messages = messages
 
     async def bounds(self, *_place: object) -> tuple[int, int]:
@@ -48,7 +48,7 @@ class TopicOf:
 async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
     value: bytes | None,
 ) -> None:
-    told = [ToldMessage(0, pack(GAUGE)), ToldMessage(1, value)]
+    told = [FakeMessage(0, pack(GAUGE)), FakeMessage(1, value)]
     reader: Any = TopicOf(*told)
     with capture_logs() as logs:
         assert await last_gauge(reader, "index.gauge") == GAUGE
@@ -58,8 +58,8 @@ async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
 
 
 def test_an_answer_is_no_gauge_and_a_gauge_no_answer() -> None:
-    gauge = ToldMessage(0, pack(GAUGE))
-    answer = ToldMessage(1, pack(Answer("ask", 0, 3)), ANSWER)
+    gauge = FakeMessage(0, pack(GAUGE))
+    answer = FakeMessage(1, pack(Answer("ask", 0, 3)), ANSWER)
     assert (gauge_in(gauge), answer_in(gauge)) == (GAUGE, None)
     assert (gauge_in(answer), answer_in(answer)) == (None, Answer("ask", 0, 3))
     with capture_logs() as logs:

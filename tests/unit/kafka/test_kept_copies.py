@@ -26,7 +26,7 @@ from streamer.kafka.topics import Names
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 from streamer.testing.broker import free_port
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 
 SECONDS = 20.0
 
@@ -36,7 +36,7 @@ def kept_topic(*, skips_expired: bool = False) -> KeptTopic:
     return KeptTopic("unique", names, 1, 1 << 20, ("verdicts", "log"), None, skips_expired)
 
 
-class ToldMember:
+class FakeMember:
     """Meets the next of `errors` in each session, as it connects or later; copies in the last."""
 
     errors: ClassVar[list[tuple[str, Exception | None]]]
@@ -64,14 +64,14 @@ class ToldMember:
 
 
 @pytest.fixture
-def member(monkeypatch: pytest.MonkeyPatch) -> type[ToldMember]:
+def member(monkeypatch: pytest.MonkeyPatch) -> type[FakeMember]:
     monkeypatch.setattr(kept_copies, "RESTART_SECONDS", 0.0)
-    monkeypatch.setattr(kept_copies, "_Member", ToldMember)
-    ToldMember.copying = threading.Event()
-    return ToldMember
+    monkeypatch.setattr(kept_copies, "_Member", FakeMember)
+    FakeMember.copying = threading.Event()
+    return FakeMember
 
 
-def copied(member: type[ToldMember], *errors: tuple[str, Exception | None]) -> list[BaseException]:
+def copied(member: type[FakeMember], *errors: tuple[str, Exception | None]) -> list[BaseException]:
     """Return what ended the worker, in sessions that meet `errors`."""
     member.errors = list(errors)
     failures: list[BaseException] = []
@@ -87,7 +87,7 @@ def copied(member: type[ToldMember], *errors: tuple[str, Exception | None]) -> l
 
 
 def test_an_outage_over_several_restarts_of_the_copying_is_waited_for(
-    member: type[ToldMember],
+    member: type[FakeMember],
 ) -> None:
     lost = ("copy", KafkaConnectionError("lost"))
     assert copied(member, lost, ("unreachable", None), ("unreachable", None), lost) == []
@@ -95,7 +95,7 @@ def test_an_outage_over_several_restarts_of_the_copying_is_waited_for(
 
 
 @pytest.mark.parametrize("when", ["connect", "join", "copy"])
-def test_what_the_brokers_refuse_ends_the_worker(member: type[ToldMember], when: str) -> None:
+def test_what_the_brokers_refuse_ends_the_worker(member: type[FakeMember], when: str) -> None:
     (failure,) = copied(member, (when, TopicAuthorizationFailedError("unique")))
     assert isinstance(failure, StreamerError)
     assert "Cannot copy kept pages to unique: " in str(failure)
@@ -103,7 +103,7 @@ def test_what_the_brokers_refuse_ends_the_worker(member: type[ToldMember], when:
 
 
 def test_an_error_without_a_refusal_of_the_brokers_ends_the_worker(
-    member: type[ToldMember], monkeypatch: pytest.MonkeyPatch
+    member: type[FakeMember], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: Any) -> None:
         raise StreamerError("Damaged.")
@@ -113,7 +113,7 @@ def test_an_error_without_a_refusal_of_the_brokers_ends_the_worker(
     assert str(failure) == "Damaged."
 
 
-class ToldProducer:
+class FakeProducer:
     """Notes the offsets of its transactions."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class ToldProducer:
         self.offsets += [each.offset for each in offsets.values()]
 
 
-class ToldBounds:
+class FakeBounds:
     """Verdicts from offset `start` on; counts how often it is asked for them."""
 
     def __init__(self, start: int) -> None:
@@ -143,16 +143,16 @@ class ToldBounds:
 
 
 @pytest.fixture
-def producer(monkeypatch: pytest.MonkeyPatch) -> ToldProducer:
-    told = ToldProducer()
+def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+    told = FakeProducer()
     monkeypatch.setattr(kept_copies, "AIOKafkaProducer", lambda **_: told)
     return told
 
 
-def verdict(offset: int) -> ToldMessage:
+def verdict(offset: int) -> FakeMessage:
     page = Location("pages", 0, offset)
     value = msgspec.json.encode({"page": page, "verdict": Decision.DUPLICATE})
-    return ToldMessage(offset, value, headers=((SEQUENCE, b"0:%d" % offset),))
+    return FakeMessage(offset, value, headers=((SEQUENCE, b"0:%d" % offset),))
 
 
 def copy(reader: Any, *rounds: Sequence[int], skips_expired: bool = False) -> None:
@@ -168,36 +168,36 @@ def copy(reader: Any, *rounds: Sequence[int], skips_expired: bool = False) -> No
     asyncio.run(copy_all())
 
 
-def test_verdicts_that_follow_each_other_cost_no_question(producer: ToldProducer) -> None:
-    verdicts = ToldBounds(0)
+def test_verdicts_that_follow_each_other_cost_no_question(producer: FakeProducer) -> None:
+    verdicts = FakeBounds(0)
     copy(verdicts, range(10, 15), [15], range(16, 20))
     assert producer.offsets == [15, 16, 20]
     assert verdicts.asked == 0
 
 
 @pytest.mark.parametrize("start", [0, 15])
-def test_offsets_without_a_message_have_not_expired(producer: ToldProducer, start: int) -> None:
+def test_offsets_without_a_message_have_not_expired(producer: FakeProducer, start: int) -> None:
     """Transactions end with a marker, which has an offset and is no message."""
-    verdicts = ToldBounds(start)
+    verdicts = FakeBounds(start)
     copy(verdicts, range(10, 15), range(16, 20))
     assert producer.offsets == [15, 20]
     assert verdicts.asked == 1
 
 
-def test_verdicts_that_expire_during_a_session_stop_the_worker(producer: ToldProducer) -> None:
+def test_verdicts_that_expire_during_a_session_stop_the_worker(producer: FakeProducer) -> None:
     lost = "streamer.verdicts has lost verdicts .* partition 0, offsets 15 to 39"
     with pytest.raises(StoreMismatch, match=lost):
-        copy(ToldBounds(40), range(10, 15), range(40, 45), range(45, 50))
+        copy(FakeBounds(40), range(10, 15), range(40, 45), range(45, 50))
     assert producer.offsets == [15]
 
 
 @pytest.mark.parametrize("start", [40, 42])
 def test_verdicts_that_expire_during_a_session_are_told_if_they_may_be_skipped(
-    producer: ToldProducer, start: int
+    producer: FakeProducer, start: int
 ) -> None:
     """Those in hand are copied, also if they have expired since."""
     with structlog.testing.capture_logs() as logs:
-        copy(ToldBounds(start), range(10, 15), range(40, 45), [45], skips_expired=True)
+        copy(FakeBounds(start), range(10, 15), range(40, 45), [45], skips_expired=True)
     (told,) = (each for each in logs if each["event"] == "kept_verdicts_expired")
     assert (told["topic"], told["start"], told["end"]) == ("streamer.verdicts", 15, 40)
     assert producer.offsets == [15, 45, 46]

@@ -12,7 +12,7 @@ from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies
 from streamer.kafka.owner import SEQUENCE
 from streamer.kafka.reader import Fetched
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 
 
 def take(progress: CopyProgress, number: bytes | None) -> bool | None:
@@ -69,7 +69,7 @@ class CopiesReader:
     ) -> AsyncIterator[Fetched]:
         self.ranges.append((partition, start, end))
         records = [
-            ToldMessage(offset, b"page", headers=((INDEX, b"of the page"), (INDEX, index.encode())))
+            FakeMessage(offset, b"page", headers=((INDEX, b"of the page"), (INDEX, index.encode())))
             for (where, offset), index in self._copies.items()
             if where == partition and start <= offset < end
         ]

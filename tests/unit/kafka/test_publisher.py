@@ -16,7 +16,7 @@ from streamer.kafka.publisher import BATCH_BYTES, Publisher
 from tests.helpers.kafka_doubles import in_loop
 
 
-class ToldProducer:
+class FakeProducer:
     """Stands for the client: a real broker cannot be told to fail one certain batch."""
 
     def __init__(self, **_options: Any) -> None:
@@ -30,8 +30,8 @@ class ToldProducer:
 
 
 @pytest.fixture
-def publisher(monkeypatch: pytest.MonkeyPatch) -> tuple[Publisher, ToldProducer]:
-    monkeypatch.setattr("streamer.kafka.publisher.AIOKafkaProducer", ToldProducer)
+def publisher(monkeypatch: pytest.MonkeyPatch) -> tuple[Publisher, FakeProducer]:
+    monkeypatch.setattr("streamer.kafka.publisher.AIOKafkaProducer", FakeProducer)
     made = Publisher({"bootstrap_servers": "nowhere:1"})
     return made, made._producer  # noqa: SLF001 - the one that was put in
 
@@ -47,7 +47,7 @@ def start(*calls: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
 
 @in_loop
 async def test_a_partition_gets_one_batch_at_a_time_in_the_order_of_the_calls(
-    publisher: tuple[Publisher, ToldProducer],
+    publisher: tuple[Publisher, FakeProducer],
 ) -> None:
     made, producer = publisher
     calls = start(
@@ -70,7 +70,7 @@ async def test_a_partition_gets_one_batch_at_a_time_in_the_order_of_the_calls(
 
 
 @in_loop
-async def test_nothing_follows_a_failed_batch(publisher: tuple[Publisher, ToldProducer]) -> None:
+async def test_nothing_follows_a_failed_batch(publisher: tuple[Publisher, FakeProducer]) -> None:
     made, producer = publisher
     calls = start(
         made.publish("t", 0, ["a", "b"]),
@@ -125,7 +125,7 @@ async def test_no_batch_is_larger_than_its_topic_takes() -> None:
 async def test_two_that_tell_at_once_share_one_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[SlowProducer] = []
 
-    class SlowProducer(ToldProducer):
+    class SlowProducer(FakeProducer):
         async def start(self) -> None:
             made.append(self)
             await settle()

@@ -6,7 +6,7 @@ import itertools
 import random
 
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX, cut
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 
 
 def test_chunks_cover_all_that_was_read_gaps_included() -> None:
@@ -14,7 +14,7 @@ def test_chunks_cover_all_that_was_read_gaps_included() -> None:
     small, large = b"x" * 10, b"x" * 10_000
     for _ in range(50):
         offsets = sorted(draw.sample(range(100, 10_000), draw.randint(1, 6000)))
-        records = [ToldMessage(offset, draw.choice((small, large))) for offset in offsets]
+        records = [FakeMessage(offset, draw.choice((small, large))) for offset in offsets]
         chunks = list(cut("pages", 0, 90, 10_010, records))
         assert chunks[0].start == 90
         assert chunks[-1].end == 10_010

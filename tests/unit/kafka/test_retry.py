@@ -16,7 +16,7 @@ from streamer.kafka.retry import Retried, Which, _is_wanted, _send
 from streamer.kafka.topics import Names
 from streamer.model import Location
 from streamer.pages.chunk import Rejected
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 
 NAMES = Names("index", "pages")
 OF_OTHERS = Names("index", "other-pages")
@@ -30,13 +30,13 @@ def letter(
     retries: int = 0,
     room: int = WHOLE,
     offset: int = 0,
-) -> ToldMessage:
+) -> FakeMessage:
     """Return a message of a topic of dead letters, with the code missing_url."""
     headers = (("streamer.retries", b"%d" % retries),)
-    original = ToldMessage(0, value, headers=headers)
+    original = FakeMessage(0, value, headers=headers)
     rejected = Rejected(offset, "missing_url", "", None, b"{", 1)
     key, kept, about, _ = dead_letter_message(rejected, original, names, 0, room)
-    return ToldMessage(0, kept, key, headers=tuple(about))
+    return FakeMessage(0, kept, key, headers=tuple(about))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def letter(
         (letter(NAMES), Which(index="index-2"), "others"),
         (letter(OF_OTHERS), Which(), "others"),
         (letter(NAMES, None), Which(), "others"),
-        (ToldMessage(0, b"{"), Which(), "others"),
+        (FakeMessage(0, b"{"), Which(), "others"),
         (letter(NAMES, b"{" * 100, room=64 << 10), Which(), "cut"),
         (letter(NAMES, retries=2), Which(), ""),
         (letter(NAMES, retries=3), Which(), "too_often"),
@@ -60,7 +60,7 @@ def letter(
     ],
 )
 def test_only_whole_dead_letters_of_the_pages_are_sent(
-    message: ToldMessage, which: Which, counted: str
+    message: FakeMessage, which: Which, counted: str
 ) -> None:
     done = Retried("pages")
     assert _is_wanted(message, which, done) == (not counted)
@@ -72,7 +72,7 @@ def test_the_next_run_begins_behind_what_was_read() -> None:
     assert Retried("pages", offsets={10: 4, 2: 0}).next_offsets == "2:0-,10:4-"
 
 
-class ToldProducer:
+class FakeProducer:
     """Takes so many messages, of which the second one does not arrive."""
 
     def __init__(self, room: int, failure: KafkaError | None) -> None:
@@ -104,7 +104,7 @@ def test_what_may_have_arrived_is_not_sent_again(
     room: int, failure: KafkaError | None, sent: set[int]
 ) -> None:
     letters = [letter(NAMES, offset=offset) for offset in range(3)]
-    which, producer = Which(sent=set()), ToldProducer(room, failure)
+    which, producer = Which(sent=set()), FakeProducer(room, failure)
     chunk = Fetched(NAMES.dead_letters, 0, 0, 3, letters)
 
     async def run() -> None:

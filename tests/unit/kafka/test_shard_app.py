@@ -27,7 +27,7 @@ from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
-from tests.helpers.kafka_doubles import Events, ToldConsumer, ToldMessage, ToldPublisher, settle
+from tests.helpers.kafka_doubles import Events, FakeConsumer, FakeMessage, FakePublisher, settle
 from tests.unit.kafka.test_owner import IDENTITY, a_log, key, owner
 
 __all__ = ["key"]
@@ -35,7 +35,7 @@ NAMES = Names("index", "pages")
 PLACE = TP("index.bands.0", 0)
 
 
-class ToldLog:
+class FakeLog:
     """Folds what is in a list, in place of a log at the brokers; notes the ranges."""
 
     def __init__(self, owner: Owner) -> None:
@@ -63,13 +63,13 @@ class Owning:
     """A shard with a stand-in for the brokers."""
 
     def __init__(self, path: Path, key: Path, settings: IndexSettings | None = None) -> None:
-        self.publisher = ToldPublisher()
-        self.consumer = ToldConsumer()
+        self.publisher = FakePublisher()
+        self.consumer = FakeConsumer()
         self.failures: list[BaseException] = []
         self.owner = owner(path, key)
         publisher: Any = self.publisher
         metrics = ShardMetrics(Metrics(), self.owner.shard, 30)
-        self.log = ToldLog(self.owner)
+        self.log = FakeLog(self.owner)
         catch_up: Any = self.log
         self.app: Any = ShardApp(
             self.owner, Outlet(NAMES, publisher, 2), catch_up, settings or IndexSettings(),
@@ -130,7 +130,7 @@ def owning(tmp_path: Path, key: Path) -> Iterator[Owning]:
 
 
 def chunk(log: list[bytes], start: int, end: int) -> Fetched:
-    messages = [ToldMessage(offset, log[offset]) for offset in range(start, end)]
+    messages = [FakeMessage(offset, log[offset]) for offset in range(start, end)]
     return Fetched("index.bands.0", 0, start, end, messages)
 
 
@@ -409,7 +409,7 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> No
     record = unpack_record(message[1] or b"", IDENTITY)
     assert (record.source, record.start, record.end) == (CONFIG, 1, 2)
     assert record.items == IndexSettings(threshold=0.9)
-    asyncio.run(owning.run(Fetched("index.bands.0", 0, 2, 3, [ToldMessage(2, message[1])])))
+    asyncio.run(owning.run(Fetched("index.bands.0", 0, 2, 3, [FakeMessage(2, message[1])])))
     assert owning.owner.shard.settings == IndexSettings(threshold=0.9)
     asyncio.run(owning.app._configure())  # noqa: SLF001
     assert len([m for topic, _, m in owning.publisher.arrived if topic == "index.bands.0"]) == 1
@@ -431,10 +431,10 @@ def told(owning: Owning, seconds: float) -> list[Gauge]:
         await asyncio.sleep(seconds)
         telling.cancel()
 
-    before = len(owning.publisher.told)
+    before = len(owning.publisher.published)
     asyncio.run(run())
-    assert {topic for topic, _ in owning.publisher.told} <= {"index.gauge"}
-    return [unpack_gauge(data) for _, data in owning.publisher.told[before:]]
+    assert {topic for topic, _ in owning.publisher.published} <= {"index.gauge"}
+    return [unpack_gauge(data) for _, data in owning.publisher.published[before:]]
 
 
 def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(

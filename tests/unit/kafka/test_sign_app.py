@@ -32,9 +32,9 @@ from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from tests.helpers.kafka_doubles import (
     Events,
-    ToldConsumer,
-    ToldMessage,
-    ToldPublisher,
+    FakeConsumer,
+    FakeMessage,
+    FakePublisher,
     in_loop,
     settle,
 )
@@ -49,12 +49,12 @@ def page(number: int) -> bytes:
     return json.dumps({"url": f"http://a.example/{number}", "body": f"words {number}"}).encode()
 
 
-def chunk(start: int, end: int, *messages: ToldMessage) -> Fetched:
+def chunk(start: int, end: int, *messages: FakeMessage) -> Fetched:
     return Fetched("pages", 1, start, end, list(messages))
 
 
 def pages_from(start: int, count: int) -> Fetched:
-    return chunk(start, start + count, *(ToldMessage(start + n, page(n)) for n in range(count)))
+    return chunk(start, start + count, *(FakeMessage(start + n, page(n)) for n in range(count)))
 
 
 class Signing:
@@ -63,8 +63,8 @@ class Signing:
     def __init__(
         self, *, accept_loss: bool = False, window: int = 1000, carry: tuple[str, ...] = ()
     ) -> None:
-        self.publisher = ToldPublisher()
-        self.consumer = ToldConsumer()
+        self.publisher = FakePublisher()
+        self.consumer = FakeConsumer()
         self.failures: list[BaseException] = []
         self.flow = FlowControl(window, 0)
         signer = ChunkSigner(
@@ -98,7 +98,7 @@ class Signing:
 async def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_before() -> None:
     signing = Signing()
     signing.publisher.held = asyncio.Event()
-    one = chunk(5, 7, ToldMessage(5, page(1)), ToldMessage(6, page(2)))
+    one = chunk(5, 7, FakeMessage(5, page(1)), FakeMessage(6, page(2)))
     feeding = asyncio.create_task(signing.run(one, seconds=20))
     while not signing.publisher.asked:
         await settle()
@@ -114,7 +114,7 @@ async def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_befor
 async def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
     signing = Signing()
     signing.publisher.failing = StreamerError("no broker")
-    await signing.run(chunk(0, 1, ToldMessage(0, page(1))), seconds=20)
+    await signing.run(chunk(0, 1, FakeMessage(0, page(1))), seconds=20)
     assert [str(failure) for failure in signing.failures] == ["no broker"]
     assert signing.consumer.acknowledged == []
 
@@ -122,8 +122,8 @@ async def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> N
 @in_loop
 async def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
     signing = Signing()
-    bad = ToldMessage(1, b"{broken", b"key")
-    await signing.run(chunk(0, 3, ToldMessage(0, page(1)), bad), seconds=20)
+    bad = FakeMessage(1, b"{broken", b"key")
+    await signing.run(chunk(0, 3, FakeMessage(0, page(1)), bad), seconds=20)
     (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
     assert (letter_topic, letter_partition, log) == ("pages-dlt", 1, "index.bands.0")
     key, value, headers, _ = letter
@@ -141,7 +141,7 @@ async def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
 @in_loop
 async def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
     signing = Signing()
-    await signing.run(chunk(4, 9, ToldMessage(6, None), ToldMessage(8, b"")), seconds=20)
+    await signing.run(chunk(4, 9, FakeMessage(6, None), FakeMessage(8, b"")), seconds=20)
     ((_, _, message),) = signing.publisher.arrived
     record = unpack_record(message[1] or b"", IDENTITY)
     assert (record.source, record.start, record.end) == ("pages:1", 4, 9)
@@ -156,7 +156,7 @@ def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> 
         takes_tombstones=takes,
     )  # fmt: skip
     values = {3: None, 4: None, 6: page(6), 7: None, 8: page(8), 9: page(9), 12: None}
-    messages = [ToldMessage(offset, value, b"%d" % offset) for offset, value in values.items()]
+    messages = [FakeMessage(offset, value, b"%d" % offset) for offset, value in values.items()]
     signed = signer.sign(chunk(2, 14, *messages))
     records = [unpack_record(data, IDENTITY) for data in signed.records]
     found = [
@@ -179,7 +179,7 @@ def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> 
 async def test_records_are_published_in_the_order_of_the_chunks() -> None:
     signing = Signing()
     chunks = [
-        chunk(10 * n, 10 * n + 10, *(ToldMessage(10 * n + i, page(i)) for i in range(10)))
+        chunk(10 * n, 10 * n + 10, *(FakeMessage(10 * n + i, page(i)) for i in range(10)))
         for n in range(20)
     ]
     await signing.run(*chunks, seconds=20)
@@ -214,7 +214,7 @@ async def test_a_carried_field_that_one_page_has_is_not_warned_of() -> None:
 async def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up() -> None:
     signing = Signing(window=10)
     signing.flow.note_gauge(Gauge(0, 10, {}))
-    one = chunk(0, 1, ToldMessage(0, page(1)))
+    one = chunk(0, 1, FakeMessage(0, page(1)))
     await signing.run(one)
     assert signing.publisher.asked == []
     signing.flow.note_gauge(Gauge(0, 9, {}))
@@ -283,7 +283,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 ) -> None:
     rejected = Rejected(7, "record_too_large", "detail " * 10_000, key, value[:10], len(value))
     bytes_max = dead_letter_bytes_max(4 << 20)
-    message = dead_letter_message(rejected, ToldMessage(7, value, key), NAMES, 1, bytes_max)
+    message = dead_letter_message(rejected, FakeMessage(7, value, key), NAMES, 1, bytes_max)
     assert message[0] == (None if key is None else key[: kept[0]])
     assert message[1] == value[: kept[1]]
     named = dict(message[2])
@@ -307,7 +307,7 @@ def test_a_dead_letter_tells_how_often_its_message_was_sent_again(
     sent: bytes, told: bytes | None
 ) -> None:
     rejected = Rejected(7, "invalid_json", "", None, b"{", 1)
-    original = ToldMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
+    original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
     assert headers.get("streamer.retries") == told
     assert "other" not in headers
@@ -317,7 +317,7 @@ def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
     rejected = Rejected(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
     bytes_max = dead_letter_bytes_max(1000)
     key, value, headers, _ = dead_letter_message(
-        rejected, ToldMessage(7, NOISE, NOISE), NAMES, 1, bytes_max
+        rejected, FakeMessage(7, NOISE, NOISE), NAMES, 1, bytes_max
     )
     held = (
         sum(len(name) + len(text) for name, text in headers) + len(key or b"") + len(value or b"")
@@ -330,8 +330,8 @@ async def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     signing = Signing()
-    pages = [ToldMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
-    one = chunk(5, 40, *pages, ToldMessage(39, b"{broken"))
+    pages = [FakeMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
+    one = chunk(5, 40, *pages, FakeMessage(39, b"{broken"))
     await signing.run(one, seconds=20)
     ((_, _, whole),) = signing.publisher.arrived[1:]
     limit = len(whole[1] or b"") // 3
@@ -357,7 +357,7 @@ async def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
 async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
     signing = Signing()
     one = chunk(
-        0, 2, ToldMessage(0, page(0), b"k" * 65_536), ToldMessage(1, page(1), b"k" * 65_537)
+        0, 2, FakeMessage(0, page(0), b"k" * 65_536), FakeMessage(1, page(1), b"k" * 65_537)
     )
     await signing.run(one, seconds=20)
     ((_, _, message),) = signing.publisher.arrived
@@ -369,7 +369,7 @@ async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
 LOG = TP("index.bands.0", 0)
 
 
-class Seeking(ToldConsumer):
+class Seeking(FakeConsumer):
     """Begins again where its signers say, as the consumer does in a seek."""
 
     app: Any = None

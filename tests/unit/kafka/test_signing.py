@@ -15,7 +15,7 @@ from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import FakeMessage
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
 NAMES = frozenset({"traceparent", "b3"})
@@ -45,10 +45,10 @@ def test_the_record_of_a_chunk_has_the_headers_of_its_pages_and_of_nothing_else(
     chunk = Fetched(
         "pages", 0, 3, 9,
         [
-            ToldMessage(3, body, headers=(("b3", b"first"), ("x", b""))),
-            ToldMessage(4, b"{no page", headers=(("b3", b"no page"),)),
-            ToldMessage(6, body),
-            ToldMessage(8, body, headers=(("b3", b"last"),)),
+            FakeMessage(3, body, headers=(("b3", b"first"), ("x", b""))),
+            FakeMessage(4, b"{no page", headers=(("b3", b"no page"),)),
+            FakeMessage(6, body),
+            FakeMessage(8, body, headers=(("b3", b"last"),)),
         ],
     )  # fmt: skip
     for names, expected in (((), None), (("no",), None), (("b3",), [b"first", None, b"last"])):

@@ -201,7 +201,7 @@ def test_a_directory_stands_for_its_page_files_by_name(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     found = open_sources([str(tmp_path)])
     assert [source.name for source in found.sources] == sorted(str(tmp_path / n) for n in names)
-    assert found.passed_over == [str(tmp_path / name) for name in ("b/page.html", "notes.txt")]
+    assert found.skipped == [str(tmp_path / name) for name in ("b/page.html", "notes.txt")]
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from streamer.pages.mapping import (
 from streamer.pages.parse import PageParser
 from streamer.text.visible import ESCAPED, HTML
 
-# Python 3.14 goes as deep as the stack: then the field is passed over, and there is no body.
+# Python 3.14 goes as deep as the stack: then the field is skipped, and there is no body.
 NESTED = "invalid_json" if sys.version_info < (3, 14) else "missing_body"
 
 

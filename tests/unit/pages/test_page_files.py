@@ -68,7 +68,7 @@ def test_with_a_prefix_the_url_is_the_way_from_the_folder(tmp_path: Path) -> Non
         [b"https://a.example/docs/a%20b/%C3%A9.html"],
         [b"https://a.example/index.html"],
     ]
-    assert found.passed_over == [str(tmp_path / "style.css")]
+    assert found.skipped == [str(tmp_path / "style.css")]
     (alone,) = open_sources([str(tmp_path / "index.html")], url_prefix="https://a.example/").sources
     assert parsed(alone)[0].urls == [b"https://a.example/index.html"]
 
@@ -78,7 +78,7 @@ def test_beside_records_a_folder_has_no_page_files_and_beside_json_no_csv(tmp_pa
         (tmp_path / name).write_text("{}\n" if name == "c.jsonl" else "x")
         found = open_sources([str(tmp_path)])
         names = [Path(source.name).name for source in found.sources]
-        others = [Path(each).name for each in found.passed_over]
+        others = [Path(each).name for each in found.skipped]
         assert dict.fromkeys((name,), names) == {
             name: {
                 "README.md": ["README.md"],

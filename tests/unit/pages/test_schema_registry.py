@@ -30,11 +30,11 @@ from streamer.pages.schema_registry import (
 )
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
-    ToldRegistry,
+    FakeRegistry,
     avro,
     avro_page,
     by_number,
-    told_registry,
+    fake_registry,
 )
 from tests.helpers.secure_broker import Authority
 from tests.unit.pages.test_protobuf import CRAWL, HOST, NESTED, PAGE
@@ -45,15 +45,15 @@ GUID = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
 
 
 @pytest.fixture
-def told() -> Iterator[ToldRegistry]:
-    with told_registry() as found:
+def told() -> Iterator[FakeRegistry]:
+    with fake_registry() as found:
         found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
         found.schemas["/schemas/ids/8"] = {"schema": '{"type":"object"}', "schemaType": "JSON"}
         yield found
 
 
 @pytest.fixture
-def registry(told: ToldRegistry) -> SchemaRegistry:
+def registry(told: FakeRegistry) -> SchemaRegistry:
     return SchemaRegistry(RegistryAddress(told.url), patience_s=0.0)
 
 
@@ -64,7 +64,7 @@ def code_of(registry: SchemaRegistry, value: bytes) -> str:
 
 
 def test_a_schema_is_asked_for_once_by_number_or_by_guid(
-    told: ToldRegistry, registry: SchemaRegistry
+    told: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     told.schemas[f"/schemas/guids/{GUID}"] = {"schema": PAGE_SCHEMA, "schemaType": "AVRO"}
     payload = avro_page("http://a.example/", TEXT)
@@ -77,7 +77,7 @@ def test_a_schema_is_asked_for_once_by_number_or_by_guid(
 
 
 def test_references_are_asked_for_and_come_before_what_names_them(
-    told: ToldRegistry, registry: SchemaRegistry
+    told: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     def record(name: str, kind: str) -> str:
         fields = [{"name": "f", "type": kind}]
@@ -102,7 +102,7 @@ def test_references_are_asked_for_and_come_before_what_names_them(
 
 
 def test_protobuf_is_decoded_by_the_indexes_of_its_type(
-    told: ToldRegistry, registry: SchemaRegistry
+    told: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     reference = {"name": "shared/host.proto", "subject": "host", "version": 1}
     told.schemas["/schemas/ids/9"] = {
@@ -113,7 +113,7 @@ def test_protobuf_is_decoded_by_the_indexes_of_its_type(
 
 
 def test_what_the_registry_does_not_know_is_asked_for_seldom(
-    told: ToldRegistry, registry: SchemaRegistry
+    told: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     for _ in range(3):
         assert code_of(registry, by_number(99, b"x")) == "unknown_schema"
@@ -143,7 +143,7 @@ def test_a_refusal_keeps_nothing_of_the_chunk_that_it_came_with(registry: Schema
 
 
 def test_an_answer_with_odd_references_is_none(
-    told: ToldRegistry, registry: SchemaRegistry
+    told: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     for references in (["x"], 5):
         told.schemas["/schemas/ids/9"] = {"schema": PAGE_SCHEMA, "references": references}
@@ -152,7 +152,7 @@ def test_an_answer_with_odd_references_is_none(
 
 
 def test_what_is_kept_of_a_registry_is_bounded(
-    told: ToldRegistry, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+    told: FakeRegistry, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMAS_KEPT_MAX", 2)
     for number in (7, 8, 99, 98, 97, 8, 7):
@@ -168,7 +168,7 @@ def test_what_is_kept_of_a_registry_is_bounded(
     ids=["502", "503", "429", "401", "302", "html", "array"],
 )  # fmt: skip
 def test_any_other_answer_is_none(
-    told: ToldRegistry, registry: SchemaRegistry, status: int, body: bytes
+    told: FakeRegistry, registry: SchemaRegistry, status: int, body: bytes
 ) -> None:
     told.bodies["/schemas/ids/7"] = status, body
     with pytest.raises(StreamerError, match=r"cannot be used for \d+ seconds"):
@@ -183,7 +183,7 @@ def test_any_other_answer_is_none(
     ids=["403", "500", "400", "large"],
 )
 def test_a_schema_that_a_working_registry_lastingly_refuses_is_a_dead_letter(
-    told: ToldRegistry, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
+    told: FakeRegistry, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
 ) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMA_SECONDS", 0.3)
     monkeypatch.setattr(schema_registry, "UNKNOWN_SECONDS", 0.5)
@@ -209,7 +209,7 @@ def test_a_schema_that_a_working_registry_lastingly_refuses_is_a_dead_letter(
 
 
 def test_a_registry_that_refuses_every_schema_is_waited_for(
-    told: ToldRegistry, monkeypatch: pytest.MonkeyPatch
+    told: FakeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMA_SECONDS", 0.0)
     registry = SchemaRegistry(RegistryAddress(told.url), patience_s=0.5)
@@ -218,7 +218,7 @@ def test_a_registry_that_refuses_every_schema_is_waited_for(
         registry.decode(by_number(7, avro_page("u", TEXT)))
 
 
-def test_threads_share_the_wait_for_a_dead_registry(told: ToldRegistry) -> None:
+def test_threads_share_the_wait_for_a_dead_registry(told: FakeRegistry) -> None:
     registry, ended = SchemaRegistry(RegistryAddress(told.url), patience_s=1.0), list[float]()
     told.failure, began = 503, time.monotonic()
 
@@ -240,14 +240,14 @@ def test_threads_share_the_wait_for_a_dead_registry(told: ToldRegistry) -> None:
 
 
 def test_a_404_of_something_that_is_no_registry_is_no_answer(
-    told: ToldRegistry, registry: SchemaRegistry
+    told: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     told.failure = 404
     with pytest.raises(StreamerError, match="HTTP 404"):
         registry.decode(by_number(7, avro_page("u", TEXT)))
 
 
-def test_messages_wait_for_a_registry_that_is_away(told: ToldRegistry) -> None:
+def test_messages_wait_for_a_registry_that_is_away(told: FakeRegistry) -> None:
     registry, found = SchemaRegistry(RegistryAddress(told.url)), list[bytes]()
     value, told.failure = by_number(7, avro_page("http://a.example/", TEXT)), 503
     waiting = [
@@ -271,7 +271,7 @@ def test_a_login_is_sent_over_tls_and_shown_nowhere(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.give("registry"))
-    with told_registry(context) as told:
+    with fake_registry(context) as told:
         address = RegistryAddress(told.url, authority.cafile, "me", WORD)
         SchemaRegistry(address).check()
         other = RegistryAddress(told.url, Authority(tmp_path, "other").cafile, "me", WORD)
@@ -308,7 +308,7 @@ def test_an_address_that_is_none_or_not_safe_is_refused(
     assert WORD not in str(refused.value)
 
 
-def test_a_start_says_what_is_wrong(told: ToldRegistry) -> None:
+def test_a_start_says_what_is_wrong(told: FakeRegistry) -> None:
     SchemaRegistry(RegistryAddress(told.url)).check()
     told.failure = 401
     with pytest.raises(StreamerError, match=r"refuses the login \(HTTP 401\)\. Check"):

@@ -14,10 +14,10 @@ from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.reading import parsed
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
-    ToldRegistry,
+    FakeRegistry,
     avro_page,
     by_number,
-    told_registry,
+    fake_registry,
 )
 
 PLAIN = b'{"url": "http://a.example/", "body": "text"}'
@@ -25,14 +25,14 @@ AVRO = by_number(7, avro_page("http://a.example/", b"text"))
 
 
 @pytest.fixture
-def told() -> Iterator[ToldRegistry]:
-    with told_registry() as found:
+def told() -> Iterator[FakeRegistry]:
+    with fake_registry() as found:
         found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
         yield found
 
 
 @pytest.fixture
-def parser(told: ToldRegistry) -> PageParser:
+def parser(told: FakeRegistry) -> PageParser:
     registry = SchemaRegistry(RegistryAddress(told.url), patience_s=0.0)
     return PageParser(DEFAULT_MAPPING, registry=registry)
 
@@ -63,7 +63,7 @@ def test_other_pages_than_the_log_has_are_refused_with_the_remedy(parser: PagePa
 
 
 def test_a_page_whose_schema_is_not_known_any_more_names_the_registry(
-    told: ToldRegistry, parser: PageParser
+    told: FakeRegistry, parser: PageParser
 ) -> None:
     told.schemas.clear()
     with pytest.raises(StoreMismatch, match=r"page_bytes_max and --registry-url\.$"):

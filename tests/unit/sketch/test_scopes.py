@@ -249,7 +249,7 @@ def test_a_page_is_answered_by_pages_of_other_scopes_only(
     shown = CliRunner().invoke(app, explain)
     assert shown.exit_code == 0, shown.output
     nearest = json.loads(shown.stdout)["nearest"]
-    assert nearest is None or "http://a/" not in nearest["url"], "its own scope is passed over"
+    assert nearest is None or "http://a/" not in nearest["url"], "its own scope is skipped"
 
 
 def test_a_reference_index_answers_pages_of_other_scopes_only(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from streamer.stored.row_blocks import key_entries
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, witnessed
 from tests.helpers.damage import Damage, digests, sorted_files
-from tests.helpers.kills import told_until_killed
+from tests.helpers.kills import answers_until_killed
 from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
@@ -431,7 +431,7 @@ def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_i
     folder: Path, logged: str
 ) -> None:
     for flushes in (1, 5, 30):
-        told = told_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
+        told = answers_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
         with contextlib.closing(Store.open(folder)) as store:
             assert store.meta is not None
             last = int(store.meta.owner)

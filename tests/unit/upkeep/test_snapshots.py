@@ -29,7 +29,7 @@ from streamer.upkeep.snapshots import (
 )
 from tests.helpers.damage import digests
 from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
-from tests.helpers.kills import told_until_killed
+from tests.helpers.kills import answers_until_killed
 from tests.helpers.stored_rows import assert_holds, flush
 
 
@@ -230,7 +230,7 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     draw = random.Random(1)
     again = tmp_path / "again"
     for _ in range(4):
-        told = told_until_killed(
+        told = answers_until_killed(
             TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
             lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
         )  # fmt: skip

@@ -25,9 +25,9 @@ def test_a_fold_that_flushes_often_emits_the_same_and_keeps_its_head_small(tmp_p
     for data in index.logs[0]:
         log_record = unpack_record(data)
         assert said(fresh.take(log_record)) == said(whole.apply(log_record))
-        assert fresh.shard.kept_in_head < 8
+        assert fresh.shard.kept_in_memtable < 8
     fresh.close()
-    assert whole.kept_in_head > 100
+    assert whole.kept_in_memtable > 100
 
 
 def test_a_digest_of_an_item_covers_all_that_a_shard_makes_use_of() -> None:

@@ -21,7 +21,7 @@ from streamer.index.settings import SETS_ELSEWHERE, IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.run.others import OtherIndexes, parse_also
+from streamer.run.reference_indexes import ReferenceIndexes, parse_also
 from streamer.run.stages import verdicts
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import similarity
@@ -73,8 +73,10 @@ def make_index(folder: Path, pages: Pages, rules: IndexSettings) -> list[int]:
 def a_judge(folder: Path, rules: IndexSettings, *given: str) -> Iterator[Judge]:
     """Provide the judge of the index in `folder`, which compares with others."""
     index = open_index(folder, rules)
-    with contextlib.closing(OtherIndexes(given, index.fingerprint, index.identity)) as others:
-        judge = replay_judge(index, others.named_in(rules), others=others)
+    with contextlib.closing(
+        ReferenceIndexes(given, index.fingerprint, index.identity)
+    ) as references:
+        judge = replay_judge(index, references.named_in(rules), references=references)
         try:
             yield judge
         finally:
@@ -171,7 +173,9 @@ def test_verdicts_are_those_of_a_serial_index_beside_another(
         assert [each for block in found for each in judged(block)] == expected
     said = [(v.ref, v.similarity) for block in found for v in judged(block)]
     assert said == [(each.ref, each.similarity) for each in expected]
-    names = [o and o.corpus.name for block in found for o in block.others or [None] * len(block)]
+    names = [
+        o and o.corpus.name for block in found for o in block.references or [None] * len(block)
+    ]
     urls = [v.url for block in found for v in judged(block)]
     assert [name == "clean" for name in names] == [url.startswith(b"http://clean") for url in urls]
 
@@ -290,7 +294,7 @@ def test_an_index_with_sets_is_compared_with_others_that_have_them_only(
     rules = IndexSettings(exact=own == "yes")
     index = open_index(tmp_path / "own", rules)
     with contextlib.closing(index.store), pytest.raises(StoreMismatch, match=said):
-        OtherIndexes([str(tmp_path / "clean")], index.fingerprint, index.identity)
+        ReferenceIndexes([str(tmp_path / "clean")], index.fingerprint, index.identity)
 
 
 def test_what_has_expired_in_another_index_answers_nothing(tmp_path: Path) -> None:
@@ -375,16 +379,16 @@ def test_an_index_of_other_settings_or_another_key_is_refused(tmp_path: Path) ->
         index = IndexFolder.open(tmp_path / "third", other, 1)
         index.store.close()
         with pytest.raises(StoreMismatch, match="shingle-width is 5 there and 4 here"):
-            OtherIndexes([f"{tmp_path / 'clean'}"], index.fingerprint, index.identity)
+            ReferenceIndexes([f"{tmp_path / 'clean'}"], index.fingerprint, index.identity)
     keyed = IndexFolder.open(tmp_path / "keyed", SIGNATURE_SETTINGS, 1)
     keyed.store.close()
     with pytest.raises(StoreMismatch, match=r"--key-file is .* there and .* here.*its --key-file"):
-        OtherIndexes([f"{tmp_path / 'clean'}"], keyed.fingerprint, keyed.identity)
+        ReferenceIndexes([f"{tmp_path / 'clean'}"], keyed.fingerprint, keyed.identity)
 
 
 def test_what_is_no_index_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="--also x=FOLDER names the folder of one"):
-        OtherIndexes([f"x={tmp_path}"], "")
+        ReferenceIndexes([f"x={tmp_path}"], "")
     for text in ("", "a b=/x", "=/x", "/"):
         with pytest.raises(SettingsError, match="Give NAME=FOLDER"):
             parse_also(text)

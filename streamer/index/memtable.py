@@ -1,9 +1,9 @@
-"""The head: the newest kept pages, and every undecided one, in memory.
+"""The memtable: the newest kept pages, and every undecided one, in memory.
 
 Entries are stored in arrays in the order of insertion. A hash table with open addressing maps a key
 to its entries, one slot a posting. A slot is one word, so a probe is one memory access: 32 bits of
-the key, the entry, and the place of the key among the entry's own. The head is the memtable of this
-index: a flush moves its kept entries to the store and the key table, and only undecided ones stay.
+the key, the entry, and the place of the key among the entry's own. A flush moves the kept entries
+to the store and the key table; only undecided ones stay.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _STATE = RETIRED - 1
 Words = npt.NDArray[np.uint64]
 
 
-class HeadColumns(NamedTuple):
-    """The arrays of a head's entries, one element an entry, and the hash table that finds them.
+class MemtableColumns(NamedTuple):
+    """The arrays of a memtable's entries, one element an entry, and the hash table that finds them.
 
     Attributes:
         rows: int64; keys: uint64[n, own keys]; masks: uint64, which keys are posted, by bit.
@@ -109,8 +109,8 @@ def rebuild_table(table: Words, keys: Words, masks: Words, count: int) -> None:
                 add_posting(table, find_slot(table, key), key, entry, j)
 
 
-class Head:
-    """Arrays of the head's entries, and their table; `own_keys` is how many keys a page has here.
+class Memtable:
+    """Arrays of the entries, and their hash table; `own_keys` is how many keys a page has here.
 
     A dropped entry is only marked; it leaves at the next flush.
     """
@@ -141,9 +141,9 @@ class Head:
         """Return the entries that fit."""
         return len(self.rows)
 
-    def columns(self) -> HeadColumns:
+    def columns(self) -> MemtableColumns:
         """Return what the judging kernel works on."""
-        return HeadColumns(
+        return MemtableColumns(
             self.rows, self.keys, self.masks, self.sketches, self.states, self.times, self.table
         )
 
@@ -154,7 +154,7 @@ class Head:
         )  # fmt: skip
 
     def reserve(self, entries: int) -> None:
-        """Make room for so many more entries, by doubling where the head may not be flushed."""
+        """Make room for so many more entries, by doubling where the memtable may not be flushed."""
         if self.count + entries <= self.capacity:
             return
         assert self.count + entries <= ENTRIES_MAX, f"{self.count} undecided pages"
@@ -275,7 +275,7 @@ class Head:
         )
 
     def restore_undecided(self, packed: Undecided) -> None:
-        """Enter the undecided entries that were packed into an empty head."""
+        """Enter the undecided entries that were packed into an empty memtable."""
         count = len(packed.refs)
         self.reserve(count)
         self.rows[:count] = np.frombuffer(packed.rows, np.int64)

@@ -71,7 +71,7 @@ def parse_also(text: str) -> tuple[str, str]:
     return name, folder
 
 
-class OtherIndex(WholeIndex):
+class ReferenceIndex(WholeIndex):
     """An index that is open for reading, under the name that `--also` gives it."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -121,26 +121,26 @@ def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
     return digest.hexdigest()
 
 
-class OtherIndexes:
+class ReferenceIndexes:
     """All that `--also` gives, opened.
 
     Of several under one name the last counts from here on; those before it are for what the log
     was reported earlier. `in_force` is what the settings name.
 
     Raises:
-        StreamerError: as `OtherIndex`, and as its `check`.
+        StreamerError: as `ReferenceIndex`, and as its `check`.
     """
 
     def __init__(
         self, given: Sequence[str], fingerprint: str, wanted: Identity | None = None
     ) -> None:
-        self.indexes: list[OtherIndex] = []
+        self.indexes: list[ReferenceIndex] = []
         in_force: dict[str, Corpus] = {}
         try:
             for name, folder in map(parse_also, given):
                 in_force.pop(name, None)
                 if folder:
-                    self.indexes.append(OtherIndex(name, Path(folder)))
+                    self.indexes.append(ReferenceIndex(name, Path(folder)))
                     self.indexes[-1].check(fingerprint, wanted)
                     in_force[name] = self.indexes[-1].corpus
         except BaseException:
@@ -152,9 +152,9 @@ class OtherIndexes:
         """Return the settings with those in them that are in force."""
         return settings.model_copy(update={"also": self.in_force})
 
-    def of_shard(self, number: int, shards: int, bands: int) -> ShardOthers:
+    def of_shard(self, number: int, shards: int, bands: int) -> ShardReferences:
         """Return what shard `number` of `shards` asks them."""
-        return ShardOthers(self, key_columns(number, shards, bands), bands)
+        return ShardReferences(self, key_columns(number, shards, bands), bands)
 
     def close(self) -> None:
         """Close them."""
@@ -166,7 +166,7 @@ class OtherIndexes:
 class _Shared:
     """The keys that one of our shards and one of theirs have both: their places among our own."""
 
-    index: OtherIndex
+    index: ReferenceIndex
     part: IndexPart
     columns: list[int]
     content: int  # the place of the content key among them, -1: it is none
@@ -185,12 +185,12 @@ class _Shared:
         return Forgetting(unpack_state(self.meta.state).forgotten)
 
 
-class ShardOthers:
+class ShardReferences:
     """What one shard asks of other indexes; in any thread."""
 
-    def __init__(self, others: OtherIndexes, own: list[int], bands: int) -> None:
+    def __init__(self, references: ReferenceIndexes, own: list[int], bands: int) -> None:
         self._by_corpus: dict[Corpus, list[_Shared]] = {}
-        for index in others.indexes:
+        for index in references.indexes:
             shared = []
             for part in index.parts:
                 theirs = set(key_columns(part.number, part.shards, bands))
@@ -276,7 +276,7 @@ def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, foun
     found.exact[near] = known[nearest] >= 0
     for page, place in zip(near.tolist(), at[nearest].tolist(), strict=True):
         found.refs[page], found.urls[page] = rows.refs[place], rows.urls[place]
-        found.others[page] = shared.index
+        found.references[page] = shared.index
 
 
 def _set_similarities(
