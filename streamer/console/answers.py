@@ -26,6 +26,7 @@ from streamer.console.clusters import (
     seen_cluster,
     seen_clusters,
 )
+from streamer.console.fold import FoldState
 from streamer.console.index import Explanation, IndexFacts, IndexReader, PageTexts
 from streamer.console.queries import (
     ClusterRow,
@@ -35,9 +36,7 @@ from streamer.console.queries import (
     NumberedVerdict,
 )
 from streamer.console.retries import RetriedLetters, Retries, RetryState
-from streamer.console.service import ServiceState
 from streamer.console.view import VerdictView
-from streamer.console.workers import WorkerFigures
 from streamer.errors import StreamerError
 from streamer.model import Representative, Verdict
 from streamer.run.explanation import place_name, why_duplicate
@@ -70,11 +69,7 @@ class ConsoleData:
     Attributes:
         seconds: that a query may take, all that it reads together.
         index: the index that may be looked into, if there is one.
-        is_folded: tells whether the view has all that its inputs had at the start.
-        trouble: tells what keeps the fold from going on; '' for nothing.
-        pace: tells how many lines a second are new; None where that is not known.
-        workers: tells what the workers say of themselves.
-        service: tells what the brokers say of an index at work; None where files are shown.
+        fold: tells how far the fold is.
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
         texts: the files that the pages' texts are taken from.
@@ -85,11 +80,7 @@ class ConsoleData:
     view: VerdictView
     seconds: float
     index: IndexReader | None = None
-    is_folded: Callable[[], bool] = lambda: True
-    trouble: Callable[[], str] = lambda: ""
-    pace: Callable[[], float | None] = lambda: None
-    service: Callable[[], ServiceState | None] = lambda: None
-    workers: Callable[[], list[WorkerFigures]] = list
+    fold: Callable[[], FoldState] = lambda: FoldState(is_done=True)
     shows_text: bool = True
     notices: tuple[str, ...] = ()
     texts: PageTexts = field(default_factory=PageTexts)

@@ -7,9 +7,7 @@ import logging
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -20,12 +18,11 @@ from streamer.analysis.marks import MarkFile
 from streamer.cli.options import command, quiet_connection_of
 from streamer.config import SECURITY, Settings
 from streamer.console.answers import ConsoleData
-from streamer.console.fold import Fold
+from streamer.console.fold_process import FoldProcess, FoldTask
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.inputs import Given, sorted_out
 from streamer.console.retries import FileRetries, TopicRetries
 from streamer.console.server import ConsoleServer, ServerOptions
-from streamer.console.topic_fold import TopicFold
 from streamer.console.view import VerdictView, default_folder
 from streamer.console.workers import checked_addresses
 from streamer.errors import SettingsError
@@ -35,7 +32,6 @@ from streamer.run.page_reader import PageReader
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
 _log = logging.getLogger("streamer")
-_NICE = 10  # of the fold
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
@@ -211,15 +207,14 @@ def console(  # noqa: PLR0913 - the options of the command
             stack.callback(index.close)
         folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))
-        fold = (
-            TopicFold(opened, quiet_connection_of(settings), Names(*topics[1:]), workers)
+        task = (
+            FoldTask.of_topics(folder, quiet_connection_of(settings), Names(*topics[1:]), workers)
             if topics
-            else Fold(opened, given.files)
+            else FoldTask(str(folder), [*map(str, given.files)])
         )
-        stack.enter_context(_folding(fold))
+        fold = stack.enter_context(closing(FoldProcess(task)))
         data = ConsoleData(
-            opened, query_seconds, index, fold.is_done.is_set, lambda: fold.trouble,
-            lambda: fold.pace.rate, fold.service, fold.workers, not no_text, given.notices, texts,
+            opened, query_seconds, index, lambda: fold.state, not no_text, given.notices, texts,
             _marks(acting),
             _topic_retries(acting, settings) if topics else _retries(acting, given),
         )  # fmt: skip
@@ -280,23 +275,6 @@ def _index(
         texts.reader.page_bytes_max, texts, shows_text,
     )  # fmt: skip
     return IndexReader(options)
-
-
-@contextmanager
-def _folding(fold: Fold) -> Iterator[None]:
-    """Fold in a thread of its own, which gives way to a run or a worker on the same machine."""
-
-    def run() -> None:
-        os.nice(_NICE)  # of this thread alone: answers do not wait
-        fold.run()
-
-    thread = threading.Thread(target=run, name="fold")
-    thread.start()
-    try:
-        yield
-    finally:
-        fold.stop()
-        thread.join()
 
 
 async def _serve(server: ConsoleServer, view: VerdictView, *, until_closed: bool) -> None:

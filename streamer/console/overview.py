@@ -90,7 +90,8 @@ class Overview(msgspec.Struct, frozen=True):
 
 def overview(data: ConsoleData, _query: NoQuery) -> Overview:
     """Return the overview."""
-    service = data.service()
+    fold = data.fold()
+    service = fold.service
     with data.read() as view:
         counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
         codes = queries.records(view, queries.LETTER_CODES, CodeRow)
@@ -102,16 +103,16 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
     pages = sum(each.pages for each in counts)
     unique = sum(each.pages for each in counts if each.verdict == "unique")
     index, gone = index_facts(data)
-    silent = [f"{each.address}: {each.problem}" for each in data.workers() if each.problem]
-    said = data.trouble(), gone, *data.notices, *(each.note for each in inputs)
+    silent = [f"{each.address}: {each.problem}" for each in fold.workers if each.problem]
+    said = fold.trouble, gone, *data.notices, *(each.note for each in inputs)
     warnings = [*filter(None, said), *(service.warnings if service else ())]
     warnings += silent
     warnings += [_passed_over(each) for each in inputs if each.passed_over]
     warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
     return Overview(
-        pages, unique, pages - unique, sum(each.letters for each in codes), data.pace(), counts,
+        pages, unique, pages - unique, sum(each.letters for each in codes), fold.rate, counts,
         history, histogram, clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN],
-        inputs, warnings, data.is_folded(), index, _last_snapshot(data), service, data.workers(),
+        inputs, warnings, fold.is_done, index, _last_snapshot(data), service, fold.workers,
     )  # fmt: skip
 
 

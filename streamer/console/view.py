@@ -140,6 +140,7 @@ CREATE INDEX IF NOT EXISTS letter_by_code ON letter (code);
 _OWN_NAME = re.compile(r"view-([0-9]{1,9})\.sqlite(-wal|-shm)?")
 _CACHE_KIB = 64 << 10  # of the fold
 _READER_CACHE_KIB = 4 << 10
+_LOCK_SECONDS = 0.05  # between two tries
 _STEPS_A_LOOK = 10_000  # of SQLite's machine, a millisecond, until a query looks at the clock
 
 
@@ -169,7 +170,9 @@ def ref_of(source: int, offset: int) -> int:
 
 
 class VerdictView:
-    """The view in `folder`, which is made if need be and is held by one process.
+    """The view in `folder`, which is made if need be, for the one process that has its `lock`.
+
+    It waits for the lock for `seconds`: the console has one, and its fold another.
 
     Attributes:
         path: the database; another one once the view is made again.
@@ -179,30 +182,41 @@ class VerdictView:
         SettingsError: another console has the folder, or it cannot be written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: str = "lock", seconds: float = 0) -> None:
         self.folder = folder = folder.absolute()
         self.stopped = threading.Event()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = os.open(folder / lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SettingsError(
                 f"Cannot write {folder}: {error.strerror}. Name another folder with --view."
             ) from error
+        deadline = time.monotonic() + seconds
+        while not self._takes_lock():
+            if time.monotonic() >= deadline:
+                os.close(self._lock)
+                raise SettingsError(
+                    f"Another console has its view in {folder}. Stop it, or name another folder "
+                    "with --view."
+                )
+            time.sleep(_LOCK_SECONDS)
+
+    def _takes_lock(self) -> bool:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._lock)
-            raise SettingsError(
-                f"Another console has its view in {folder}. Stop it, or name another folder with "
-                "--view."
-            ) from error
-        self._number = max(map(_number_of, folder.glob("view-*.sqlite")), default=0)
+        except BlockingIOError:
+            return False
+        return True
 
     @property
     def path(self) -> Path:
         """Return where the database is."""
-        return self._path(self._number)
+        return self._path(self._number())
+
+    def _number(self) -> int:
+        """Return the number of the newest database: the fold, which makes it, is elsewhere."""
+        return max(map(_number_of, self.folder.glob("view-*.sqlite")), default=0)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"view-{number}.sqlite"
@@ -226,20 +240,23 @@ class VerdictView:
     def make_again(self) -> sqlite3.Connection:
         """Open an empty database in the place of the one that is there.
 
-        A new file is made, so that queries that are being answered end as they began.
+        A new file is made, so that queries that are being answered end as they began. It gets its
+        name when it has its tables.
 
         Raises:
             StoreUnavailable: the disk refuses.
         """
-        number = self._number + 1
+        number, made = self._number() + 1, self.folder / "new.sqlite"
         try:
+            made.unlink(missing_ok=True)
+            with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+                connection.executescript(
+                    f"BEGIN; {_TABLES} PRAGMA user_version = {VIEW_VERSION}; COMMIT;"
+                )
+            made.rename(self._path(number))
             connection = self._connect(self._path(number))
-            connection.executescript(
-                f"BEGIN; {_TABLES} PRAGMA user_version = {VIEW_VERSION}; COMMIT;"
-            )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise refused(self.folder, error) from error
-        self._number = number
         for other in self.folder.glob("view-*"):  # a user's folder may have others of that name
             found = _OWN_NAME.fullmatch(other.name)
             if found and int(found[1]) != number:
@@ -273,7 +290,7 @@ class VerdictView:
             return self.stopped.is_set() or time.monotonic() > deadline
 
         try:
-            with closing(_connect_to_read(self.path)) as connection:
+            with closing(self._connect_to_read()) as connection:
                 connection.is_over = is_over
                 connection.set_progress_handler(is_over, _STEPS_A_LOOK)
                 yield connection
@@ -281,6 +298,15 @@ class VerdictView:
             if is_over():
                 raise QueryTooLong from error
             raise refused(self.folder, error) from error
+
+    def _connect_to_read(self) -> _ReadConnection:
+        path = self.path
+        try:
+            return _connect_to_read(path)
+        except sqlite3.OperationalError:
+            if path == (newest := self.path):
+                raise
+            return _connect_to_read(newest)  # the fold has made the view again meanwhile
 
     def stop(self) -> None:
         """Have all that runs on the view end soon: queries, and the fold, which goes on later."""
@@ -317,7 +343,7 @@ def is_damage(error: sqlite3.Error) -> bool:
     return type(error) is sqlite3.DatabaseError
 
 
-def refused(folder: Path, error: sqlite3.Error) -> StoreUnavailable:
+def refused(folder: Path, error: sqlite3.Error | OSError) -> StoreUnavailable:
     """Return the error for a view that cannot be read or written now."""
     return StoreUnavailable(
         f"The view in {folder} cannot be used now ({error}). Free space on its disk, or name "

@@ -36,7 +36,7 @@ def folded(folder: Path, *lines: Verdict | DeadLetter) -> Iterator[ConsoleData]:
     view = VerdictView(folder / "view")
     fold = Fold(view, [written(folder / "v.jsonl", *lines)])
     fold.go_on()
-    yield ConsoleData(view, seconds=5, is_folded=fold.is_done.is_set)
+    yield ConsoleData(view, seconds=5, fold=fold.state)
     fold.close()
     view.close()
 

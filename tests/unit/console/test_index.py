@@ -21,7 +21,7 @@ from streamer.run.page_reader import PageReader
 from tests.helpers.wait import wait_until
 from tests.unit.run.test_page_check import KEPT, page, text_of
 
-PAGES = [*KEPT[:5], page(10, 0), page(11, 1, text_of(99, 20))]
+PAGES = [*KEPT[:5], page(10, 0), page(11, 1, text_of(99, 5))]
 
 
 @pytest.fixture

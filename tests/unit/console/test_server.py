@@ -19,6 +19,7 @@ from yarl import URL
 from streamer.analysis.marks import MarkFile, read_marks
 from streamer.console.actions import MarkForm, RetryForm, mark, retry
 from streamer.console.answers import ConsoleData, NotFound
+from streamer.console.fold import FoldState
 from streamer.console.retries import FileRetries
 from streamer.console.routes import ROUTES
 from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
@@ -140,9 +141,8 @@ def test_what_cannot_be_answered_is_said_so(
 
 def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> None:
     rates = iter([None, None, 12.3])
-    data = replace(
-        data, pace=lambda: next(rates, 45.6), trouble=lambda: "<script>alert(1)</script>"
-    )
+    trouble = "<script>alert(1)</script>"
+    data = replace(data, fold=lambda: FoldState(trouble=trouble, rate=next(rates, 45.6)))
     first, second, third = with_client(data, ServerOptions(), lambda client: events(client, 3))
     assert "</strong> pages a second now" in first
     assert "<strong>12</strong> pages a second" in second
@@ -162,7 +162,7 @@ def test_a_stream_without_news_says_that_it_is_alive(
     data: ConsoleData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
-    data = replace(data, is_folded=lambda: False)
+    data = replace(data, fold=FoldState)
     first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))
     assert "still being read" in first
     assert second.strip() == ":"

@@ -71,7 +71,7 @@ class FoldOfLists(TopicFold):
 @contextmanager
 def folding(folder: Path, topics: Topics) -> Iterator[tuple[FoldOfLists, ConsoleData]]:
     with closing(VerdictView(folder / "view")) as view, closing(FoldOfLists(view, topics)) as fold:
-        yield fold, ConsoleData(view, 5, service=fold.service)
+        yield fold, ConsoleData(view, 5, fold=fold.state)
 
 
 def verdict(offset: int, *, timestamp: int = 1_700_000_000_000, said: bytes = b"") -> FakeMessage:

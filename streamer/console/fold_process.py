@@ -1,0 +1,189 @@
+"""The fold in a process of its own: it computes all the time, and answers wait for no interpreter.
+
+The process gets its task as a line of JSON on its standard input, and ends when that does: with the
+console, also where that is killed. On its standard output it tells how far it is, a line for each
+change. It gives way to runs and workers on the same machine. One that ended all by itself, for want
+of memory, say, is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+
+from streamer.console.fold import Fold, FoldState
+from streamer.console.topic_fold import TopicFold
+from streamer.console.view import VerdictView
+from streamer.errors import StoreUnavailable, StreamerError
+from streamer.kafka.connection import Connection
+from streamer.kafka.topics import Names
+
+_NICE = 10
+_LOCK = "fold.lock"
+_TELL_SECONDS = 0.1
+_AGAIN_SECONDS = 1.0  # until a fold that has ended is started again
+_END_SECONDS = 10.0  # that the fold gets for the batch in hand
+_HELD_SECONDS = 5.0  # that the fold of a console that was killed may still have the view
+_log = logging.getLogger("streamer")
+
+
+class FoldTask(msgspec.Struct, frozen=True):
+    """What is folded into the view in `folder`: files; or, with a connection, an index's topics.
+
+    `connection` has the fields of a `Connection`, and `topics` those of `Names`.
+    """
+
+    folder: str
+    files: Sequence[str] = ()
+    connection: Mapping[str, str | None] = {}
+    topics: Mapping[str, str] = {}
+    workers: Sequence[str] = ()
+
+    @classmethod
+    def of_topics(
+        cls, folder: Path, connection: Connection, names: Names, workers: Sequence[str]
+    ) -> FoldTask:
+        """Return the task of folding the topics of an index."""
+        given = {name: value and str(value) for name, value in asdict(connection).items()}
+        return cls(str(folder), (), given, asdict(names), workers)
+
+    def fold(self, view: VerdictView) -> Fold:
+        """Return the fold of this task.
+
+        Raises:
+            StoreUnavailable: the view cannot be opened.
+        """
+        if not self.connection:
+            return Fold(view, [*map(Path, self.files)])
+        connection = Connection(**self.connection)  # type: ignore[arg-type]  # its own fields
+        return TopicFold(view, connection, Names(**self.topics), self.workers)
+
+
+class FoldProcess:
+    """Runs the fold of a view in another process, until `close`.
+
+    Attributes:
+        state: what the fold has told last.
+        process: where it runs.
+
+    Raises:
+        StoreUnavailable: the view cannot be opened.
+    """
+
+    def __init__(self, task: FoldTask) -> None:
+        self.state = FoldState()
+        self._task = msgspec.json.encode(task) + b"\n"
+        self._ends, self._has_begun = threading.Event(), threading.Event()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name="fold")
+        self._thread.start()
+        self._has_begun.wait()
+        if self.state.refused:
+            self.close()
+            raise StoreUnavailable(self.state.refused)
+
+    def close(self) -> None:
+        """Have the fold end; the batch in hand is undone."""
+        self._ends.set()
+        self._end_input()
+        self._thread.join(_END_SECONDS)
+        if self._thread.is_alive() and self.process:
+            self.process.kill()
+            self._thread.join()
+
+    def _end_input(self) -> None:
+        if self.process and self.process.stdin:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+
+    def _run(self) -> None:
+        """Start the fold, and start it again where it has ended by itself."""
+        while not self._ends.is_set():
+            code = self._fold()
+            if not self._ends.is_set():
+                said = self.state.refused or (
+                    f"The fold has ended (exit code {code}), and is started again. If it goes on "
+                    "like this, see whether the machine has memory for it."
+                )
+                self.state = msgspec.structs.replace(self.state, trouble=said)
+                _log.error("%s", said)
+            self._has_begun.set()
+            self._ends.wait(_AGAIN_SECONDS)
+
+    def _fold(self) -> int:
+        """Run the fold, note what it tells, and return its exit code."""
+        with subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True,  # what a terminal sends is for the console alone
+        ) as process:  # fmt: skip
+            self.process = process
+            assert process.stdin
+            assert process.stdout
+            with suppress(BrokenPipeError):
+                process.stdin.write(self._task)
+                process.stdin.flush()
+            if self._ends.is_set():  # since before there was something to end
+                self._end_input()
+            for line in process.stdout:
+                self.state = msgspec.json.decode(line, type=FoldState)
+                self._has_begun.set()
+        return process.returncode
+
+
+# ---- in the other process ------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Fold what the first line asks for, until the end of standard input."""
+    os.nice(_NICE)
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)
+    try:
+        with (
+            closing(VerdictView(Path(task.folder), _LOCK, _HELD_SECONDS)) as view,
+            closing(task.fold(view)) as fold,
+        ):
+            threading.Thread(target=_stop_at_end, args=(view,), daemon=True).start()
+            folding = threading.Thread(target=fold.run)
+            folding.start()
+            with suppress(BrokenPipeError):
+                _tell(fold, folding)
+            view.stop()
+            folding.join()
+    except StreamerError as error:
+        _say(FoldState(refused=str(error)))
+        return 1
+    return 0
+
+
+def _stop_at_end(view: VerdictView) -> None:
+    sys.stdin.buffer.read()
+    view.stop()
+
+
+def _tell(fold: Fold, folding: threading.Thread) -> None:
+    """Say how far the fold is, when it is another state, as long as it goes on."""
+    before = None
+    while folding.is_alive():
+        state = fold.state()
+        if state != before:
+            _say(state)
+        before = state
+        folding.join(_TELL_SECONDS)
+
+
+def _say(state: FoldState) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(state) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

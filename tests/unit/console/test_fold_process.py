@@ -1,0 +1,87 @@
+"""The fold in its own process: what it tells, how it ends, and that it goes on after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamer.console.fold_process import FoldProcess, FoldTask
+from streamer.console.view import VerdictView
+from streamer.errors import StoreUnavailable
+from streamer.kafka.connection import Connection
+from streamer.kafka.topics import Names
+from tests.helpers.verdict_lines import unique, written
+
+# A console that is killed while its fold waits for lines.
+KILLED = """
+import os, signal, sys
+from streamer.console.fold_process import FoldProcess, FoldTask
+fold = FoldProcess(FoldTask(sys.argv[1], sys.argv[2:]))
+print(fold.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def pages(folder: Path) -> int:
+    with closing(VerdictView(folder, "another.lock")) as view, view.read(5) as connection:
+        found: int = connection.execute("SELECT count(*) FROM page").fetchone()[0]
+    return found
+
+
+def test_a_fold_that_is_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
+    file = written(tmp_path / "v.jsonl", unique(0))
+    with closing(FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))) as fold:
+        until(lambda: fold.state.is_done)
+        assert pages(tmp_path / "view") == 1
+        assert fold.process
+        fold.process.kill()
+        until(lambda: "exit code -9" in fold.state.trouble)
+        written(tmp_path / "v.jsonl", unique(0), unique(1))
+        until(lambda: fold.state.is_done and not fold.state.trouble)
+        until(lambda: pages(tmp_path / "view") == 2)
+    assert fold.process.poll() == 0
+
+
+def test_a_fold_ends_with_its_console_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    file = written(tmp_path / "v.jsonl", unique(0))
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "view", file], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with closing(FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))) as fold:
+        until(lambda: fold.state.is_done)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(killed.stdout), 0)
+
+
+def test_a_view_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "view-1.sqlite").mkdir()
+    with pytest.raises(StoreUnavailable, match="unable to open"):
+        FoldProcess(FoldTask(str(tmp_path)))
+
+
+def test_a_task_keeps_the_connection(tmp_path: Path) -> None:
+    secret = "b"  # noqa: S105 - of nobody
+    connection = Connection(
+        "host:1", "SASL_SSL", sasl_mechanism="PLAIN", sasl_username="a", sasl_password=secret
+    )
+    task = FoldTask.of_topics(tmp_path, connection, Names("index", "pages"), ["http://h:1"])
+    again = msgspec.json.decode(msgspec.json.encode(task), type=FoldTask)
+    assert Connection(**again.connection) == connection  # type: ignore[arg-type]  # its own fields
+    assert Names(**again.topics) == Names("index", "pages")
