@@ -65,6 +65,12 @@ class ConsoleSpeed(msgspec.Struct, frozen=True):
     view_bytes: int
 
 
+def both_of(console: int) -> list[int]:
+    """Return the processes of a console: itself, and its fold."""
+    threads = Path(f"/proc/{console}/task").iterdir()  # one of them has started the fold
+    return [console, *(int(p) for one in threads for p in (one / "children").read_text().split())]
+
+
 def url_of(page: int, hosts: int) -> str:
     """Return the URL of a page; the share of a host falls with its number."""
     spread = (page * 0x9E3779B97F4A7C15 >> 11) % (1 << 53) / (1 << 53)
@@ -116,10 +122,10 @@ def measure(folder: Path, count: int = VERDICTS, rounds: int = ROUNDS) -> Consol
             try:
                 address = address_of(process, Path(log.name))
                 _wait_for_fold(process, address, count)
-                folded = cpu_seconds(process.pid)
+                folded = sum(map(cpu_seconds, both_of(process.pid)))
                 first = _seconds(f"{address}overview")
                 views = [_view(address, path, count, rounds, make) for path, make in _VIEWS.items()]
-                peak = resident(process.pid).peak_bytes
+                peak = sum(resident(pid).peak_bytes for pid in both_of(process.pid))
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait()
@@ -151,7 +157,7 @@ def _wait_for_fold(process: subprocess.Popen[bytes], address: str, count: int) -
             raise RuntimeError("the console has ended")
         time.sleep(min(1, count / 1e6))
     before = -1.0
-    while (now := cpu_seconds(process.pid)) - before > _QUIET_SHARE:
+    while (now := sum(map(cpu_seconds, both_of(process.pid)))) - before > _QUIET_SHARE:
         before = now
         time.sleep(1)
 

@@ -432,3 +432,8 @@ def check(data: ConsoleData, message: bytes) -> Verdict:
     if data.index is None:
         raise NotFound("There is no index to ask: start the console with the folder of one.")
     return data.index.check(message)
+
+
+def check_at_once(data: ConsoleData, message: bytes) -> Verdict | None:
+    """Return what `check` does, or None if that would have to wait for something."""
+    return data.index.check_at_once(message) if data.index else None

@@ -144,7 +144,7 @@ class FoldProcess:
 
 def main() -> int:
     """Fold what the first line asks for, until the end of standard input."""
-    os.nice(_NICE)
+    _give_way()
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)
     try:
         with (
@@ -162,6 +162,13 @@ def main() -> int:
         _say(FoldState(refused=str(error)))
         return 1
     return 0
+
+
+def _give_way() -> None:
+    """Take a core only where runs, workers and answers leave one."""
+    os.nice(_NICE)
+    with suppress(OSError):  # Linux shares cores between sessions first, if it is set to
+        Path("/proc/self/autogroup").write_text(str(_NICE), "ascii")
 
 
 def _stop_at_end(view: VerdictView) -> None:

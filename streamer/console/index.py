@@ -4,6 +4,8 @@ The folder is opened for reading, and its writer goes on meanwhile: what is show
 newest flush. An explanation opens the index itself and reads all its rows, so one is made at a
 time, and it ends when its time is over. What checks have opened answers until the keys of a newer
 flush have been read, in a thread: that takes seconds for a large index, and a check milliseconds.
+Since RocksDB is opened with the interpreter's lock held, checks would wait for each of a worker's
+flushes: a newer one is opened after thirty times as long as the last opening took.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from streamer.stored.witness import witnessed
 from streamer.text.visible import TextPart
 
 TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
+_PAUSE = 30  # times an opening's time, until the next one
 _SPACE = re.compile(r"\s+")
 
 
@@ -149,6 +152,7 @@ class IndexReader:
         self._facts: IndexFacts | None = None
         self._checker: tuple[int, PageChecker] | None = None  # by the flushes that it knows
         self._next: tuple[int, Future[PageChecker]] | None = None  # the one that is being opened
+        self._opens_after = 0.0  # of the monotonic clock
         self._opener = ThreadPoolExecutor(1)
         self.facts()
 
@@ -200,7 +204,7 @@ class IndexReader:
     def check(self, message: bytes) -> Verdict:
         """Return the verdict that the page in a JSON message would get as of a recent flush.
 
-        That is the newest one. While its keys are being read, the one before it answers.
+        That is the newest one, or one before it while that is not opened yet.
 
         Raises:
             InvalidPage: it cannot be judged; `code` says why.
@@ -209,22 +213,38 @@ class IndexReader:
         with self._checking:
             return self._newest_checker().check(message)
 
+    def check_at_once(self, message: bytes) -> Verdict | None:
+        """Return what `check` does, or None if that would have to wait for something."""
+        if not self._checking.acquire(blocking=False):
+            return None
+        try:
+            is_open = self._checker is not None
+            return self._newest_checker().check(message) if is_open else None
+        finally:
+            self._checking.release()
+
     def _newest_checker(self) -> PageChecker:
         if self._next is not None and (self._checker is None or self._next[1].done()):
             flushes, opening = self._next
             self._next = None
             self._close_checker()  # also where the newer one cannot be opened
             self._checker = flushes, opening.result()
-        flushes = self.flushes
-        if self._next is None and (self._checker is None or self._checker[0] != flushes):
-            self._next = flushes, self._opener.submit(self._open_checker)
+        if self._next is None and (self._checker is None or self._is_due(self._checker[0])):
+            self._next = self.flushes, self._opener.submit(self._open_checker)
         return self._newest_checker() if self._checker is None else self._checker[1]
 
+    def _is_due(self, known: int) -> bool:
+        """Return whether there is another flush than the one known, and time to open it."""
+        return time.monotonic() >= self._opens_after and self.flushes != known
+
     def _open_checker(self) -> PageChecker:
-        options = self._options
-        return PageChecker(
+        options, began = self._options, time.monotonic()
+        checker = PageChecker(
             self._folder, options.key_file, options.topic, options.also, options.page_bytes_max
         )
+        ended = time.monotonic()
+        self._opens_after = ended + _PAUSE * (ended - began)
+        return checker
 
     def _close_checker(self) -> None:
         if self._checker is not None:

@@ -38,6 +38,7 @@ class Route:
         is_view: whether there is a page, of the template with the path's name.
         is_slow: whether it takes longer than views do.
         is_live: whether parts of that page are sent again while it is looked at.
+        at_once: of a POST, the answer in a moment, or None if that takes longer.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Route:
     method: str = "GET"
     is_slow: bool = False
     is_live: bool = False
+    at_once: Callable[[ConsoleData, Any], msgspec.Struct | None] | None = None
 
 
 ROUTES = (
@@ -101,6 +103,7 @@ ROUTES = (
     Route(
         "/api/check", "", "The verdict that a page would get; nothing changes.",
         Page, answers.check, Verdict, "/api/check", is_view=False, method="POST",
+        at_once=answers.check_at_once,
     ),
 )  # fmt: skip
 MENU = tuple(route for route in ROUTES if route.title)
