@@ -22,11 +22,10 @@ for name in [name for name in os.environ if name.upper().startswith("STREAMER_")
         del os.environ[name]
 
 ROOT = Path(__file__).parents[1]
-# What takes minutes, or needs a machine that tests may change.
+# What takes long or needs a machine that tests may change; quicker tests run some of each promise.
 FULL = (
     "tests/cluster/",
     "tests/image/",
-    "tests/simulation/",
     "tests/integration/test_acl.py",
     "tests/integration/test_also.py::test_a_worker_compares",
     "tests/integration/test_brokers_away.py",
@@ -38,19 +37,29 @@ FULL = (
     "tests/integration/test_dead_letters.py::test_what_is_sent_again",
     "tests/integration/test_examples.py",
     "tests/integration/test_forgetting.py::test_what_is_forgotten_through_the_log",
+    "tests/integration/test_formats.py::test_verdicts_are_those_of_json_lines_whatever_was_killed",
     "tests/integration/test_hints.py",
     "tests/integration/test_idle.py",
     "tests/integration/test_install.py",
     "tests/integration/test_kept_rights.py",
+    "tests/integration/test_kept_tables.py::test_a_killed_run_goes_on",
     "tests/integration/test_kept_topic.py",
     "tests/integration/test_replay_kills.py",
+    "tests/integration/test_replay_remote.py::test_verdicts_are_those_of_the_file_here_though",
     "tests/integration/test_replay_topic.py::test_with_the_order_of_an_index",
     "tests/integration/test_reshard.py",
     "tests/integration/test_schema_registry.py",
     "tests/integration/test_verify.py",
     "tests/integration/test_warm.py",
     "tests/integration/test_wheel.py",
+    "tests/integration/test_worker.py::test_a_stop_and_a_start",
+    "tests/integration/test_worker.py::test_a_topic_or_a_log_made_anew",
+    "tests/integration/test_worker.py::test_kept_pages_expire",
+    "tests/integration/test_worker.py::test_new_partitions",
+    "tests/integration/test_worker.py::test_pages_that_expired_unread",
+    "tests/integration/test_worker_folder.py",
     "tests/integration/test_worker_methods.py",
+    "tests/simulation/",
     "tests/unit/benchmarks/test_run.py",
 )
 # What tests read or run. A test that passed with the same sources is not run again.
