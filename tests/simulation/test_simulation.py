@@ -11,14 +11,25 @@ from streamer.index.shard import Shard
 from tests.simulation.broken_rules import RULES, WORLD_FLAWS
 from tests.simulation.world import run_seed
 
-SEEDS = 300
+SEEDS = 150
 CHUNK = 25
 MUTANT_SEEDS = 200
-# The first seeds that notice a rule, where they are late: tried before all others, for speed.
+# The first seed that notices a rule, where it is not 0: tried before all others, for speed.
 LATE = {
-    "near-is-undecided": 30, "container-is-undecided": 136, "reshard-content-only": 39,
-    "reshard-no-watermark": 210, "text-not-passed-on": 9, "held-text-lost": 41,
-    "scope-takes-no-place": 34, "renewed-late": 22, "renewals-judged": 23,
+    "candidates-memtable-first": 1, "cap-at-flush": 1, "expired-in-buckets": 1, "no-forgotten": 1,
+    "old-versions-answer": 1, "renews-in-the-memtable": 1, "renews-nothing": 1,
+    "retires-in-the-memtable": 1, "retires-late": 1, "store-remembers": 1,
+    "stored-versions-first": 1, "times-as-they-come": 1, "versions-lost": 1, "versions-retired": 1,
+    "scope-in-store-only": 2, "scope-meets-itself": 2, "cap-per-store": 3, "dropped-early": 3,
+    "no-generation": 3, "retires-edited": 3, "forgets-here": 5, "forgets-later-pages": 5,
+    "horizon-of-settings": 5, "memtable-remembers": 5, "no-horizon": 5, "undecided-remembered": 5,
+    "answers-at-once": 6, "arrival-not-passed-on": 6, "drop-forgets": 6, "held-arrive-again": 6,
+    "held-arrive-late": 6, "held-forgotten": 6, "held-remembered": 6, "no-held": 6, "no-hold": 6,
+    "no-retired": 6, "reaches-back": 6, "retired-held": 6, "retires-here": 6, "settles-at-once": 6,
+    "waits-for-forgotten": 6, "reshard-before-rest": 7, "reshard-no-positions": 7,
+    "text-not-passed-on": 9, "renewed-late": 22, "renewals-judged": 23, "near-is-undecided": 30,
+    "scope-takes-no-place": 34, "reshard-content-only": 39, "held-text-lost": 41,
+    "container-is-undecided": 136, "reshard-no-watermark": 210,
 }  # fmt: skip
 
 Broken = (AssertionError, KeyError, IndexError, AttributeError)
