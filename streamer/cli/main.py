@@ -52,6 +52,7 @@ PANELS = {
         "hints": "analysis.cli.hints",
         "rethreshold": "analysis.cli.rethreshold",
         "explain": "analysis.cli.explain",
+        "sites": "analysis.cli.sites",
         "dead-letters": "cli.dead_letters",
     },
     "Compare texts": {
@@ -218,6 +219,7 @@ EPILOG = """
   streamer rethreshold near.jsonl 0.72 --out lax.jsonl\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
+  streamer sites example.com --index my-index --texts crawl.jsonl.gz\n
   streamer dead-letters list verdicts.jsonl.dead.jsonl\n
   streamer compare old.html new.html --html difference.html\n
   streamer uniqueness essay.txt --against library/\n

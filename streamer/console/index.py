@@ -28,7 +28,7 @@ from streamer.errors import InputError
 from streamer.model import SignedText, Verdict
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
-from streamer.run.explanation import Explained, KeptIndex, place_name, why_duplicate
+from streamer.run.explanation import Explained, KeptIndex, place_name, repeats_note, why_duplicate
 from streamer.run.index_folder import shard_folders, store_folder
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
@@ -75,10 +75,23 @@ class IndexFacts(msgspec.Struct, frozen=True):
 
 
 class ShownText(msgspec.Struct, frozen=True):
-    """A part of a page's visible text; `counts` says whether it is compared."""
+    """A part of a page's visible text.
+
+    Attributes:
+        counts: whether it is compared.
+        repeats: on how many other pages of its site it was.
+        dropped: whether it is not compared because of what the site repeats.
+    """
 
     text: str
     counts: bool
+    repeats: int = 0
+    dropped: bool = False
+
+    @property
+    def note(self) -> str:
+        """Return what is to be said of it; "" for nothing."""
+        return repeats_note(self.repeats, dropped=self.dropped)
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -311,7 +324,7 @@ class IndexReader:
         shown, left = [], TEXT_CHARACTERS_MAX
         for part in parts:
             text = one_space(part.text)
-            shown.append(ShownText(text[:left], part.counts))
+            shown.append(ShownText(text[:left], *part[1:]))
             left -= len(text)
             if left <= 0:
                 break

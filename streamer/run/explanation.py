@@ -39,7 +39,7 @@ from streamer.sketch.resemblance import differs_in_scope
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.sketch.signer import Signatures
-from streamer.sketch.site_memory import SiteMemory
+from streamer.sketch.site_memory import SiteMemory, TableFigures
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import ScannedRows, scan_rows
@@ -195,6 +195,14 @@ class Explained:
                 "No kept page shares a key with it, so none was compared; this one is most similar."
             )
         return (_REACHES if self.is_duplicate else _IS_BELOW) + self.fallback
+
+
+def repeats_note(repeats: int, *, dropped: bool) -> str:
+    """Return what is to be said of a part of a page, by what its site repeats; "" for nothing."""
+    pages = "1 other page" if repeats == 1 else f"{repeats} other pages"
+    also = [f"also on {pages} of the site"] if repeats else []
+    why = ["left out because of that" if repeats else "left out because of what the site repeats"]
+    return "; ".join(also + why * dropped)
 
 
 def why_duplicate(basis: str) -> str:
@@ -401,12 +409,45 @@ class KeptIndex:
 
     def text_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
         """Return the visible text of a page in parts, with what the index compares of it."""
-        signature = self.signature_for(url)
-        flags |= MAIN_FLAG if signature.takes_main_text else 0
-        signer = signer_with(self.sites, signature, self.secret) if self.sites else None
-        if isinstance(signer, SiteSigner):
-            return text_parts(body, flags, signer.repeats(body, flags, url.encode()))
+        if self.sites:
+            flags |= MAIN_FLAG
+            return text_parts(body, flags, self._site_signer.repeats(body, flags, url.encode()))
+        flags |= MAIN_FLAG if self.signature_for(url).takes_main_text else 0
         return text_parts(body, flags)
+
+    def known_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
+        """Return the parts of a page by what the index has learned of its site, this page included.
+
+        Raises:
+            StoreMismatch: hashes made now are not those of the index, or it knows no sites.
+        """
+        memory = self._memory
+        self._check_for_texts()
+        signer = replace(self._site_signer, repeats_of=memory.known)
+        return text_parts(body, flags | MAIN_FLAG, signer.repeats(body, flags, url.encode()))
+
+    def site_figures(self) -> TableFigures:
+        """Return what the index knows of all sites.
+
+        Raises:
+            StoreMismatch: it knows none.
+        """
+        return self._memory.figures()
+
+    @property
+    def _memory(self) -> SiteMemory:
+        if self.sites is None:
+            raise StoreMismatch(
+                f"The index {self._folder} knows nothing of sites: it was made without "
+                "--site-memory."
+            )
+        return self.sites
+
+    @cached_property
+    def _site_signer(self) -> SiteSigner:
+        signer = signer_with(self.sites, self.signature, self.secret)
+        assert isinstance(signer, SiteSigner), "an index that knows sites"
+        return signer
 
     def signature_for(self, url: str) -> SignatureSettings:
         """Return how the page with this URL is signed: a rule may ask for the other text."""

@@ -25,6 +25,8 @@ import numpy as np
 from streamer.rules import host_of
 from streamer.text.furniture import (
     BUCKET_BYTES,
+    COUNT_MAX,
+    COUNT_SHIFT,
     WAYS,
     Furniture,
     PageBlocks,
@@ -72,6 +74,17 @@ class _Learned(NamedTuple):
     turn: int
     before: Words
     pages: int
+
+
+class TableFigures(NamedTuple):
+    """What a table holds: pages that it has learned from, room for so many blocks, and blocks.
+
+    The blocks are counted by the number of other pages on which they were.
+    """
+
+    pages: int
+    room: int
+    by_repeats: list[int]
 
 
 class SiteMemory:
@@ -157,21 +170,39 @@ class SiteMemory:
             clock = self._furniture.clock
             for each in reversed(self._ahead):
                 take_out(self._furniture.entries, each.before)
-            pages = clock[0]
-            clock[0] -= np.uint64(sum(each.pages for each in self._ahead))
+            pages = np.uint64(sum(each.pages for each in self._ahead))
+            clock[0] -= pages
             try:
                 yield self._furniture
             finally:
                 for each in self._ahead:
                     put_back(self._furniture.entries, each.before)
-                clock[0] = pages
+                clock[0] += pages
 
     def repeats(self, own: PageBlocks) -> Bytes:
         """Return the repeats of the blocks of pages that came next; nothing changes."""
         with self.as_judged() as furniture:
             repeats, learned = self._learn(0, own)
             take_out(furniture.entries, learned.before)
+            furniture.clock[0] -= np.uint64(learned.pages)
         return repeats
+
+    def known(self, own: PageBlocks) -> Bytes:
+        """Return on how many other pages the blocks of pages were that were judged before."""
+        with self.as_judged() as furniture:
+            buckets = furniture.entries.reshape(-1, WAYS, 2)
+            place = (own.keys >> np.uint64(32)) * np.uint64(len(buckets)) >> np.uint64(32)
+            found = buckets[place.astype(np.int64)]
+        is_own = found[..., 0] >> np.uint64(32) == (own.keys & np.uint64(0xFFFF_FFFF))[:, None]
+        counts: Bytes = np.where(is_own, _counts(found[..., 1]), 0).max(axis=1).astype(np.uint8)
+        return counts
+
+    def figures(self) -> TableFigures:
+        """Return what the table holds, by pages that were judged."""
+        with self.as_judged() as furniture:
+            second = furniture.entries[:, 1]
+            by_repeats = np.bincount(_counts(second[second != 0]).astype(np.int64), minlength=1)
+            return TableFigures(int(furniture.clock[0]), len(second), by_repeats.tolist())
 
     # ---- with the judge --------------------------------------------------------------------------
 
@@ -199,3 +230,8 @@ class SiteMemory:
         self._changed[:] = False
         cut = (data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
         return pages, list(zip(numbers.tolist(), cut, strict=True))
+
+
+def _counts(second: Words) -> Words:
+    """Return the counts in the second words of entries; an empty entry has none."""
+    return second >> np.uint64(COUNT_SHIFT) & np.uint64(COUNT_MAX)

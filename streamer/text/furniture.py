@@ -42,7 +42,7 @@ _LOW = 0xFFFF_FFFF
 _SIZE_MAX = 0xFFFF
 # An entry's words: tag (32 bits), number of the page that had it last (32); and whether there is
 # one (1), that page's words (16), count (8), hash of that page's URL (32).
-_USED, _SIZE_SHIFT, _COUNT_SHIFT = 1 << 63, 40, 32
+_USED, _SIZE_SHIFT, COUNT_SHIFT = 1 << 63, 40, 32
 _SEED = 0x51735
 _SPACE = 0x20
 
@@ -208,7 +208,7 @@ def _compare(furniture: Furniture, own: PageBlocks, start: int, end: int) -> tup
     used = words = int64(0)
     for k in range(start, end):
         place, is_there = _find(entries, own.keys[k])
-        if is_there and entries[place, 1] >> uint64(_COUNT_SHIFT) & uint64(COUNT_MAX):
+        if is_there and entries[place, 1] >> uint64(COUNT_SHIFT) & uint64(COUNT_MAX):
             continue
         words += own.words[k]
         if is_there:
@@ -238,7 +238,7 @@ def _learn_page(
         place, is_there = _find(entries, own.keys[k])
         count = uint64(0)
         if is_there:
-            count = entries[place, 1] >> uint64(_COUNT_SHIFT) & uint64(COUNT_MAX)
+            count = entries[place, 1] >> uint64(COUNT_SHIFT) & uint64(COUNT_MAX)
             is_again = entries[place, 0] & uint64(_LOW) == now
             if not (is_version or is_again or entries[place, 1] & uint64(_LOW) == url):
                 count = min(count + uint64(1), uint64(COUNT_MAX))
@@ -249,7 +249,7 @@ def _learn_page(
         at += 1
         entries[place, 0] = (own.keys[k] << uint64(32)) | now
         entries[place, 1] = (
-            uint64(_USED) | size << uint64(_SIZE_SHIFT) | count << uint64(_COUNT_SHIFT) | url
+            uint64(_USED) | size << uint64(_SIZE_SHIFT) | count << uint64(COUNT_SHIFT) | url
         )
         repeats[k] = uint8(count)
     furniture.clock[0] += uint64(1)

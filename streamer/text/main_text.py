@@ -467,37 +467,51 @@ def html_to_main_text(
 
 
 class BlockSpan(NamedTuple):
-    """A block of a page: its place in the text, whether it is main text, and its repeats."""
+    """A block of a page: its place in the text, whether it is compared, and its repeats.
+
+    `dropped` says that it is not, and would be if nothing were known of the site.
+    """
 
     start: int
     end: int
-    is_main: bool
-    repeats: int
+    counts: bool
+    repeats: int = 0
+    dropped: bool = False
 
 
 def main_spans(
     source: Bytes, main: MainText, repeats: Bytes | None = None
-) -> tuple[bytes, list[BlockSpan] | None]:
-    """Return the visible text of HTML, and the blocks in it that are main text or repeat, if any.
+) -> tuple[bytes, bool, list[BlockSpan]]:
+    """Return the visible text of HTML, whether it has main text, and blocks in it.
 
-    `repeats` are those of the scored blocks, for a model for sites.
+    The blocks are those that are main text, repeat, or would be compared otherwise. `repeats` are
+    those of the scored blocks, for a model for sites.
     """
     text = np.empty(text_bytes_max(len(source)), np.uint8)
     end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
     if repeats is not None:
+        main.repeats[:] = 0
+    chosen, has_main = _chosen(main)
+    own, alone = np.zeros(len(chosen), np.uint8), [each or not has_main for each in chosen]
+    if repeats is not None:
         main.repeats[: len(repeats)] = repeats
-    whole, count = text[:end].tobytes(), score_blocks(main)
-    if not has_main_text(main, count):
-        return whole, None
-    found, place = [], 0
-    for record, score in zip(main.records[:count], main.scores[:count].tolist(), strict=True):
-        own = 0
-        if repeats is not None and is_scored(record):
-            own, place = int(repeats[place]), place + 1
-        if score >= 0 or own:
-            start, stop = record[[blocks.START, blocks.END]].tolist()
-            found.append(BlockSpan(start, stop, score >= 0, own))
-    return whole, found
+        if len(own):
+            own[[is_scored(each) for each in main.records[: len(own)]]] = repeats
+        chosen, has_main = _chosen(main)
+    found = []
+    for at, count in enumerate(own.tolist()):
+        dropped = has_main and alone[at] and not chosen[at]
+        if chosen[at] or count or dropped:
+            start, stop = main.records[at][[blocks.START, blocks.END]].tolist()
+            found.append(BlockSpan(start, stop, not has_main or chosen[at], count, dropped))
+    return text[:end].tobytes(), has_main, found
+
+
+def _chosen(main: MainText) -> tuple[list[bool], bool]:
+    """Return which blocks of the page in `main` are its main text, and whether it has one."""
+    count = score_blocks(main)
+    has_main = bool(has_main_text(main, count))
+    return [has_main and score >= 0 for score in main.scores[:count].tolist()], has_main
 
 
 def new_main_text(model: Model) -> MainText:

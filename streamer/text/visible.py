@@ -25,6 +25,7 @@ from streamer.text.html import html_to_text
 from streamer.text.main_text import (
     MODEL,
     SITE_MODEL,
+    BlockSpan,
     MainText,
     html_to_main_text,
     main_spans,
@@ -139,11 +140,15 @@ def scratch_bytes(body_bytes: int) -> int:
 
 
 class TextPart(NamedTuple):
-    """A part of a page's visible text, whether it is compared, and on how many pages it repeats."""
+    """A part of a page's visible text, whether it is compared, and on how many pages it repeats.
+
+    `dropped` says that it is not compared because of what the site repeats.
+    """
 
     text: str
     counts: bool
     repeats: int = 0
+    dropped: bool = False
 
 
 def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[TextPart]:
@@ -154,17 +159,16 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
     """
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
-    model = read_model(MODEL if repeats is None else SITE_MODEL)
-    whole, spans = main_spans(_visible(body, flags & ESCAPED), new_main_text(model), repeats)
-    if spans is None:
-        return [TextPart(whole.decode("utf-8", "replace"), counts=True)]
-    found, at = [], 0
-    for start, end, is_main, own in (*spans, (len(whole), len(whole), False, 0)):
-        for first, last, counts, count in ((at, start, False, 0), (start, end, is_main, own)):
+    main = new_main_text(read_model(MODEL if repeats is None else SITE_MODEL))
+    whole, has_main, spans = main_spans(_visible(body, flags & ESCAPED), main, repeats)
+    found, at, rest = list[TextPart](), 0, TextPart("", counts=not has_main)
+    for span in (*spans, BlockSpan(len(whole), len(whole), counts=False)):
+        own = TextPart("", span.counts, span.repeats, span.dropped)
+        for first, last, part in ((at, span.start, rest), (span.start, span.end, own)):
             if first < last:
-                part = whole[first:last].decode("utf-8", "replace")
-                found.append(TextPart(part, counts, count))
-        at = end
+                text = whole[first:last].decode("utf-8", "replace")
+                found.append(part._replace(text=text))
+        at = span.end
     return found
 
 

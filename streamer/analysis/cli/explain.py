@@ -30,7 +30,14 @@ from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.model import SignedText
 from streamer.pages.files import Source
-from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name, why_duplicate
+from streamer.run.explanation import (
+    Explained,
+    KeptIndex,
+    KeptPage,
+    place_name,
+    repeats_note,
+    why_duplicate,
+)
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import TextPart
@@ -302,9 +309,10 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _blocks(parts: Sequence[TextPart]) -> list[dict[str, Any]]:
-    """Return parts of a page as JSON values; `repeats` is there where something repeats."""
+    """Return parts of a page as JSON values; without repeats, and `dropped` where it is false."""
+    always = {"text", "counts"}
     return [
-        {name: value for name, value in part._asdict().items() if name != "repeats" or value}
+        {name: value for name, value in part._asdict().items() if name in always or value}
         for part in parts
     ]
 
@@ -325,9 +333,8 @@ def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
         words = visible(" ".join(block["text"].split()))
         style = None if block["counts"] else "dim"
         text.append(words + "\n" if words else "", style)
-        if words and (count := block.get("repeats")):
-            pages = "page" if count == 1 else "pages"
-            text.append(f"  (also on {count} other {pages} of the site)\n", style)
+        if words and (note := repeats_note(block.get("repeats", 0), dropped="dropped" in block)):
+            text.append(f"  ({note})\n", style)
     console.print(text, soft_wrap=True)
 
 

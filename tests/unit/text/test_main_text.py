@@ -28,12 +28,14 @@ from streamer.text.main_text import (
     SITE_MODEL,
     html_to_main_text,
     is_scored,
+    main_spans,
     model_of,
     move_down,
     new_main_text,
     read_model,
     score_blocks,
 )
+from streamer.text.scan import Bytes
 from streamer.text.visible import ESCAPED, HTML, MAIN, text_parts, visible_text
 from streamer.text.words import CanonicalOptions
 from tests.helpers.signed_pages import crowded_pages
@@ -229,6 +231,27 @@ def test_parts_that_repeat_say_so() -> None:
     repeats[-1] = 9
     *_, last = [part for part in text_parts(page, HTML | MAIN, repeats) if part.repeats]
     assert last.repeats == 9
+
+
+def test_a_part_that_is_dropped_since_the_site_repeats_it_says_so() -> None:
+    lines = "".join(f"<tr><td>{each[:90]}<tr><td>{each[90:180]}" for each in ARTICLE)
+    text = "<p>".join(f"Part {number}. {each}" for number, each in enumerate(ARTICLE * 4))
+    page = f"<h1>{ARTICLE[0][:40]}</h1>{text}<table>{lines}</table>".encode()
+    main = new_main_text(read_model(SITE_MODEL))
+    main_spans(np.frombuffer(page, np.uint8), main)
+    count = int(main.structure.now[blocks.COUNT])
+    repeats = np.zeros(sum(map(is_scored, main.records[:count])), np.uint8)
+    alone = counted(page, repeats)
+    repeats[-2 * len(ARTICLE) :] = 30
+    found = text_parts(page, HTML | MAIN, repeats)
+    dropped = {part.text for part in found if part.dropped}
+    assert dropped
+    assert counted(page, repeats) == alone - dropped
+    assert all(part.repeats == 30 and not part.counts for part in found if part.dropped)
+
+
+def counted(page: bytes, repeats: Bytes) -> set[str]:
+    return {part.text for part in text_parts(page, HTML | MAIN, repeats) if part.counts}
 
 
 def test_a_page_of_too_many_blocks_has_no_main_text() -> None:

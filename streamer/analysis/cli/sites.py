@@ -1,0 +1,223 @@
+"""The command `sites`: what an index has learned of sites, and which text one of them repeats.
+
+The index has hashes of blocks, and no text. So it tells by itself how full its table is; the blocks
+of a host are found in page files, and looked up. A hash cannot be turned around: what is in no page
+of the files is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from streamer.analysis.comparison import visible
+from streamer.cli.options import command
+from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import Terminal
+from streamer.config import Settings
+from streamer.errors import InputError, SettingsError
+from streamer.pages.files import Source
+from streamer.rules import host_of
+from streamer.run.explanation import KeptIndex
+from streamer.run.page_reader import PageReader
+from streamer.sketch.site_memory import TableFigures
+from streamer.text.visible import Buffer, TextPart
+
+BLOCKS_MAX = 100_000  # different blocks of a host that are told apart
+TEXT_CHARACTERS_MAX = 1000  # of a block that are kept
+SHOWN_CHARACTERS_MAX = 160
+_REPEATS_FROM = (1, 2, 4, 8, 16, 32, 64, 128, 255)
+
+
+@command
+def sites(
+    host: Annotated[
+        str | None,
+        typer.Argument(metavar="HOST", help="A host, such as www.example.org; needs --texts."),
+    ] = None,
+    *,
+    index: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the index.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(help="Page files with pages of the host. Repeatable."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Blocks to show, those on most pages first.")
+    ] = 40,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    reader: PageReader,
+    settings: Annotated[Settings, "key_file", "input_topic"],
+) -> None:
+    """Show which text a host repeats on its pages, as an index with --site-memory has learned it.
+
+    The index stores hashes of blocks, and no text. So the blocks come from the pages of the host in
+    the files of --texts; a block that is on none of these pages is not listed. Without a host, the
+    command shows how many blocks the index knows, of all hosts. It is read as of its last flush.
+
+    Example: streamer sites www.example.org --index my-index --texts crawl.jsonl.gz
+
+    Example: streamer sites --index my-index
+    """
+    if (host is None) != (not texts):
+        raise SettingsError(
+            "A host and page files belong together: the index has hashes of blocks, and no text. "
+            "Give HOST and --texts, or neither of them to see how many blocks the index knows."
+        )
+    compile_with_bar(main_text=True)
+    with closing(KeptIndex(index, settings.key_file, settings.input_topic)) as kept:
+        if host is None:
+            report = _table_report(kept.site_figures())
+        else:
+            report = _host_report(_listed(kept, host, reader, texts or []), limit)
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    elif host is None:
+        _print_table(report)
+    else:
+        _print_host(report)
+
+
+@dataclass(slots=True)
+class RepeatedBlock:
+    """A block that other pages of its host have as well.
+
+    Attributes:
+        repeats: on how many other pages the index has seen it, up to 255.
+        pages: on how many pages of the files it is.
+        dropped: on how many of those it is left out because of what the site repeats.
+        compared: on how many of those it is compared all the same.
+    """
+
+    text: str
+    words: int
+    repeats: int
+    pages: int = 0
+    dropped: int = 0
+    compared: int = 0
+
+
+@dataclass(slots=True)
+class HostBlocks:
+    """The blocks of a host that repeat; `untold` counts places of those beyond BLOCKS_MAX."""
+
+    host: str
+    pages: int = 0
+    untold: int = 0
+    blocks: dict[str, RepeatedBlock] = field(default_factory=dict)
+
+    def add(self, parts: Iterable[TextPart]) -> None:
+        """Count the parts of one page."""
+        self.pages += 1
+        seen = set[str]()
+        for part in parts:
+            text = " ".join(part.text.split())
+            if not part.repeats or text in seen:
+                continue
+            seen.add(text)
+            key = text[:TEXT_CHARACTERS_MAX]
+            block = self.blocks.get(key)
+            if block is None and len(self.blocks) == BLOCKS_MAX:
+                self.untold += 1
+                continue
+            if block is None:
+                block = self.blocks[key] = RepeatedBlock(key, len(text.split()), part.repeats)
+            block.pages += 1
+            block.dropped += part.dropped
+            block.compared += part.counts
+
+
+def _listed(kept: KeptIndex, host: str, reader: PageReader, texts: list[str]) -> HostBlocks:
+    """Return the blocks of a host that repeat, of the pages in some files.
+
+    Raises:
+        InputError: no page of the files is of the host.
+        SettingsError: `host` is none.
+    """
+    found = HostBlocks(host_of(f"http://{host}/"))
+    if not found.host or host_of(host):
+        raise SettingsError(f"{host} is no host. Give its name alone, such as www.example.org.")
+    for url, body, flags in _pages_of(found.host, reader, reader.open(texts)):
+        found.add(kept.known_parts(body, flags, url))
+    if not found.pages:
+        raise InputError(
+            f"No page in the files is of the host {found.host}. Check the name, which has no port "
+            "and is another one with and without www; or give more files."
+        )
+    return found
+
+
+def _pages_of(
+    host: str, reader: PageReader, sources: list[Source]
+) -> Iterator[tuple[str, Buffer, int]]:
+    """Yield the URL, the body and its flags of each page of a host."""
+    with amount_bar("reading", sum(source.total_bytes or 0 for source in sources)) as report:
+        for _, _, batch in reader.read(sources, lambda read, _pages: report(read)):
+            for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
+                if host_of(name := url.decode()) == host:
+                    yield name, body, flags
+
+
+def _host_report(found: HostBlocks, limit: int) -> dict[str, Any]:
+    """Return the blocks of a host as JSON values, those on most pages first."""
+    order = sorted(found.blocks.values(), key=lambda each: (-each.repeats, -each.pages, each.text))
+    return {
+        "host": found.host,
+        "pages": found.pages,
+        "blocks_total": len(order),
+        "untold": found.untold,
+        "blocks": order[:limit],
+    }
+
+
+def _table_report(figures: TableFigures) -> dict[str, Any]:
+    """Return what an index knows of all sites as JSON values."""
+    counts = figures.by_repeats
+    return {
+        "pages": figures.pages,
+        "room": figures.room,
+        "blocks": sum(counts),
+        "repeating": {str(least): sum(counts[least:]) for least in _REPEATS_FROM},
+    }
+
+
+def _print_host(report: dict[str, Any]) -> None:
+    console = Terminal()
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("other pages", "in the files", "left out", "compared", "words"):
+        table.add_column(name, justify="right")
+    table.add_column("block", overflow="fold")
+    for each in report["blocks"]:
+        figures = (each.repeats, each.pages, each.dropped, each.compared, each.words)
+        shown = visible(each.text[:SHOWN_CHARACTERS_MAX])
+        table.add_row(*(f"{figure:,}" for figure in figures), Text(shown))
+    if report["blocks"]:
+        console.print(table)
+    more = report["blocks_total"] - len(report["blocks"])
+    console.say(
+        f"{report['host']}: {report['pages']:,} pages in the files have {report['blocks_total']:,} "
+        f"blocks that the index has seen on other pages of the host"
+        + (f"; {more:,} are not shown, --limit shows more." if more else ".")
+    )
+    if report["untold"]:
+        console.say(f"Blocks beyond {BLOCKS_MAX:,} were not counted.")
+
+
+def _print_table(report: dict[str, Any]) -> None:
+    console = Terminal()
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("pages learned from", f"{report['pages']:,}")
+    share = report["blocks"] / report["room"]
+    table.add_row("blocks known", f"{report['blocks']:,} ({share:.1%} of the table)")
+    for least, count in report["repeating"].items():
+        if count:
+            table.add_row(f"  on {least} other pages or more", f"{count:,}")
+    console.print(table)
