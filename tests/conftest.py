@@ -59,6 +59,7 @@ FULL = (
     "tests/integration/test_worker.py::test_pages_that_expired_unread",
     "tests/integration/test_worker_folder.py",
     "tests/integration/test_worker_methods.py",
+    "tests/integration/test_worker_sites.py",
     "tests/simulation/",
     "tests/unit/benchmarks/test_run.py",
 )

@@ -74,7 +74,9 @@ class CatchUp:
     async def _fold(self, start: int, end: int) -> None:
         async with open_reader(self._client_options) as reader:
             with ThreadPoolExecutor(1, "catch-up") as judge:
-                ahead = Ahead(self._apply, judge, RECORDS_AHEAD)
+                ahead: Ahead[Fetched, None] = Ahead(
+                    lambda each: judge.submit(self._apply, each), RECORDS_AHEAD
+                )
                 async for chunk in reader.read(self._log, 0, start, end):
                     if ahead.is_full:
                         await ahead.take()
@@ -187,7 +189,9 @@ class ShardApp:
         self._fail = fail
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
-        self._ahead = Ahead(self._read, self._readers, CHUNKS_AHEAD)
+        self._ahead: Ahead[Any, list[ReadRecord]] = Ahead(
+            lambda each: self._readers.submit(self._read, each), CHUNKS_AHEAD
+        )
         self._publishing: deque[asyncio.Task[bool]] = deque()
         self._applying = asyncio.Lock()
         self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), metrics)

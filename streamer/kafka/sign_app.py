@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from streamer.kafka.gauge import FlowControl
 from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.signing import ChunkSigner, Signed
+from streamer.kafka.sites_topic import SharedSites
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
@@ -38,13 +40,14 @@ _log = structlog.get_logger()
 class SignOptions:
     """What signers need to know of the dead letters' topic and of this process.
 
-    `accept_loss` is as the setting of that name.
+    `accept_loss` is as the setting of that name, `sites` what is known of sites, if anything is.
     """
 
     dead_letter_partitions: int
     dead_letter_bytes_max: int
     threads: int
     accept_loss: bool = False
+    sites: SharedSites | None = None
 
 
 class SignApp:
@@ -69,7 +72,7 @@ class SignApp:
         self._fail = fail
         self._metrics = metrics
         self._pool = signing_pool(how.threads)
-        self._ahead = Ahead(self._sign, self._pool, CHUNKS_AHEAD)
+        self._ahead: Ahead[Any, Signed] = Ahead(self._begin, CHUNKS_AHEAD)
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
         self._pages = 0
@@ -89,6 +92,8 @@ class SignApp:
     async def stop(self) -> None:
         """Finish what was taken, commit, and leave the group."""
         await self.app.stop()
+        if self._how.sites:
+            await self._how.sites.publish(self._publisher)
         for task in (*self._tasks, *([self._comparing] if self._comparing else [])):
             task.cancel()
         self._pool.shutdown()
@@ -170,9 +175,14 @@ class SignApp:
                 await self._wait_for_index()
                 await self._ahead.put(event)
 
-    def _sign(self, event: Any) -> Signed:  # noqa: ANN401 - Faust's event
+    def _begin(self, event: Any) -> Future[Signed]:  # noqa: ANN401 - Faust's event
+        if sites := self._how.sites:
+            return sites.memory.submit(self._pool, self._sign, event)
+        return self._pool.submit(self._sign, event)
+
+    def _sign(self, event: Any, turn: int = 0) -> Signed:  # noqa: ANN401 - Faust's event
         with self._metrics.stage(Stage.PARSE_SIGN):
-            return self._signer.sign(event.value)
+            return self._signer.sign(event.value, turn)
 
     async def _wait_for_index(self) -> None:
         """Wait while too much is open; not in a rebalance, which waits for this chunk."""
@@ -195,6 +205,8 @@ class SignApp:
                     batches = self._publisher.batches(records)
                     await self._publisher.publish(self._names.log(0), 0, batches)
                 for event, one in zip(events, signed, strict=True):
+                    if sites := self._how.sites:
+                        sites.note_published(one.turn)
                     self._flow.note_published(source_name(one.partition), one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
                     self._metrics.count_chunk(one.pages, dead, one.skipped)

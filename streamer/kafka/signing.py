@@ -21,6 +21,7 @@ from streamer.pages.parse import PageParser, tombstones_in
 from streamer.pages.schema_registry import framed
 from streamer.run.stages import OneAThread, sign
 from streamer.sketch.signer import PageSigner
+from streamer.sketch.site_signer import SiteSigner
 
 KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
 HEADERS_MAX = 32  # of a page that are passed on
@@ -32,7 +33,7 @@ RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it, and more s
 class Signed:
     """What became of a chunk: its records for the log, one as a rule, and what is no page.
 
-    `dead` holds each rejected record with the message that it was.
+    `dead` holds each rejected record with the message that it was; `turn` is that of `sign`.
     """
 
     records: list[bytes]
@@ -42,6 +43,7 @@ class Signed:
     dead: list[tuple[Rejected, Any]]
     skipped: Counter[str]
     timestamp: int | None  # of the oldest message, in milliseconds
+    turn: int = 0
 
 
 class ChunkSigner:
@@ -66,8 +68,8 @@ class ChunkSigner:
         """Return the fields to be carried that no page has had until now, in alphabetical order."""
         return self._parser.missing_fields()
 
-    def sign(self, chunk: Fetched) -> Signed:
-        """Parse and sign a chunk.
+    def sign(self, chunk: Fetched, turn: int = 0) -> Signed:
+        """Parse and sign a chunk, which teaches what is known of sites in its turn.
 
         A page with a key over KEY_BYTES_MAX is taken for one without a key.
         """
@@ -77,7 +79,10 @@ class ChunkSigner:
         )
         times = (max(0, each.timestamp) for each in chunk.records)
         batch = self._parser.parse_messages(chunk.start, chunk.end, messages, times)
-        pages = sign(self._signers.get(), chunk.partition, batch)
+        signer = self._signers.get()
+        if isinstance(signer, SiteSigner):
+            signer = signer.in_turn(turn)
+        pages = sign(signer, chunk.partition, batch)
         if self._passed:
             given = {each.offset: each.headers for each in chunk.records if each.headers}
             passed = [passed_headers(given.get(at, ()), self._passed) for at in batch.sequences]
@@ -95,6 +100,7 @@ class ChunkSigner:
             [(letter, originals[letter.sequence]) for letter in batch.dead],
             batch.skipped,
             min((message.timestamp for message in chunk.records), default=None),
+            turn,
         )
 
 

@@ -80,6 +80,11 @@ class Names:
         return f"{self.index}.hints"
 
     @property
+    def sites(self) -> str:
+        """Return the topic in which signers share what they have learned of sites."""
+        return f"{self.index}.sites"
+
+    @property
     def gauge(self) -> str:
         """Return the topic in which shard 0 says how much is open."""
         return f"{self.index}.gauge"
@@ -106,6 +111,7 @@ class Names:
 
 MESSAGE_BYTES_MAX = 4 << 20  # of one message: a page in base64 with its envelope
 LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes a page
+SITES_SEGMENT_BYTES = 64 << 20
 VISIBLE_SECONDS_MAX = 30.0
 RETRY_SECONDS = 0.1
 HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has in addition to the original
@@ -155,6 +161,19 @@ def hints_topic(names: Names, replicas: int) -> Topic:
     """Return the topic of hints: of each host the newest is kept."""
     config = {"cleanup.policy": "compact", "max.message.bytes": str(MESSAGE_BYTES_MAX)}
     return Topic(names.hints, 1, replicas, config)
+
+
+def sites_topic(names: Names, replicas: int) -> Topic:
+    """Return the topic of what signers know of sites: of each part of the table the newest counts.
+
+    A start reads all of it, and the newest segment is never compacted, so segments are small.
+    """
+    config = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(SITES_SEGMENT_BYTES),
+        "max.message.bytes": str(MESSAGE_BYTES_MAX),
+    }
+    return Topic(names.sites, 1, replicas, config, log=True)
 
 
 def index_topics(

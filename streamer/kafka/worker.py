@@ -16,8 +16,9 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.sites_topic import SharedSites
 from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, stored_position
@@ -57,8 +59,8 @@ from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.run.site_store import new_sites, signer_with
 from streamer.run.warm import compile_kernels, warm_kernels
-from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
 from streamer.stored.store import has_index
 from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder
@@ -109,11 +111,6 @@ class WorkerOptions:
             StoreUnavailable: it cannot be opened.
         """
         secret = read_secret(self.key_file)
-        if self.settings.site_memory:
-            raise SettingsError(
-                "A worker cannot use --site-memory: what pages of a site teach would depend on the "
-                "worker that signs them. Leave it out; replay and Deduplicator take it."
-            )
         if self.settings.kept_topic:
             check_kept_topic(self.names, self.settings.kept_topic)
         self._check_place()
@@ -228,6 +225,7 @@ class Worker:
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
     _topics: TopicWatch | None = None
+    _sites: SharedSites | None = None
     _signing: SignMetrics = field(init=False)
     _brokers: BrokerWatch = field(init=False)
 
@@ -286,6 +284,7 @@ class Worker:
                 kept = await prepare_kept_topic(
                     reader, self.options.names, prepared, self.options.settings
                 )
+                await self._prepare_sites(reader, prepared)
             await self._start(publisher, prepared, flow)
             if kept is not None:
                 client = self.options.connection.client_options()
@@ -369,6 +368,14 @@ class Worker:
             flow.note_gauge(gauge)
         return prepared, flow
 
+    async def _prepare_sites(self, reader: Reader, prepared: PreparedIndex) -> None:
+        """Learn what earlier signers have learned of sites, if this worker signs by that."""
+        settings, memory = self.options.settings, new_sites(self.options.settings.signature)
+        if memory is not None and self.options.signs:
+            self._sites = await SharedSites.prepared(
+                reader, self.options.names, memory, prepared.identity.fingerprint, settings.replicas
+            )
+
     def _faust_options(self) -> dict[str, Any]:
         return {**self.options.faust_options(), "topics": self._topics}
 
@@ -405,7 +412,8 @@ class Worker:
         self, publisher: Publisher, prepared: PreparedIndex, flow: FlowControl
     ) -> None:
         options = self.options
-        self._beside.append(asyncio.create_task(self._watch_topics()))
+        assert self._topics is not None
+        self._beside.append(asyncio.create_task(self._ending(self._topics.run())))
         starting = [app.start() for app in self.shards]
         if options.signs:
             starting.append(self._start_signers(publisher, prepared, flow))
@@ -415,9 +423,12 @@ class Worker:
         self, publisher: Publisher, prepared: PreparedIndex, flow: FlowControl
     ) -> None:
         options, settings = self.options, self.options.settings
-        secret = read_secret(options.key_file)
+        secret, sites = read_secret(options.key_file), self._sites
+        client = options.connection.client_options()
+        memory = sites.memory if sites else None
         signer = ChunkSigner(
-            options.parser, lambda: make_signer(settings.signature, secret), prepared.identity,
+            options.parser, partial(signer_with, memory, settings.signature, secret),
+            prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
         self.signers = SignApp(
@@ -430,22 +441,24 @@ class Worker:
                 prepared.dead_letter_bytes_max,
                 settings.signing_threads,
                 accept_loss=settings.accept_loss,
+                sites=sites,
             ),
             self.fail,
             self._faust_options(),
             self._signing,
         )
-        self._beside.append(asyncio.create_task(self._follow(flow)))
+        self._beside.append(
+            asyncio.create_task(self._ending(follow(client, options.names.gauge, flow)))
+        )
+        if sites:
+            for work in (sites.run(publisher), sites.follow(client)):
+                self._beside.append(asyncio.create_task(self._ending(work)))
         await self.signers.start()
 
-    async def _watch_topics(self) -> None:
-        assert self._topics is not None
+    async def _ending(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work that ends the process if it fails."""
         with ending_by(self.fail):
-            await self._topics.run()
-
-    async def _follow(self, flow: FlowControl) -> None:
-        with ending_by(self.fail):
-            await follow(self.options.connection.client_options(), self.options.names.gauge, flow)
+            await work
 
 
 def _not_closed(shards: list[int]) -> str:

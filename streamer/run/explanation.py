@@ -31,7 +31,7 @@ from streamer.index.settings import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
-from streamer.run.site_store import read_sites, signer_with
+from streamer.run.site_store import is_of_replay, read_sites, signer_with
 from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
@@ -440,6 +440,12 @@ class KeptIndex:
             raise StoreMismatch(
                 f"The index {self._folder} knows nothing of sites: it was made without "
                 "--site-memory."
+            )
+        meta = self._parts[0].store.meta
+        if meta is None or not is_of_replay(meta):
+            raise StoreMismatch(
+                f"The index {self._folder} is a worker's: what its signers know of sites is in the "
+                "topic whose name is that of the index with .sites, and no folder has it."
             )
         return self.sites
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from streamer.errors import SettingsError, damaged
-from streamer.index.codec import Entry, entry_key
+from streamer.index.codec import Entry, StoreMeta, entry_key
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner, PageSigner
@@ -63,17 +63,24 @@ def stored_entries(store: Store) -> list[Entry]:
 def read_sites(store: Store, signature: SignatureSettings) -> SiteMemory | None:
     """Return the table as of the newest flush; None where the index has none.
 
+    A worker's index has it in a topic (kafka/sites_topic.py): then it is empty.
+
     Raises:
         StoreDamaged: a part is missing, or all of them.
     """
     entries = stored_entries(store) if signature.site_memory else []
     if not entries:
-        if signature.site_memory and store.meta is not None:
+        if signature.site_memory and store.meta is not None and is_of_replay(store.meta):
             raise damaged(store.path, "the note of what it knows of sites is missing")
         return new_sites(signature)
     note = msgspec.msgpack.decode(entries[0][1], type=_TableNote)
     parts = [(int.from_bytes(key[1:], "big"), data) for key, data in entries[1:]]
     return SiteMemory(signature.site_memory, note.pages, parts)
+
+
+def is_of_replay(meta: StoreMeta) -> bool:
+    """Return whether an index is that of a replay or a program: it has sources of its own."""
+    return "entries" in msgspec.msgpack.decode(meta.owner)
 
 
 def new_sites(signature: SignatureSettings) -> SiteMemory | None:

@@ -22,7 +22,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -248,11 +248,10 @@ def _is_done(future: Future[Result] | None) -> bool:
 
 
 class Ahead(Generic[Item, Result]):
-    """Items on their way through `work` in the threads of `pool`; so many wait to be taken."""
+    """Items on their way through work that `begin` has begun; so many wait to be taken."""
 
-    def __init__(self, work: Callable[[Item], Result], pool: Executor, ahead: int) -> None:
-        self._work = work
-        self._pool = pool
+    def __init__(self, begin: Callable[[Item], Future[Result]], ahead: int) -> None:
+        self._begin = begin
         self._waiting: asyncio.Queue[tuple[Item, asyncio.Future[Result]]] = asyncio.Queue(ahead)
 
     @property
@@ -267,7 +266,7 @@ class Ahead(Generic[Item, Result]):
 
     async def put(self, item: Item) -> None:
         """Have the work on an item begun, and wait until there is room for it."""
-        future = asyncio.get_running_loop().run_in_executor(self._pool, self._work, item)
+        future = asyncio.wrap_future(self._begin(item))
         await self._waiting.put((item, future))
 
     async def take(self) -> tuple[Item, Result]:

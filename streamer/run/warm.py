@@ -48,7 +48,7 @@ from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner, PageSigner
-from streamer.sketch.site_memory import SiteMemory
+from streamer.sketch.site_memory import PART_BYTES, SiteMemory
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
@@ -127,7 +127,8 @@ def _compile_here(*, main_text: bool) -> None:
 
 def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Have every kernel on the way of a page in memory, by two pages that go it."""
-    signature = signature.model_copy(update={"scope": "", "scope_not": ""})  # these pages have none
+    own = {"scope": "", "scope_not": "", "site_memory": 0}  # these pages have none
+    signature = signature.model_copy(update=own)
     signer = make_signer(signature, bytes(32))
     _judge(signature, (_signed(signer, number) for number in range(2)))
 
@@ -142,7 +143,9 @@ def _compile_text(*, main_text: bool) -> None:
     if main_text:
         signer = NativeSigner(MAIN_TEXT_SIGNATURE, bytes(32))
         _signed(signer, 0)
-        _signed(SiteSigner.of(signer, SiteMemory(0), bytes(32)), 0)
+        memory = SiteMemory(0)
+        _signed(SiteSigner.of(signer, memory, bytes(32)), 0)
+        memory.merge(0, [(0, bytes(PART_BYTES))])
         put_back(new_furniture(0).entries, np.empty((0, 3), np.uint64))
 
 

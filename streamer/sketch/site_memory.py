@@ -32,6 +32,7 @@ from streamer.text.furniture import (
     PageBlocks,
     Words,
     learn_pages,
+    merge_entries,
     new_furniture,
     put_back,
     take_out,
@@ -204,6 +205,27 @@ class SiteMemory:
             by_repeats = np.bincount(_counts(second[second != 0]).astype(np.int64), minlength=1)
             return TableFigures(int(furniture.clock[0]), len(second), by_repeats.tolist())
 
+    def has_part(self, number: int, data: bytes) -> bool:
+        """Return whether a table of this size has a part of this number and so many bytes."""
+        return 0 <= number < len(self._parts) and len(data) == PART_BYTES
+
+    def merge(self, pages: int, parts: Sequence[tuple[int, bytes]]) -> None:
+        """Take over parts of another table of this size, which has learned from so many pages.
+
+        This table is no fold of its own pages any more.
+
+        Raises:
+            ValueError: they are no parts of such a table; nothing has changed.
+        """
+        for number, data in parts:
+            if not self.has_part(number, data):
+                raise ValueError(f"part {number} of {len(data)} bytes is not of this table")
+        with self.as_judged() as furniture:
+            furniture.clock[0] = max(furniture.clock[0], np.uint64(pages))
+            for number, data in parts:
+                other = np.frombuffer(data, "<u8").astype(np.uint64).reshape(-1, 2)
+                merge_entries(furniture, number * _PART_ENTRIES, other)
+
     # ---- with the judge --------------------------------------------------------------------------
 
     def settle(self, turn: int) -> bool:
@@ -220,14 +242,14 @@ class SiteMemory:
     def _note(self, learned: _Learned) -> None:
         self._changed[learned.before[:, 0] // np.uint64(_PART_ENTRIES)] = True
 
-    def to_flush(self) -> tuple[int, list[tuple[int, bytes]]]:
-        """Return pages that were judged, and the parts of the table that changed by them."""
+    def to_flush(self, most: int | None = None) -> tuple[int, list[tuple[int, bytes]]]:
+        """Return pages that were judged, and the parts that changed by them, or so many of them."""
         with self.as_judged() as furniture:
-            numbers = np.flatnonzero(self._changed)
+            numbers = np.flatnonzero(self._changed)[:most]
             data = self._parts[numbers].astype("<u8").tobytes()
             pages = int(furniture.clock[0])
-        self.stored |= self._changed
-        self._changed[:] = False
+            self.stored[numbers] = True
+            self._changed[numbers] = False
         cut = (data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
         return pages, list(zip(numbers.tolist(), cut, strict=True))
 

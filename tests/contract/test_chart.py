@@ -275,7 +275,7 @@ def test_the_schema_knows_every_setting_but_those_that_are_the_charts() -> None:
     own = {
         "shards", "preset", "fields", "role", "own_shards", "threads", "health_host",
         "health_port", "key_file", "instance_id", "sasl_password", "chunk_seconds", "url_prefix",
-        "registry_password", "cdx_base", "site_memory",
+        "registry_password", "cdx_base",
     }  # fmt: skip
     assert known == {f"STREAMER_{name.upper()}" for name in set(Settings.model_fields) - own}
 

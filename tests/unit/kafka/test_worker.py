@@ -55,12 +55,6 @@ def test_folders_that_fit_and_those_that_are_not_there_yet_are_right(key_file: P
     assert not wanted.shard_folder(1).exists()
 
 
-def test_a_table_of_sites_is_refused(key_file: Path) -> None:
-    wanted = options(key_file, text="main", site_memory="64MiB")
-    with pytest.raises(SettingsError, match="replay and Deduplicator take it"):
-        wanted.check()
-
-
 @pytest.mark.parametrize(
     ("here", "said"),
     [

@@ -46,7 +46,7 @@ def test_what_nobody_asks_for_any_more_is_cancelled() -> None:
 def test_a_full_queue_holds_back_who_gives_and_hands_out_in_order() -> None:
     async def run() -> None:
         with ThreadPoolExecutor(2) as pool:
-            ahead: Ahead[int, int] = Ahead(lambda item: 10 * item, pool, 3)
+            ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 10 * item), 3)
             assert ahead.is_empty
             for item in range(3):
                 await ahead.put(item)
@@ -64,7 +64,7 @@ def test_a_full_queue_holds_back_who_gives_and_hands_out_in_order() -> None:
 def test_whoever_takes_gets_the_error_of_the_work() -> None:
     async def run() -> None:
         with ThreadPoolExecutor(2) as pool:
-            ahead: Ahead[int, int] = Ahead(lambda item: 1 // item, pool, 3)
+            ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 1 // item), 3)
             await ahead.put(1)
             await ahead.put(0)
             assert await ahead.take() == (1, 1)

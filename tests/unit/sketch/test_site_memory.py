@@ -135,3 +135,79 @@ def test_hashes_of_hosts_need_the_secret_and_pages_without_a_host_have_none() ->
     assert hosts[2:] == [0, 0]
     assert SiteKeys(b"1" * 32).hosts(urls)[0] != hosts[0]
     assert len(set(SiteKeys().urls(urls).tolist())) == len(urls)
+
+
+def both(one: list[PageBlocks], other: list[PageBlocks]) -> tuple[SiteMemory, SiteMemory]:
+    """Return tables that have learned these chunks."""
+    tables = SiteMemory(SIZE), SiteMemory(SIZE)
+    for table, crawl in zip(tables, (one, other), strict=True):
+        for own in crawl:
+            table.learn_judged(own)
+    return tables
+
+
+def page(number: int, *keys: int) -> PageBlocks:
+    """Return a page of some blocks, which share no words with its versions."""
+    own = np.array([key * 0x9E3779B97F4A7C15 % 2**64 for key in (*keys, 1000 + number)], np.uint64)
+    words = np.array([1] * len(keys) + [90], np.int32)
+    return PageBlocks(own, words, np.array([len(own)]), np.array([number], np.uint64))
+
+
+def test_a_table_takes_over_what_another_one_has_learned() -> None:
+    one, other = both([page(n, 1, 2) for n in range(5)], [page(10 + n, 2, 3) for n in range(9)])
+    asked = page(99, 1, 2, 3, 4)
+    assert one.known(asked).tolist() == [4, 4, 0, 0, 0]
+    pages, parts = other.to_flush()
+    for _ in range(2):  # a message that comes again changes nothing
+        one.merge(pages, parts)
+        assert one.known(asked).tolist() == [4, 8, 8, 0, 0]
+    assert one.figures().pages == 9
+    assert one.repeats(asked).tolist() == [5, 9, 9, 0, 0]
+    assert one.to_flush()[1] != [], "its own pages"
+    one.merge(pages, parts)
+    assert one.to_flush()[1] == [], "what others publish is not published again"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_taken_over_while_pages_are_ahead_stays(seed: int) -> None:
+    crawl = chunks(seed, 12)
+    memory, other = both(crawl[:3], crawl[6:])
+    for turn, own in enumerate(crawl[3:6], 1):
+        memory.learn(turn, own)
+    ahead = [memory.known(own).tolist() for own in crawl[6:]]
+    memory.merge(*other.to_flush())
+    after = [memory.known(own).tolist() for own in crawl[6:]]
+    assert sum(map(sum, after)) > sum(map(sum, ahead))
+    assert all(memory.settle(turn) for turn in (1, 2, 3))
+    assert not memory._ahead  # noqa: SLF001 - all of it is settled
+
+
+def test_a_full_bucket_loses_what_was_seen_longest_ago() -> None:
+    small = SiteMemory(PART_BYTES)
+    old = [page(n, *range(1, 40)) for n in range(3)]
+    for own in old:
+        small.learn_judged(own)
+    other = SiteMemory(PART_BYTES)
+    for n in range(90):
+        other.learn_judged(page(200 + n, *range(100, 164)))
+    small.merge(*other.to_flush())
+    known = small.known(page(999, *range(100, 164))).tolist()[:-1]
+    assert [count for count in known if count] == [
+        count for count in other.known(page(999, *range(100, 164))).tolist() if count
+    ]
+
+
+@pytest.mark.parametrize("part", [(4, bytes(PART_BYTES)), (-1, bytes(PART_BYTES)), (0, b"short")])
+def test_parts_of_another_table_are_refused(part: tuple[int, bytes]) -> None:
+    memory = SiteMemory(SIZE)
+    with pytest.raises(ValueError, match="is not of this table"):
+        memory.merge(1, [(0, bytes(PART_BYTES)), part])
+    assert memory.figures().pages == 0
+
+
+def test_a_flush_may_take_some_of_the_parts() -> None:
+    memory, _ = both(chunks(1), [])
+    found = dict(memory.to_flush(1)[1]) | dict(memory.to_flush(2)[1]) | dict(memory.to_flush()[1])
+    whole, _ = both(chunks(1), [])
+    assert found == dict(whole.to_flush()[1])
+    assert memory.to_flush()[1] == []
