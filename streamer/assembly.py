@@ -42,10 +42,12 @@ def page_parser(settings: Settings) -> PageParser:
     try:
         return PageParser(
             mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text,
-            _registry(settings), settings.scope or settings.scope_not,
+            _registry(settings), settings.scope or settings.scope_not, settings.prefer,
         )  # fmt: skip
     except ValueError as error:
-        raise SettingsError(f"--carry, --scope or --scope-not cannot be used: {error}.") from error
+        raise SettingsError(
+            f"--carry, --scope, --scope-not or --prefer cannot be used: {error}."
+        ) from error
 
 
 def _registry(settings: Settings) -> SchemaRegistry | None:

@@ -41,6 +41,7 @@ from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
 from streamer.rules import MAIN, Rule, read_rules, text_rules
 from streamer.sketch.method import Measure
+from streamer.sketch.preference import is_preference
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
@@ -360,6 +361,14 @@ class Settings(BaseSettings):
         shown="all pages",
         form="host|FIELD",
     )
+    prefer: str = _setting(
+        SIGNATURE,
+        "Add `supersedes` to the verdict on a duplicate that is a better copy than those before: "
+        "longest (more text), https, or field:NAME, a greater number or time there.",
+        "",
+        shown="none",
+        form="longest|https|field:NAME",
+    )
     bands: int = _setting(
         SIGNATURE,
         "Band keys per page. 14 bands of 6 rows find 98.6 % of pairs of similarity 0.8.",
@@ -599,6 +608,7 @@ class Settings(BaseSettings):
             return SignatureSettings(
                 **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact,
                 scope=self.scope, scope_not=self.scope_not, site_memory=self.site_memory,
+                prefer=self.prefer,
             )  # fmt: skip
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
@@ -610,7 +620,8 @@ class Settings(BaseSettings):
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
         more = {"text_rules": rules, "exact": self.exact, "scope": self.scope}
-        chosen = chosen.model_copy(update={**more, "scope_not": self.scope_not})
+        more |= {"scope_not": self.scope_not, "prefer": self.prefer}
+        chosen = chosen.model_copy(update=more)
         check_exact(chosen)
         return chosen
 
@@ -652,6 +663,7 @@ class Settings(BaseSettings):
             fallback_threshold=self._fallback_threshold,
             across_scopes=bool(self.scope_not),
             renew_on_match=self.renew_on_match,
+            prefers=bool(self.prefer),
             shards=self.shards,
             rules=self.site_rules,
         )
@@ -767,6 +779,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "--keep-pages too, or leave it out."
         )
     _check_sites(settings)
+    _check_preference(settings)
     if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
@@ -833,6 +846,27 @@ def _check_sites(settings: Settings) -> None:
         other = "rules with a text" if signature.text_rules else "--scope or --scope-not"
         raise SettingsError(
             f"--site-memory does not go with {other}: it holds for all pages alike. Leave one out."
+        )
+
+
+def _check_preference(settings: Settings) -> None:
+    """Raise SettingsError where ranks have no place in sketches, or better copies expire early."""
+    if not settings.prefer:
+        return
+    if not is_preference(settings.prefer):
+        raise SettingsError(
+            f"--prefer {settings.prefer} cannot be used. Give longest, https, or field:NAME with "
+            "the name of a field, for example field:score."
+        )
+    if settings.scope_not or settings.signature.measure != Measure.RESEMBLANCE:
+        raise SettingsError(
+            "--prefer needs a method whose sketch has room for a rank: minhash, one_permutation "
+            "or words, without --scope-not. Leave one out."
+        )
+    if settings.renew_on_match:
+        raise SettingsError(
+            "--prefer does not go with --renew-on-match: a renewed page would be remembered longer "
+            "than its better copies. Leave one out."
         )
 
 

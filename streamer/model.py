@@ -95,6 +95,13 @@ class Container(msgspec.Struct, frozen=True):
     containment: float
 
 
+class WorseCopy(msgspec.Struct, frozen=True):
+    """The page that was the best copy of a cluster until a better one came."""
+
+    page: Location
+    url: str
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """One verdict, as published: no clock, no host, the same bytes at every repeat.
 
@@ -109,6 +116,8 @@ class Verdict(msgspec.Struct, frozen=True):
     page from the similarity `nearest_min` on, null where there is none. With several shards some
     pages are undecided when they are met: there is no `nearest_min`, and no `nearest` of null.
     With `--contained`, a unique page that lies in a kept one has that as `contained_in`.
+    With `--prefer`, a duplicate that is the best copy of its cluster until now has the one that was
+    the best before as `supersedes`.
     """
 
     page: Location
@@ -128,6 +137,7 @@ class Verdict(msgspec.Struct, frozen=True):
     nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
     nearest_min: float | msgspec.UnsetType = msgspec.UNSET
     contained_in: Container | msgspec.UnsetType = msgspec.UNSET
+    supersedes: WorseCopy | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
     @property

@@ -15,6 +15,7 @@ before the file began: it is earlier than all, and has no length, score or time.
     https     an https URL before others
     nutch     the highest score, then the newest fetch, then the shortest decoded URL: the order of
               Apache Nutch's DeduplicationJob; score and fetch time are carried fields
+    preferred the last that superseded another one (`replay --prefer`), in the order of the file
     FIELD:max, FIELD:min  the greatest or least value of a carried field, a number or a time
 
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
@@ -39,6 +40,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 from urllib.parse import unquote_plus, urlsplit
@@ -51,7 +53,7 @@ import numpy.typing as npt
 from streamer.analysis.sample.score import VerdictLine, read_places, verdict_at
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
-from streamer.pages.mapping import normalise_time
+from streamer.pages.mapping import normalise_time, number_or_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
 from streamer.run.table import write_table
 from streamer.run.verdict_files import open_verdicts
@@ -75,6 +77,7 @@ class Policy(StrEnum):
     LONGEST = "longest"
     HTTPS = "https"
     NUTCH = "nutch"
+    PREFERRED = "preferred"
 
 
 def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetched_at") -> Rank:
@@ -85,11 +88,13 @@ def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetch
         fetched = _seconds(judged.carried.get(time_field))
         return -score, -fetched, len(unquote_plus(judged.url))
 
+    superseding = count(1)
     ranks: dict[Policy, Rank] = {
         Policy.EARLIEST: lambda _judged: (),
         Policy.LONGEST: lambda judged: (-judged.text_bytes,),
         Policy.HTTPS: lambda judged: (not judged.url[:8].lower().startswith("https://"),),
         Policy.NUTCH: nutch,
+        Policy.PREFERRED: lambda judged: (-next(superseding) if judged.supersedes else 0,),
     }
     return ranks[policy]
 
@@ -108,10 +113,7 @@ def preference(text: str) -> tuple[str, Rank]:
     sign = -1 if end == "max" else 1
 
     def rank(judged: VerdictLine) -> tuple[float, ...]:
-        value = judged.carried.get(name)
-        number = _number(value)
-        if number == -math.inf:
-            number = _seconds(value)
+        number = number_or_time(judged.carried.get(name))
         return (math.inf if number == -math.inf else sign * number,)
 
     return name, rank

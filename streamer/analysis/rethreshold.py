@@ -347,9 +347,9 @@ def _fell_back(verdict: Verdict) -> bool:
 
 
 def _with_certainty(verdict: Verdict, known: Certainty) -> RethresholdedVerdict:
-    """Return a verdict without what is nearest, or contains the page, of what the run has kept."""
+    """Return a verdict without what depends on the other pages that the run has kept."""
     fields = {name: getattr(verdict, name) for name in _NAMES}
-    fields |= dict.fromkeys(("nearest", "nearest_min", "contained_in"), msgspec.UNSET)
+    fields |= dict.fromkeys(("nearest", "nearest_min", "contained_in", "supersedes"), msgspec.UNSET)
     return RethresholdedVerdict(**fields, known=known)
 
 

@@ -121,7 +121,8 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     if settings is None:
         return None
     whole = IndexSettings.model_validate(settings)  # what an older one does not say is the default
-    values = whole.model_dump(exclude={"across_scopes"})  # which scope_not says, in the identity
+    # The identity has what these say: scope_not and prefer.
+    values = whole.model_dump(exclude={"across_scopes", "prefers"})
     named = {_SETTING_NAMES.get(name, name): value for name, value in values.items()}
     age = whole.expire_after_ms // 1000
     own = {

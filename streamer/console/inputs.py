@@ -22,7 +22,14 @@ import xxhash
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import SEQUENCE_MASK, Container, Location, NearestKept, Representative
+from streamer.model import (
+    SEQUENCE_MASK,
+    Container,
+    Location,
+    NearestKept,
+    Representative,
+    WorseCopy,
+)
 from streamer.run.index_folder import shard_folders
 from streamer.run.outputs import is_table, unpacked
 from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
@@ -64,6 +71,7 @@ class FoldedLine(msgspec.Struct, frozen=True):
     nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
     nearest_min: Share | None = None
     contained_in: Container | None = None
+    supersedes: WorseCopy | None = None
     # of a dead letter
     code: str | None = None
     detail: str = ""

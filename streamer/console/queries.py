@@ -25,6 +25,7 @@ from streamer.model import (
     Representative,
     SignedText,
     Verdict,
+    WorseCopy,
 )
 
 _OFFSET_DIGITS = 13  # of 2**40; Python refuses to read thousands
@@ -63,7 +64,7 @@ SELECT page.number, source.topic, source.partition, page.offset, page.url, page.
     other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
     page.same_url, page.text_bytes, fingerprint.name AS "index", page.carried, page.text,
     page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min,
-    page.contained_in
+    page.contained_in, page.supersedes
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
@@ -224,6 +225,7 @@ class NumberedVerdict(msgspec.Struct, frozen=True):
 
 _nearest = msgspec.json.Decoder(NearestKept | None)
 _container = msgspec.json.Decoder(Container)
+_worse_copy = msgspec.json.Decoder(WorseCopy)
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 Value = str | int | float | None
 
@@ -277,6 +279,7 @@ def _verdict(row: sqlite3.Row) -> Verdict:
         unset if row["nearest"] is None else _nearest.decode(row["nearest"]),
         unset if row["nearest_min"] is None else row["nearest_min"],
         unset if row["contained_in"] is None else _container.decode(row["contained_in"]),
+        unset if row["supersedes"] is None else _worse_copy.decode(row["supersedes"]),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 6  # of the tables: a view of another one is made again
+VIEW_VERSION = 7  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _TABLES = """
@@ -78,6 +78,7 @@ CREATE TABLE page (
     nearest TEXT,                 -- as JSON; NULL: the verdict has none
     nearest_min REAL,
     contained_in TEXT,            -- as JSON; NULL: the verdict has none
+    supersedes TEXT,              -- the same
     near_similarity INTEGER AS (CAST(round(json_extract(nearest, '$.similarity') * 1e4) AS INTEGER))
 );
 CREATE TABLE cluster (

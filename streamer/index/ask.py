@@ -51,7 +51,12 @@ def verdict_on(shards: Sequence[Shard], page: Pages) -> Verdicts:
             page = batch.with_nearest(page, judged, nearest, shard.memtable)
             if judged.outcome[0] != UNIQUE or batch.arrivals.final[0]:
                 decided = np.zeros(1, np.int64)
-                return batch.verdicts(page, judged, nearest, decided, shard.memtable)
+                block = batch.verdicts(page, judged, nearest, decided, shard.memtable)
+                if not (shard.settings and shard.settings.prefers):
+                    return block
+                ranks = batch.ranks(judged, decided, shard.memtable)
+                rows = np.array([shards[0].next_row])
+                return shards[0].superseding(block, ranks, rows, keep=False)
     raise AssertionError("the last shard decides")
 
 

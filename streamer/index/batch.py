@@ -35,6 +35,7 @@ from streamer.index.rule import (
 from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import Compared
 from streamer.sketch.hash_sets import decided_similarity, set_similarity
+from streamer.sketch.preference import ranks_in
 
 Places = npt.NDArray[np.int64]
 
@@ -248,6 +249,21 @@ class Batch:
             references if any(references) else None,
             None if self.nearest_min is None else self.nearest_min[published],
         )
+
+    def ranks(self, judged: Judged, decided: Places, memtable: Memtable) -> Keys:
+        """Return the ranks of what the pages that are `decided` match; of all others the greatest.
+
+        So is the rank of a page of another index, whose better copies are not known.
+        """
+        best, outcome = judged.best[decided], judged.outcome[decided]
+        ranks = np.full(len(decided), np.iinfo(np.uint64).max)
+        is_match = (outcome == DUPLICATE) & (best != ELSEWHERE)
+        for own, places, sketches in (
+            (is_match & (best >= 0), best, memtable.sketches),
+            (is_match & (best < 0), -1 - best, self.fetched.sketches),
+        ):
+            ranks[own] = ranks_in(sketches[places[own]])
+        return ranks
 
     def hide(self, url: bytes) -> None:
         """Have the stored rows with a URL answer none of the pages that are left."""

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import Headers, NearMiss, Pages
+from streamer.index.messages import Headers, Match, NearMiss, Pages
 from streamer.index.ports import NO_HORIZON, Horizon
 from streamer.index.settings import IndexSettings
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -50,7 +50,8 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
 
     `shingles` are there if the pages have sets, `changes` if they have any, `replacements` if some
     were held, `nearest` if near misses are asked for, `headers` if some have any, `containers` if
-    containment is asked for, `renews` if they only renew others.
+    containment is asked for, `renews` if they only renew others, `matches` if they go back to
+    shard 0.
     """
 
     columns: list[bytes]
@@ -64,6 +65,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     headers: list[Headers] = []
     containers: list[NearMiss | None] = []
     renews: bytes = b""
+    matches: list[Match] = []
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
@@ -162,7 +164,7 @@ def pack_pages(pages: Pages) -> PackedPages:
     return PackedPages(
         columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes,
         replacements, pages.nearest or [], pages.headers or [], pages.containers or [],
-        renews,
+        renews, pages.matches or [],
     )  # fmt: skip
 
 
@@ -206,6 +208,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         packed.headers or None,
         packed.containers or None,
         np.frombuffer(packed.renews, np.uint64).copy() if packed.renews else None,
+        packed.matches or None,
     )
 
 

@@ -274,6 +274,10 @@ class Forgetting:
         """Return whether a command waits for a sweep."""
         return bool(self._passed_on)
 
+    def is_named_open(self, ref: int) -> bool:
+        """Return whether a page is to be forgotten that was named before it had a verdict."""
+        return ref in self.gone or ref in self.doomed
+
     def take(self, forget: Forget, terms: Terms) -> None:
         """Take the terms of a record, and its question."""
         self._terms.add(terms)

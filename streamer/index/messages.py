@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -60,9 +60,11 @@ class Columns:
         where = np.asarray(places, np.int64)
         listed = where.tolist()
 
-        def taken(column: Any) -> Any:  # noqa: ANN401 - an array, a list or None, as it was
+        def taken(column: Any) -> Any:  # noqa: ANN401 - columns, an array, a list or None, as it was
             if isinstance(column, list):
                 return [column[i] for i in listed]
+            if isinstance(column, Columns):
+                return column.take(where)
             return None if column is None else column[where]
 
         return type(self)(*(taken(getattr(self, each.name)) for each in fields(self)))
@@ -87,6 +89,27 @@ class NearMiss(msgspec.Struct, array_like=True, frozen=True):
     def column(self) -> tuple[npt.NDArray[np.uint64], list[bytes], Times]:
         """Return the page's ref, URL and time, as columns of one entry."""
         return np.array([self.ref], np.uint64), [self.url], np.array([self.time])
+
+
+class Match(msgspec.Struct, array_like=True, frozen=True):
+    """What makes a page a duplicate: `similarity`, `basis` and `exact` as in `Verdicts`.
+
+    `ref`, `url` and `rank` are those of the kept page.
+    """
+
+    similarity: int
+    basis: int
+    ref: int
+    url: bytes
+    rank: int
+    exact: bool = False
+
+
+class Superseded(NamedTuple):
+    """A page that was the best copy of its cluster until another one came."""
+
+    ref: int
+    url: bytes
 
 
 @dataclass(slots=True)
@@ -116,6 +139,8 @@ class Pages(Columns):
             nothing does; None where that is not asked for.
         renews: uint64, of pages that are judged and only renew what shards behind keep, the refs of
             their representatives; None of all others.
+        matches: of duplicates that come back to shard 0, which says what they supersede, what they
+            match; None of all others.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -137,6 +162,7 @@ class Pages(Columns):
     headers: list[Headers] | None = None
     containers: list[NearMiss | None] | None = None
     renews: npt.NDArray[np.uint64] | None = None
+    matches: list[Match] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
@@ -189,7 +215,7 @@ class Forget:
 
 
 @dataclass(slots=True)
-class Verdicts:
+class Verdicts(Columns):
     """Verdicts in columns; representatives hold 0 and b"" where the page is unique.
 
     Attributes:
@@ -204,6 +230,8 @@ class Verdicts:
         nearest_min: int32, the similarity from which on each unique page was compared with all of
             its candidates, in ten-thousandths; None where near misses are not asked for, or some
             candidates may have been undecided.
+        supersedes: the page that each is a better copy than; None: it is not the best one of its
+            cluster, or no page of the block is.
     """
 
     pages: Pages
@@ -214,6 +242,7 @@ class Verdicts:
     exact: npt.NDArray[np.bool_] | None = None
     references: list[NamedIndex | None] | None = None
     nearest_min: npt.NDArray[np.int32] | None = None
+    supersedes: list[Superseded | None] | None = None
 
     def __len__(self) -> int:
         return len(self.pages)

@@ -23,13 +23,13 @@ from streamer.sketch.signer import DISTINCT_MAX
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
 # to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
 # near misses, 6 no threshold of pages without main text, 7 no scopes, 8 no containment, 9 renewed
-# nothing. A log names the first version that knows all that it asks for.
-MACHINE_VERSION = 10
+# nothing, 10 preferred nothing. A log names the first version that knows all that it asks for.
+MACHINE_VERSION = 11
 
 _PLAIN = 5
 _FIRST_KNOWN = {
     "near_misses": 6, "fallback_threshold": 7, "across_scopes": 8, "contained": 9,
-    "renew_on_match": 10,
+    "renew_on_match": 10, "prefers": 11,
 }  # fmt: skip
 
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
@@ -109,6 +109,10 @@ class IndexSettings(BaseModel):
     renew_on_match: bool = Field(
         default=False,
         description="a duplicate renews its representative once half of that one's age is over",
+    )
+    prefers: bool = Field(
+        default=False,
+        description="sketches have ranks, by which verdicts say what a better copy supersedes",
     )
     version: int = Field(
         default_factory=lambda known: max(

@@ -43,6 +43,7 @@ from streamer.index.messages import (
     Output,
     Pages,
     Record,
+    Superseded,
     Verdicts,
     destination_name,
 )
@@ -60,6 +61,13 @@ from streamer.index.ports import (
     nothing_near,
 )
 from streamer.index.postings import ROWS_MAX
+from streamer.index.preferred import (
+    BestCopies,
+    better_copies,
+    matched,
+    names_of,
+    verdicts_of,
+)
 from streamer.index.renewal import RenewedPage, again, kept_page, old_row_of, unmatched
 from streamer.index.rule import (
     DUPLICATE,
@@ -81,6 +89,7 @@ from streamer.index.settings import (
     key_columns,
 )
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
+from streamer.sketch.preference import ranks_in
 
 Places = npt.NDArray[np.int64]
 ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
@@ -255,6 +264,9 @@ class Shard:
 
         A page whose time is not known has that of the page before it.
         """
+        if pages.matches is not None:
+            self._take_back(pages)
+            return
         if self.number == 0:
             times = np.maximum(np.maximum.accumulate(pages.times), self.watermark)
             pages = replace(pages, times=times, watermarks=times)
@@ -529,7 +541,11 @@ class Shard:
         inserted = judged.outcome == UNIQUE
         kept = inserted & batch.arrivals.final[part]
         decided = np.flatnonzero(kept | (judged.outcome == DUPLICATE) | (judged.outcome == EMPTY))
-        self._emit(VERDICTS, batch.verdicts(pages, judged, nearest, decided, self.memtable))
+        block = batch.verdicts(pages, judged, nearest, decided, self.memtable)
+        if self._prefers:
+            ranks = batch.ranks(judged, decided, self.memtable)
+            block = self._preferring(block, ranks, batch.rows[part][decided])
+        self._emit(VERDICTS, block)
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
@@ -570,8 +586,65 @@ class Shard:
         """Emit the verdict on a page that was held for the entry, now kept."""
         assert self.settings is not None
         verdict = verdict_on_held(page, self.memtable, entry, self.settings, self._content_bit)
+        if self._prefers:
+            rank, rows = (
+                ranks_in(self.memtable.sketches[entry : entry + 1]),
+                np.array([self.next_row]),
+            )
+            verdict = self._preferring(verdict, rank, rows)
         self._emit(VERDICTS, verdict)
         self._tell(page.refs, np.zeros(1, np.bool_))
+
+    # ---- better copies --------------------------------------------------------------------------
+
+    @property
+    def _prefers(self) -> bool:
+        return self.settings is not None and self.settings.prefers
+
+    def _preferring(self, block: Verdicts, ranks: Keys, rows: Places) -> Verdicts:
+        """Return verdicts with what they supersede, without those that are left to shard 0.
+
+        `ranks` are those of the representatives, `rows` how many rows came before each page.
+        """
+        better = better_copies(block, ranks)
+        if not len(better):
+            return block
+        if self.number == 0:
+            return self.superseding(block, ranks, rows)
+        self._emit(0, matched(block, ranks, better))
+        return block.take(np.delete(np.arange(len(block)), better))
+
+    def superseding(
+        self, block: Verdicts, ranks: Keys, rows: Places, *, keep: bool = True
+    ) -> Verdicts:
+        """Return verdicts, as shard 0 gives them, with what they supersede.
+
+        With `keep` better copies are known from then on.
+        """
+        better = better_copies(block, ranks)
+        supersedes: list[Superseded | None] = [None] * len(block)
+        pages = matched(block, ranks, better)
+        found = self._supersede(pages, rows[better].tolist(), keep=keep)
+        for place, each in zip(better.tolist(), found, strict=True):
+            supersedes[place] = each
+        return replace(block, supersedes=supersedes)
+
+    def _supersede(
+        self, pages: Pages, rows: list[int], *, keep: bool = True
+    ) -> list[Superseded | None]:
+        settings = self.settings
+        assert settings is not None, "pages before the first CONFIG record"
+        found = self.lookup.urls(names_of(pages.matches or []), self.released_flushes)
+        limits = self.horizon.time, settings.keep_pages or _NO_LIMIT, self._horizon.row
+        copies = BestCopies(self._urls, self.forgetting, *limits)
+        return copies.supersede(pages, found, rows, keep=keep)
+
+    def _take_back(self, pages: Pages) -> None:
+        """Emit the verdicts on better copies that shards behind have found."""
+        assert self.settings is not None, "pages before the first CONFIG record"
+        block = verdicts_of(pages, exact=self.settings.exact)
+        block.supersedes = self._supersede(pages, [self.next_row] * len(pages))
+        self._emit(VERDICTS, block)
 
     # ---- forgetting -----------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ NEW, UNCHANGED, EDITED, REPLACED = range(len(CHANGE_NAMES))
 GENERATIONS = 4  # in the age at which pages expire: more of them are more look-ups for a new URL
 
 _CODE_BITS = 2
-_WORDS = 4 + SKETCH_WORDS
-_URL_AT = 8 * _WORDS
+VERSION_WORDS = 4 + SKETCH_WORDS
+_URL_AT = 8 * VERSION_WORDS
 _ROWS_MASK = np.uint64(0xFFFFFFFF)
 _NO_VERSION = np.int32(-1 << _CODE_BITS | NEW)
 
@@ -192,6 +192,14 @@ class UrlVersions:
         """Return how many would go with the next flush."""
         return len(self._recent)
 
+    def recent(self, key: int) -> bytes | None:
+        """Return the newest version of a URL, by its key, if the store may not have it yet."""
+        return self._recent.get(key) or self._flushing.get(key)
+
+    def put(self, key: int, version: bytes) -> None:
+        """Take an entry as the newest one of a key."""
+        self._recent[key] = version
+
     def compare(
         self, pages: Pages, found: FoundUrls, by: Tracking, forgetting: Forgetting
     ) -> Compared:
@@ -211,13 +219,13 @@ class UrlVersions:
                 if pages.urls[before] == url:
                     own.append((i, before))
                 continue
-            last = self._recent.get(key) or self._flushing.get(key) or version
+            last = self.recent(key) or version
             is_url = last is not None and last.endswith(url) and len(last) == _URL_AT + len(url)
             if last and is_url and not (forgetting.hides_versions and is_hidden(forgetting, last)):
                 stored.append((i, last))
         data = b"".join(version[:_URL_AT] for _, version in stored)
         last_words = np.concatenate(
-            (np.frombuffer(data, "<u8").reshape(-1, _WORDS), words[[at for _, at in own]])
+            (np.frombuffer(data, "<u8").reshape(-1, VERSION_WORDS), words[[at for _, at in own]])
         )
         places = np.array([i for i, _ in (*stored, *own)], np.int64)
         compared = Compared(
@@ -270,7 +278,7 @@ class UrlVersions:
 
 def _as_words(pages: Pages, records: int) -> Words:
     """Return pages as versions, without the rows, and with so many records of forgetting before."""
-    words = np.empty((len(pages), _WORDS), "<u8")
+    words = np.empty((len(pages), VERSION_WORDS), "<u8")
     words[:, 0] = pages.keys[:, -1]
     words[:, 1] = pages.times.view(np.uint64)
     words[:, 2] = pages.distinct.astype(np.uint64) << np.uint64(32)

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -98,6 +99,18 @@ def epoch_ms(value: object, format_name: TimeFormat = "auto") -> int:
     """Return `value` as milliseconds since 1970; 0 where it cannot be read, or is before that."""
     moment = _moment(value, format_name)
     return 0 if moment is None else max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def number_or_time(value: object) -> float:
+    """Return a number, also of a string, or a time in seconds; minus infinity for all else."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isnan(number):
+        return number
+    moment = _moment(value, "auto")
+    return -math.inf if moment is None else moment.timestamp()
 
 
 def _moment(value: object, format_name: TimeFormat) -> datetime | None:

@@ -137,6 +137,7 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "exact": "exact" in identity,
             "scope": str(identity.get("scope", "")),
             "scope_not": str(identity.get("scope_not", "")),
+            "prefer": str(identity.get("prefer", "")),
             "site_memory": int(identity.get("site_memory", 0)),
         }
     )

@@ -101,6 +101,7 @@ class PageChecker:
                 rules=settings.rules,
                 text=signature.text,
                 scope=signature.scope_of_pages,
+                prefer=signature.prefer,
             )
             sites = read_sites(self._index.parts[0].store, signature)
             self._signer = signer_with(sites, signature, secret)

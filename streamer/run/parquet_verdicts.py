@@ -4,11 +4,12 @@ A Parquet file can be read only once its footer is there, behind all rows. So a 
 verdicts as compressed JSON lines next to the file, exactly once as all outputs, and makes the
 Parquet file of all of these lines when it ends. That file replaces the one before in one step: a
 reader finds a whole file or none, whatever kill came between. An index needs the lines to continue.
-Columns about near misses are there if a line has any.
+Columns that not all tables have are there if a line has such a field.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -21,7 +22,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import LINES_SUFFIX, OutputSink, complete_output, lines_within
-from streamer.run.table import COLUMNS, CONTAINED_COLUMNS, NEAR_COLUMNS, PLAIN, Optional, cells
+from streamer.run.table import COLUMNS, PLAIN, Optional, cells
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 _NUMBERS = {
@@ -31,7 +32,9 @@ _NUMBERS = {
     "nearest_partition": "int64", "nearest_offset": "int64", "nearest_similarity": "double",
     "nearest_exact": "bool", "nearest_min": "double",
     "contained_in_partition": "int64", "contained_in_offset": "int64", "containment": "double",
+    "supersedes_partition": "int64", "supersedes_offset": "int64",
 }  # fmt: skip
+_OPTIONAL = b'"nearest', b'"contained_in', b'"supersedes'  # as `Optional` has them
 _ALWAYS = {
     "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "same_url",
     "text_bytes", "index",
@@ -86,8 +89,8 @@ def write_parquet(name: str, lines: Path) -> None:
     try:
         more = PLAIN
         for line in _lines_of(lines):
-            near, inside = b'"nearest' in line, b'"contained_in' in line
-            more = Optional(more.near or near, more.contained or inside)
+            found = (name in line for name in _OPTIONAL)
+            more = Optional(*map(operator.or_, more, found))
         schema = _schema(more)
         with (
             complete_output(name) as file,
@@ -134,8 +137,8 @@ def lines_of_parquet(path: Path) -> Iterator[bytes]:
             missing = [name for name in COLUMNS if name not in opened.schema_arrow.names]
             if missing:
                 raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
-            known = COLUMNS + NEAR_COLUMNS + CONTAINED_COLUMNS
-            there = [name for name in known if name in opened.schema_arrow.names]
+            all_columns = Optional(near=True, contained=True, supersedes=True).columns
+            there = [name for name in all_columns if name in opened.schema_arrow.names]
             for batch in opened.iter_batches(_BATCH_ROWS, columns=there):
                 yield from (_encode(_nested(row)) + b"\n" for row in batch.to_pylist())
     except arrow_errors() as error:
@@ -163,6 +166,8 @@ def _nested(row: dict[str, Any]) -> dict[str, Any]:
     if row.get("contained_in_topic") is not None:
         where = {"page": _place(row, "contained_in"), "url": row["contained_in_url"]}
         found["contained_in"] = where | {"containment": row["containment"]}
+    if row.get("supersedes_topic") is not None:
+        found["supersedes"] = {"page": _place(row, "supersedes"), "url": row["supersedes_url"]}
     return found | {"schema": VERDICT_SCHEMA}
 
 

@@ -219,7 +219,9 @@ class Replay:
         if not self.begun:
             own, table = self._judge.shards[0].settings, self._verdicts
             if is_table(table.name):
-                asked = Optional(own.near_misses > 0, own.contained > 0) if own else PLAIN
+                asked = (
+                    Optional(own.near_misses > 0, own.contained > 0, own.prefers) if own else PLAIN
+                )
                 self._columns = optional_columns(Path(table.name), table.length, asked)
             for output in self._outputs:
                 output.start()

@@ -29,7 +29,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from streamer.index.messages import NearMiss, Pages, Verdicts
+from streamer.index.messages import NearMiss, Pages, Superseded, Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.url_versions import CHANGE_NAMES, published_changes
 from streamer.model import (
@@ -43,8 +43,10 @@ from streamer.model import (
     Representative,
     SignedText,
     Verdict,
+    WorseCopy,
 )
 from streamer.pages.chunk import PageBatch, Rejected
+from streamer.sketch.preference import ranks_of, stamp
 from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_signer import SiteSigner
@@ -71,6 +73,8 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
         signed = signer.sign_pages(batch.bodies, batch.flags, batch.urls)
     else:
         signed = signer.sign(batch.bodies, batch.flags)
+    if batch.prefer:
+        stamp(signed.sketches, ranks_of(batch.prefer, batch.urls, signed.text_bytes, batch.numbers))
     times = np.array(batch.times, np.int64)
     return Pages(
         refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,
@@ -116,6 +120,13 @@ def _container(near: NearMiss | None, locate: Locate) -> Any:  # noqa: ANN401 - 
     return Container(locate(near.ref), near.url.decode(), share)
 
 
+def _worse_copy(superseded: Superseded | None, locate: Locate) -> Any:  # noqa: ANN401 - or unset
+    """Return the page that a duplicate supersedes, if it does."""
+    if superseded is None:
+        return msgspec.UNSET
+    return WorseCopy(locate(superseded.ref), superseded.url.decode())
+
+
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
@@ -135,11 +146,12 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         _changes_of(pages),
         itertools.islice(near, len(pages)),
         pages.containers or [None] * len(pages),
+        block.supersedes or [None] * len(pages),
         strict=True,
     )
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
-        (text, change, likeness), (nearest, nearest_min), container,
+        (text, change, likeness), (nearest, nearest_min), container, superseded,
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
@@ -160,6 +172,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, bool(url) and url == other_url,
                 text_bytes, fingerprint, fields, text, change, likeness, by_sets,
+                supersedes=_worse_copy(superseded, locate),
             )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Verdicts as CSV: a line a verdict, flat, after a line of column names.
 
-The columns are the same under all settings, except those about near misses and containment: a
-table has these if it was begun with `--near-misses`, or `--contained`. A cell is empty where a
-verdict has no such field, or null there. `carried` is JSON. True and false are 1 and 0.
+The columns are the same under all settings, except those about near misses, containment and better
+copies: a table has these if it was begun with `--near-misses`, `--contained` or `--prefer`. A cell
+is empty where a verdict has no such field, or null there. `carried` is JSON. True and false are 1
+and 0.
 
 Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab or
 a carriage return gets an apostrophe before it, and one that begins with an apostrophe too: to
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 from collections.abc import Iterable, Iterator
+from itertools import chain, compress, product
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -40,25 +41,30 @@ CONTAINED_COLUMNS = (
     "contained_in_topic", "contained_in_partition", "contained_in_offset", "contained_in_url",
     "containment",
 )  # fmt: skip
+SUPERSEDES_COLUMNS = (
+    "supersedes_topic", "supersedes_partition", "supersedes_offset", "supersedes_url",
+)  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 Cell = str | int | float | None
 
 
 class Optional(NamedTuple):
-    """Which columns a table has that not all have: of near misses, and of containment."""
+    """Which columns a table has that not all have: of near misses, containment, better copies."""
 
     near: bool = False
     contained: bool = False
+    supersedes: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns."""
-        return COLUMNS + NEAR_COLUMNS * self.near + CONTAINED_COLUMNS * self.contained
+        own = NEAR_COLUMNS, CONTAINED_COLUMNS, SUPERSEDES_COLUMNS
+        return COLUMNS + tuple(chain.from_iterable(compress(own, self)))
 
 
 PLAIN = Optional()
-_HEADS = [Optional(*each) for each in itertools.product((False, True), repeat=2)]
+_HEADS = [Optional(*each) for each in product((False, True), repeat=3)]
 
 
 def table_head(more: Optional = PLAIN) -> bytes:
@@ -80,7 +86,8 @@ def optional_columns(path: Path, length: int, asked: Optional) -> Optional:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the column names cannot be read ({error})") from error
     found = next((each for each in _HEADS if head == table_head(each)), PLAIN)
-    for option, wanted, there in zip(("--near-misses", "--contained"), asked, found, strict=True):
+    options = "--near-misses", "--contained", "--prefer"
+    for option, wanted, there in zip(options, asked, found, strict=True):
         if wanted and not there:
             raise SettingsError(
                 f"{path} was begun without {option}, so it has no columns for it. Name another "
@@ -140,6 +147,10 @@ def cells(verdict: Verdict, more: Optional = PLAIN) -> Iterator[Cell]:
         yield from _place(container.page) if container else (None, None, None)
         yield container.url if container else None
         yield container.containment if container else None
+    if more.supersedes:
+        worse = verdict.supersedes or None
+        yield from _place(worse.page) if worse else (None, None, None)
+        yield worse.url if worse else None
 
 
 def _place(page: Location) -> tuple[Cell, ...]:

@@ -149,6 +149,9 @@ class SignatureSettings(BaseModel):
     scope_not: str = Field(
         default="", description="the same, of scopes whose pages do not answer each other"
     )
+    prefer: str = Field(
+        default="", description="which copies are better ones, as ranks in sketches; empty: none"
+    )
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
     site_memory: int = Field(
         default=0, ge=0, description="bytes of the table of what sites repeat; 0: there is none"
@@ -218,6 +221,8 @@ class SignatureSettings(BaseModel):
             result["scope"] = self.scope
         if self.scope_not:
             result["scope_not"] = self.scope_not
+        if self.prefer:
+            result["prefer"] = self.prefer
         if self.site_memory:
             result["site_memory"] = self.site_memory
         if self.text_rules:

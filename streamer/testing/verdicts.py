@@ -131,6 +131,8 @@ def _said(verdict: Verdict) -> str:
             most += f", {inside.containment} of it in {_name(inside.page)} {inside.url}"
         return f"{verdict.verdict} ({verdict.basis}{most})"
     what = f"{verdict.verdict} of {_name(other.page)} {other.url}"
+    if worse := verdict.supersedes or None:
+        what += f", supersedes {_name(worse.page)} {worse.url}"
     return f"{what} ({verdict.basis}, similarity {verdict.similarity})"
 
 

@@ -23,8 +23,10 @@ def test_the_page_names_the_formats_that_are_written_and_read() -> None:
     main = IndexSettings(fallback_threshold=0.8).version
     across = IndexSettings(across_scopes=True).version
     inside = IndexSettings(contained=0.9).version
+    renews = IndexSettings(renew_on_match=True).version
     versions = (
-        f"version {MACHINE_VERSION} with `--renew-on-match`, {inside} with `--contained`, "
+        f"version {MACHINE_VERSION} with `--prefer`, {renews} with `--renew-on-match`, "
+        f"{inside} with `--contained`, "
         f"{across} with `--scope-not`, "
         f"{main} with `--text main`, "
         f"{near} with `--near-misses`, else {plain}"

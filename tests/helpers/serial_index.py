@@ -11,6 +11,7 @@ import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.containment import contained_share, size_of
+from streamer.sketch.preference import ranks_in
 from streamer.sketch.resemblance import differs_in_scope, similarity
 from tests.oracles.hash_sets import decided
 
@@ -29,7 +30,7 @@ class Judged(NamedTuple):
     """A verdict as plain values; `similarity` is -1 for a unique page.
 
     `near` is what is nearest to that: similarity, ref, exact, and the index that has it. `inside`
-    is what contains it: containment and ref.
+    is what contains it: containment and ref. `over` is what a duplicate supersedes: ref and URL.
     """
 
     ref: int
@@ -40,6 +41,7 @@ class Judged(NamedTuple):
     exact: bool
     near: tuple[int, int, bool, str] | None = None
     inside: tuple[int, int] | None = None
+    over: tuple[int, bytes] | None = None
 
 
 def judged(block: Verdicts) -> list[Judged]:
@@ -53,6 +55,7 @@ def judged(block: Verdicts) -> list[Judged]:
         [False] * len(block) if block.exact is None else block.exact.tolist(),
         map(_near, block.similarities.tolist(), block.pages.nearest or [None] * len(block)),
         map(_inside, block.similarities.tolist(), block.pages.containers or [None] * len(block)),
+        block.supersedes or [None] * len(block),
     )
     return [Judged(*values) for values in zip(*columns, strict=True)]
 
@@ -149,7 +152,8 @@ def serial_verdicts(
         if score >= own.similarity_min:
             same = bool(keys) and -best in kept.buckets[keys[-1]]
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
-            result.append(Judged(ref, score, basis, *mine, exact))
+            over = kept.supersede(pages, match, place, time) if settings.prefers else None
+            result.append(Judged(ref, score, basis, *mine, exact, over=over))
             if settings.renew_on_match:
                 kept.renew(match, candidates, time)
             continue
@@ -192,12 +196,23 @@ class _Kept:
         self._newest = settings.keep_pages or math.inf
         self.rows: list[_Row] = []
         self.buckets: dict[int, list[int]] = defaultdict(list)
+        self.best: dict[int, tuple[int, int]] = {}  # the best copy of a kept page, with its time
 
     def forget(self, names: Callable[[int, int], bool]) -> None:
         """Forget the rows that `names` names, by page and time."""
         named = {row for row, each in enumerate(self.rows) if names(each.page, each.time)}
         for key, bucket in self.buckets.items():
             self.buckets[key] = [row for row in bucket if row not in named]
+        self.best = {page: copy for page, copy in self.best.items() if not names(*copy)}
+
+    def supersede(self, pages: Pages, kept: int, page: int, time: int) -> tuple[int, bytes] | None:
+        """Return what a duplicate of a kept page supersedes, if it is the best copy by now."""
+        best, _ = self.best.get(kept, (kept, 0))
+        ranks = ranks_in(pages.sketches)
+        if ranks[page] <= ranks[best]:
+            return None
+        self.best[kept] = page, time
+        return int(pages.refs[best]), pages.urls[best]
 
     def candidates(self, keys: Sequence[int], time: int) -> list[int]:
         """Return the rows under keys that may answer a page of this time, in order."""

@@ -10,7 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamer.run.table import COLUMNS, CONTAINED_COLUMNS, NEAR_COLUMNS, table_head
+from streamer.run.table import (
+    COLUMNS,
+    CONTAINED_COLUMNS,
+    NEAR_COLUMNS,
+    SUPERSEDES_COLUMNS,
+    table_head,
+)
 from tests.integration.test_replay import Place, lines, page
 
 
@@ -27,6 +33,9 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     cells |= {f"contained_in_{name}": value for name, value in inside.pop("page").items()}
     if inside:
         cells |= {"contained_in_url": inside["url"], "containment": inside["containment"]}
+    worse = verdict.pop("supersedes", None) or {"page": {}}
+    cells |= {f"supersedes_{name}": value for name, value in worse.pop("page").items()}
+    cells |= {f"supersedes_{name}": value for name, value in worse.items()}
     cells |= verdict | {"carried": msgspec.json.encode(verdict["carried"]).decode()}
     shown = {name: int(cell) if isinstance(cell, bool) else cell for name, cell in cells.items()}
     return {name: "" if cell in (None, "{}") else str(cell) for name, cell in shown.items()}
@@ -37,7 +46,7 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     [
         [], ["--track-changes", "--exact"], ["--text", "main"], ["--near-misses", "0.99"],
         ["--near-misses", "0.99", "--exact"], ["--contained", "0.5"],
-        ["--near-misses", "0.99", "--contained", "0.5"],
+        ["--near-misses", "0.99", "--contained", "0.5"], ["--prefer", "field:rank"],
     ],
 )  # fmt: skip
 def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
@@ -46,7 +55,8 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     near = ["2"] if "--near-misses" in more else []
     columns = COLUMNS + NEAR_COLUMNS * ("--near-misses" in more)
     columns += CONTAINED_COLUMNS * ("--contained" in more)
-    pages = [page(each, score={"a": [each, "ü"]}) for each in numbers]
+    columns += SUPERSEDES_COLUMNS * ("--prefer" in more)
+    pages = [page(n, score={"a": [n, "ü"]}, rank=rank) for rank, n in enumerate(numbers)]
     pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
     changed = json.loads(pages[0])["body"].replace("fox1", "cat1 and", 1)
     pages[2:2] = [page(1, body=changed, url="http://near.example/")]
@@ -62,6 +72,8 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     assert [row["page_offset"] for row in rows if row.get("nearest_url")] == near
     inside = ["2"] if "--contained" in more else []
     assert [row["page_offset"] for row in rows if row.get("containment")] == inside
+    worse = ["0", "1", "5"] if "--prefer" in more else []
+    assert [row["supersedes_offset"] for row in rows if row.get("supersedes_url")] == worse
     for row, line in zip(rows, lines(tmp_path / "v.jsonl"), strict=True):
         assert line.pop("schema") == "streamer.verdict/1"
         expected = dict.fromkeys(columns, "") | flat(line)

@@ -41,6 +41,9 @@ limits = st.builds(
     fallback_threshold=st.sampled_from([0, 0.7, 0.9]),
     across_scopes=st.booleans(),
     renew_on_match=st.booleans(),
+    prefers=st.booleans(),
+).map(
+    lambda rules: rules.model_copy(update={"prefers": rules.prefers and not rules.renew_on_match})
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 
 from streamer.index import batch as batch_module
+from streamer.index import preferred as preferred_module
 from streamer.index import rule as rule_module
 from streamer.index.codec import PendingForget, ShardState, pack_state, unpack_state
 from streamer.index.forgetting import REPLACED as REPLACED_URL
@@ -428,6 +429,53 @@ class RenewalsJudged(Shard):
         self._judge(replace(pages, renews=None))
 
 
+class PrefersHere(Shard):
+    """Each shard knows better copies of its own."""
+
+    def _preferring(self, block: Any, ranks: Any, rows: Any) -> Any:
+        return (
+            self.superseding(block, ranks, rows)
+            if self.number
+            else super()._preferring(block, ranks, rows)
+        )
+
+
+class EqualCopiesSupersede(Shard):
+    """A copy that is as good as the best one supersedes it."""
+
+    def _preferring(self, block: Any, ranks: Any, rows: Any) -> Any:
+        return super()._preferring(block, ranks - np.uint64(1), rows)
+
+
+class CopiesInMemory(Shard):
+    """Better copies are not known any more when they are flushed."""
+
+    def flushed(self) -> None:
+        super().flushed()
+        self.lookup.urls = self._no_copies  # type: ignore[method-assign]
+
+    def _no_copies(self, urls: list[bytes], flushes: int) -> Any:
+        found = type(self.lookup).urls(self.lookup, urls, flushes)
+        pairs = zip(urls, found.versions, strict=True)
+        kept = [None if url[:1] == b"\xff" else version for url, version in pairs]
+        return found._replace(versions=kept)
+
+
+class CopiesRemembered(Shard):
+    """A better copy that is forgotten goes on being the best one."""
+
+    def _supersede(self, *arguments: Any, **options: Any) -> Any:
+        with patch.object(preferred_module, "is_hidden", return_value=False):
+            return super()._supersede(*arguments, **options)
+
+
+class CopiesJudged(Shard):
+    """A better copy that comes back to shard 0 is judged there again."""
+
+    def _take_back(self, pages: Pages) -> None:
+        self._judge(replace(pages, matches=None))
+
+
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     """Return a shard whose judging kernel has `old` replaced by `new` in its source."""
     source = Path(rule_module.__file__).read_text()
@@ -509,6 +557,12 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "sizes[j] += _may_meet(pages, i, hits.sketches[place], limits.across)\n"
         "                    meets = _may_meet(",
     ),
+    "prefers-here": lambda: PrefersHere,
+    "equal-copies-supersede": lambda: EqualCopiesSupersede,
+    "copies-in-memory": lambda: CopiesInMemory,
+    "copies-remembered": lambda: CopiesRemembered,
+    "copies-judged": lambda: CopiesJudged,
+    "named-copies-kept": lambda: _forgetting_that(is_named_open=lambda *_: False),
     "renews-in-the-memtable": lambda: RenewsInTheMemtable,
     "renews-nothing": lambda: RenewsNothing,
     "renewed-late": lambda: RenewedLate,

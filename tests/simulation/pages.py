@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamer.index.messages import Decisions, Forget, Items, NearMiss, Pages, Verdicts
-from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SCOPE_SHIFT
+from streamer.sketch.resemblance import BINS, DENSE_LEVEL, RANK_SHIFT, SCOPE_SHIFT
 
 BANDS = 6
 NOT_TRACKED = -(1 << 30)  # is no change
@@ -34,12 +34,12 @@ def _symbols(component: int, value: int) -> bytes:
 
 def make_page(
     ref: int, signature: Signature, time: int, url: bytes, *, main: bool | None = None,
-    scope: int = 0,
+    scope: int = 0, rank: int = 0,
 ) -> Pages:  # fmt: skip
     """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
     symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
-    first = DENSE_LEVEL | BINS << 8 | scope << SCOPE_SHIFT
+    first = DENSE_LEVEL | BINS << 8 | scope << SCOPE_SHIFT | rank << RANK_SHIFT
     sketch = first.to_bytes(8, "little") + symbols
     keys = [hash((i, value)) & (1 << 64) - 1 for i, value in enumerate(signature)]
     keys.append(hash(signature) & (1 << 64) - 1)
@@ -63,7 +63,7 @@ def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[in
     """Return the items one by one.
 
     Verdicts are (ref, similarity, basis, representative, change, what is nearest to a unique page
-    and what contains it).
+    and what contains it, and what a duplicate supersedes).
     """
     if isinstance(items, Pages):
         return [items.take([i]) for i in range(len(items))]
@@ -84,6 +84,7 @@ def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[in
                     map(_near, items.similarities.tolist(), column or [None] * len(items))
                     for column in (items.pages.nearest, items.pages.containers)
                 ),
+                items.supersedes or [None] * len(items),
                 strict=True,
             ),
             strict=True,
@@ -97,7 +98,7 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, ...]:
 
 def alike(items: list[Any]) -> list[Any]:
     """Return the first items, as far as all have the same optional columns."""
-    optional = "main", "changes", "replacements", "nearest", "containers", "renews"
+    optional = "main", "changes", "replacements", "nearest", "containers", "renews", "matches"
     has = [[getattr(item, name, None) is not None for name in optional] for item in items]
     return items[: next((i for i, each in enumerate(has) if each != has[0]), len(items))]
 
@@ -135,4 +136,5 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         nearest=[near for p in pages for near in p.nearest or ()] or None,
         containers=[near for p in pages for near in p.containers or ()] or None,
         renews=np.concatenate(renews) if renews else None,
+        matches=[match for p in pages for match in p.matches or ()] or None,
     )

@@ -29,7 +29,8 @@ LATE = {
     "waits-for-forgotten": 6, "reshard-before-rest": 7, "reshard-no-positions": 7,
     "text-not-passed-on": 9, "renewed-late": 22, "renewals-judged": 23, "near-is-undecided": 30,
     "scope-takes-no-place": 34, "reshard-content-only": 39, "held-text-lost": 41,
-    "container-is-undecided": 136, "reshard-no-watermark": 210,
+    "copies-remembered": 58, "named-copies-kept": 58, "copies-judged": 71,
+    "container-is-undecided": 136, "prefers-here": 194, "reshard-no-watermark": 210,
 }  # fmt: skip
 
 Broken = (AssertionError, KeyError, IndexError, AttributeError)

@@ -11,7 +11,7 @@ newer ones, or never. URLs come again, and what a page is to the version before 
 Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
 What a page replaces is retired, or goes on answering. Some pages have no main text, and a
 threshold of their own. Pages of one host answer each other, or those of other hosts only.
-Duplicates renew their representatives, or do not.
+Duplicates renew their representatives, or do not. Some pages are better copies than others.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
@@ -120,6 +120,8 @@ class World:
         self.falls_back = self.texts.random() < 0.3
         self.across = random.Random(seed + (1 << 43)).random() < 0.25
         self.renews = random.Random(seed + (1 << 44)).random() < 0.4
+        self.copies = random.Random(seed + (1 << 45))  # which pages are better copies
+        self.prefers = self.copies.random() < 0.5 and not self.across
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -178,9 +180,10 @@ class World:
         may = not self.flaws or self.flaws & resharding.FLAWS.keys()
         self.reshard_at = draw.randint(20, 700) if may and draw.random() < 0.3 else FOREVER
         self.renews = self.renews and self.reshard_at == FOREVER
-        self.settings = self.settings.model_copy(update={"renew_on_match": self.renews})
-        if self.later:
-            self.later = self.later.model_copy(update={"renew_on_match": self.renews})
+        self.prefers = self.prefers and not self.renews
+        both = {"renew_on_match": self.renews, "prefers": self.prefers}
+        self.settings = self.settings.model_copy(update=both)
+        self.later = self.later and self.later.model_copy(update=both)
         if self.reshard_at < FOREVER:
             self.forget_rate = 0  # or what is to be forgotten would have to be swept before
 
@@ -213,7 +216,8 @@ class World:
             time, url = 100_000 + 1000 * i - draw.choice(DELAYS), draw.randrange(URLS)
             main = self.texts.random() < 0.5 if self.falls_back else None
             name = b"https://h%d.example/%d" % (url % 4, url)
-            self.pages[ref] = make_page(ref, signature, time, name, main=main, scope=url % 4)
+            own = {"rank": self.copies.randrange(4)} if self.prefers else {"scope": url % 4}
+            self.pages[ref] = make_page(ref, signature, time, name, main=main, **own)
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
 
     def _some_url(self) -> bytes:
@@ -371,6 +375,7 @@ class World:
         named = [each for page in waiting for each in (page.nearest, page.containers) if each]
         there |= {near.ref for each in named for near in each if near}
         there |= {int(ref) for ref in owner.shard._undecided}  # noqa: SLF001
+        there |= self._copies_in(owner)
         arrived: set[int] = set()
         for event in self._log_events():
             if isinstance(event, int):
@@ -380,6 +385,11 @@ class World:
                 assert not left, ("told to be forgotten, and there", owner.number, left)
         self.answers |= {(ask, owner.number) for ask in done}
         done.clear()
+
+    def _copies_in(self, owner: Owner) -> set[int]:
+        """Return the better copies of kept pages that an owner has stored."""
+        heads = (np.frombuffer(each, np.uint64, 5).tolist() for _, each in owner.store.scan_urls())
+        return {head[4] for head in heads if self.prefers and head[0] in self.pages}
 
     @staticmethod
     def _flushed_position(owner: Owner) -> int:
@@ -596,6 +606,7 @@ class World:
         self._note_seen(verdicts)
         self._check_representatives(verdicts, set(kept))
         self._check_nearest(verdicts, set(kept))
+        self._check_copies(verdicts)
         if not self.crowded:
             self._check_kept(kept)
         assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
@@ -674,6 +685,10 @@ class World:
             for part in crowd[-1].store.keys(0, 1024):
                 refs = crowd[-1].lookup.rows(part.rows).refs
                 assert not self.named.keys() & {*refs}, "what is forgotten is stored"
+            assert not self.forgotten & self._copies_in(crowd[-1]), "a forgotten copy is stored"
+
+    def _rank(self, ref: int) -> int:
+        return int(self.pages[ref].sketches[0, 0])
 
     def _similarity(self, a: int, b: int) -> int:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
@@ -725,7 +740,7 @@ class World:
         The former misses the threshold by the margin at most; the latter has the share asked for.
         """
         later, margin = self.later or self.settings, self.settings.margin
-        for ref, (*_, (near, inside)) in verdicts.items():
+        for ref, (*_, (near, inside, _)) in verdicts.items():
             if inside:
                 share, other = inside
                 self._check_answer(ref, other, self._similarity(ref, other), kept)
@@ -736,6 +751,38 @@ class World:
                 self._check_answer(ref, other, score, kept)
                 lowest = self._least(ref, self.settings) - margin
                 assert lowest <= score < self._least(ref, later), ("no near miss", ref)
+
+    def _check_copies(self, verdicts: dict[int, tuple[Any, ...]]) -> None:
+        """Check that what a page supersedes is a worse copy; and that the best one is left.
+
+        The best one may be forgotten, or expire at shard 0 while others wait for their verdicts.
+        """
+        ranks = {ref: int(page.sketches[0, 0]) for ref, page in self.pages.items()}
+        clusters: dict[int, set[int]] = defaultdict(set)
+        superseded: dict[int, list[int]] = defaultdict(list)
+        for ref, (_, score, _, other, _, (*_, over)) in verdicts.items():
+            if score >= 0:
+                clusters[other] |= {ref, other}
+            if over:
+                same = over.ref == other or verdicts[over.ref][3] == other
+                assert same, ("another cluster", ref, over.ref)
+                assert over.url == self.pages[over.ref].urls[0], ("another URL", ref, over.ref)
+                assert ranks[over.ref] < ranks[ref], ("no better copy", ref, over.ref)
+                gone = [at for at in self.named.get(over.ref, ()) if not self._replaced_at(at)]
+                assert self.came[ref] < min(gone, default=FOREVER), ("forgotten", ref, over.ref)
+                superseded[other].append(over.ref)
+        lasts = self.prefers and min(self.ages) == FOREVER and self.newest == FOREVER
+        for other, cluster in clusters.items() if lasts else ():
+            if not cluster & self.forgotten:
+                best = {ref for ref in cluster if verdicts[ref][5][2]} | {other}
+                assert len({*superseded[other]}) == len(superseded[other]), ("twice", other)
+                [last] = best - {*superseded[other]}
+                assert ranks[last] == max(map(ranks.__getitem__, cluster)), ("not the best", other)
+
+    def _replaced_at(self, moment: int) -> bool:
+        """Return whether what was forgotten at a moment was only replaced."""
+        event = self.events[moment]
+        return isinstance(event, Forget) and event.ask == _REPLACED
 
     def _check_kept(self, kept: list[int]) -> None:
         if self.newest < FOREVER and (self.renews or max(self.shards, self.shards_before) > 1):
@@ -787,6 +834,7 @@ class World:
         buckets: dict[int, list[int]] = defaultdict(list)
         rows: list[tuple[int, int, list[int]]] = []  # a page, its time, and the keys it is under
         gone: set[int] = set()
+        copies: dict[int, int] = {}  # the best one of each kept page that has one
 
         def candidates(keys: list[int], time: int) -> list[int]:
             for key in keys:
@@ -807,6 +855,8 @@ class World:
         for ref in self.events:
             if isinstance(ref, Forget):
                 gone |= {row for row, each in enumerate(rows) if self._names(ref, each[0], each[1])}
+                if ref.ask != _REPLACED:
+                    copies = {a: b for a, b in copies.items() if not self._names(ref, b)}
                 continue
             keys, time = self.pages[ref].keys[0].tolist(), self.times[ref]
             found = [r for r in candidates(keys, time) if self._may_meet(ref, rows[r][0])]
@@ -817,7 +867,10 @@ class World:
             if scored and -score >= least:
                 other = rows[row][0]
                 basis = CONTENT if row in buckets[keys[-1]] else 0
-                verdicts[ref] = (ref, -score, basis, other, ((), ()))
+                over, best = None, copies.get(other, other)
+                if self.prefers and self._rank(ref) > self._rank(best):
+                    over, copies[other] = (best, self.pages[best].urls[0]), ref
+                verdicts[ref] = (ref, -score, basis, other, ((), (), over))
                 newest = max(r for r in found if rows[r][0] == other)
                 is_old = rows[newest][1] < time - self.ages[0] // 2
                 if self.renews and (is_old or newest < len(rows) - self.newest // 2):
@@ -829,7 +882,7 @@ class World:
             share, row = min(shares, default=(0, 0))
             is_inside = bool(self.contained and shares) and -share >= self.settings.contained_min
             inside = (-share, rows[row][0]) if is_inside else ()
-            verdicts[ref] = (ref, -1, 0, 0, (near, inside))
+            verdicts[ref] = (ref, -1, 0, 0, (near, inside, None))
             insert(ref, time, keys)
         return verdicts
 
@@ -895,7 +948,7 @@ class World:
                 first = int(np.searchsorted(record.numbers, position))
                 if isinstance(record.items, IndexSettings):
                     yield record.items
-                elif isinstance(record.items, Pages):
+                elif isinstance(record.items, Pages) and record.items.matches is None:
                     yield from record.items.refs[first:].tolist()
                 elif isinstance(record.items, Forget):
                     yield Forget(record.items.terms[first:])

@@ -182,7 +182,7 @@ def _parser(settings: Settings, own: IndexSettings, signature: SignatureSettings
     try:
         return PageParser(
             mapping, settings.carry, limit, own.rules, signature.text,
-            scope=signature.scope_of_pages,
+            scope=signature.scope_of_pages, prefer=signature.prefer,
         )  # fmt: skip
     except ValueError as error:
         raise InputError(f"--carry cannot be used: {error}.") from error

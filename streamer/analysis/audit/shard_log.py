@@ -67,6 +67,7 @@ def item_digests(items: Pages | Decisions | Forget) -> Digests:
     sets = [None] * len(items) if items.shingles is None else items.shingles
     main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
     renews = [None] * len(items) if items.renews is None else [r.tobytes() for r in items.renews]
+    matches = [None if not each else repr(each).encode() for each in items.matches or ()]
     held = items.replacements
     arrived = [None] * len(items) if held is None else [each.tobytes() for each in held]
     passed = [None if not each else repr(each).encode() for each in items.headers or ()]
@@ -80,6 +81,7 @@ def item_digests(items: Pages | Decisions | Forget) -> Digests:
         arrived,
         passed,
         renews,
+        matches or [None] * len(items),
         strict=True,
     )
     found = [
@@ -238,7 +240,7 @@ class LogAudit:
                 f"The log of shard {self._number} does not begin with settings: its beginning is "
                 "lost. Restore it, or use another --index-name."
             )
-        if isinstance(items, Pages):
+        if isinstance(items, Pages) and items.matches is None:  # others have arrived before
             places = self._folded.note_arrived(items.refs[first:])
             if self._number == 0:
                 self._table.mark(places, ARRIVED)

@@ -43,6 +43,7 @@ OTHERS = {
     "renew_on_match": "true",
     "near_misses": "0.15",
     "contained": "0.9",
+    "prefer": "longest",
     "fallback_threshold": "0.7",
     "exact": "true",
     "expire_after": "7d",

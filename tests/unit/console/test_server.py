@@ -99,6 +99,11 @@ def test_a_unique_page_has_its_near_miss_and_what_contains_it(data: ConsoleData)
     assert "none with a similarity of 0.65" in ask(data, "/page?page=pages.jsonl:18").text
 
 
+def test_a_better_copy_has_the_one_that_it_supersedes(data: ConsoleData) -> None:
+    page = " ".join(ask(data, "/page?page=pages.jsonl:17").text.split())
+    assert "page-1</bdi></a>, the best copy until then" in page
+
+
 def test_what_has_no_page_here_is_no_link(tmp_path: Path) -> None:
     other = Representative(place(0), "https://else.example/", "last-year")
     line = msgspec.structs.replace(duplicate(1, of=0, url="no host"), representative=other)

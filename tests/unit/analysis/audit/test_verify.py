@@ -82,6 +82,17 @@ def test_what_a_unique_page_names_is_looked_at_and_must_be_kept_and_indexed_befo
 
 
 @pytest.mark.parametrize("shards", [1, 3])
+def test_what_better_copies_supersede_is_looked_at(shards: int) -> None:
+    index = small_index(7, shards=shards, threshold=0.5, prefers=True)
+    assert index.audit(settled=True).broken == []
+    better = [place for place, m in enumerate(index.verdicts) if m.json.get("supersedes")]
+    right = index.verdicts[better[0]]
+    other = {**right.json["supersedes"], "page": index.verdicts[-1].json["page"]}
+    index.verdicts[better[0]] = right.with_json(supersedes=other)
+    assert index.audit().broken == ["verdict_bytes"]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
 def test_an_index_whose_pages_are_renewed_is_clean(shards: int) -> None:
     rules: dict[str, Any] = {"expire_after_ms": 40_000, "threshold": 0.5}
     index = small_index(7, shards=shards, **rules, renew_on_match=True)
