@@ -112,7 +112,8 @@ class KeptSelection:
 
     Raises:
         InputError: a file cannot be read, or the verdicts are not of the index `own`, or of one
-            that keeps versions of URLs; or none is on a page of a carried field or source.
+            that keeps versions of URLs, or a better copy that is named; or none is on a page of a
+            carried field or source.
     """
 
     def __init__(self, files: Sequence[Path], wanted: WantedPages, ref_of: RefOf, own: str) -> None:
@@ -172,4 +173,9 @@ class KeptSelection:
             raise InputError(
                 "The index keeps a version of each URL (--track-changes), which belongs to no "
                 "crawl or source, and would stay. Forget by --url or --host."
+            )
+        if verdict.supersedes is not msgspec.UNSET and self._wanted.by_crawl(verdict):
+            raise InputError(
+                f"The index may keep {verdict.url} as the best copy of a cluster (--prefer), which "
+                "belongs to no crawl or source, and would stay. Forget by --url or --host."
             )

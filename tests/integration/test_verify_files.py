@@ -72,7 +72,7 @@ def broken(found: dict[str, Any] | int) -> list[str]:
         ("--keep-pages", "9", "--head-pages", "4"),
         ("--keep-pages", "20", "--head-pages", "4", "--renew-on-match", "--shards", "2"),
         ("--carry", "url"),
-        ("--scope", "host", "--shards", "2"),
+        ("--scope", "host", "--shards", "2", "--prefer", "longest"),
         ("--near-misses", "0.4", "--text", "main", "--threshold", "0.5"),
         ("--near-misses", "0.4", "--shards", "2", "--exact"),
     ],

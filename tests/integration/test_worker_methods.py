@@ -110,7 +110,7 @@ def test_near_misses_are_those_of_a_replay(
     assert not any("nearest" in each for each in verdicts if each["verdict"] == "duplicate")
 
 
-def test_headers_that_are_named_pass_to_verdicts_through_two_shards_and_a_kill(
+def test_headers_and_better_copies_pass_to_verdicts_through_two_shards_and_a_kill(
     brokers: str, names: Names, few: Path, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages, 2)
@@ -127,7 +127,7 @@ def test_headers_that_are_named_pass_to_verdicts_through_two_shards_and_a_kill(
 
     asyncio.run(send_all())
     passed = ("--pass-headers", "traceparent", "--pass-headers", "b3")
-    options = (*passed, "--pass-headers", "tracestate")
+    options = (*passed, "--pass-headers", "tracestate", "--prefer", "longest")
     with fleet(tmp_path, brokers, names, shards=2, options=options) as workers:
         workers.start("all", "--index", tmp_path / "index", "--head-pages", "32")
         while len(verdicts_of(brokers, names) if workers.left() != 1 else ()) < PAGES // 4:
@@ -146,3 +146,4 @@ def test_headers_that_are_named_pass_to_verdicts_through_two_shards_and_a_kill(
         assert [*message.headers[1:]] == [each for each in wanted if each[1] is not None]
         assert message.headers[0][0] == "streamer.sequence"
     assert sum(len(message.headers) > 1 for message in found) > PAGES * 2 // 3
+    assert sum(b'"supersedes":' in message.value for message in found) > PAGES // 40

@@ -146,3 +146,14 @@ def test_verdicts_of_another_index_or_with_versions_of_urls_are_refused(tmp_path
     with pytest.raises(InputError, match="--track-changes"):
         forget(crawled(tracked, "--track-changes"), "--carried", "crawl=a")
     assert forget(tracked / "index", "--host", "old.example", "--dependents", str(tracked / "d"))
+
+
+def test_a_better_copy_is_not_forgotten_by_its_crawl(tmp_path: Path) -> None:
+    index = crawled(tmp_path)
+    said = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    better = [each | {"supersedes": each["representative"]} for each in said]
+    lines = [json.dumps(b if b["representative"] else a) for a, b in zip(said, better, strict=True)]
+    (tmp_path / "v.jsonl").write_text("\n".join([*lines, ""]))
+    with pytest.raises(InputError, match=r"\(--prefer\), which belongs to no crawl or source"):
+        forget(index, "--source", str(tmp_path / "new.jsonl"))
+    assert forget(index, "--carried", "crawl=7")
