@@ -36,6 +36,7 @@ SHARDS = (1, 2, 4)
 MODEL_SHARDS = (1, 2, 4, 8, 16)
 MODEL_CORES = (2, 4, 8, 16, 32, 64)
 HELD_AGAINST = 16
+BANDS = 16  # of all runs: an index has at most as many shards as bands
 ERROR_MAX = 0.15
 SIGNING = ("reading", "JSON to fields", "sign")  # the stages that need no index
 
@@ -126,10 +127,10 @@ def measure(
     corpus = obtain(folder, pages).path
     warm(folder)
     *measured, unseen = [
-        _measured(replay(folder, corpus, head_pages=head_pages, shards=number), number)
+        _measured(replay(folder, corpus, head_pages=head_pages, shards=number, bands=BANDS), number)
         for number in (*shards, held_against)
     ]
-    wrapped = replay(folder, corpus, head_pages=head_pages, stages=True)
+    wrapped = replay(folder, corpus, head_pages=head_pages, bands=BANDS, stages=True)
     signing = sum(wrapped.stages[name] for name in SIGNING) / wrapped.cpu_seconds
     costs = fitted(measured, signing)
     plans = {

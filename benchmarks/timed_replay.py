@@ -150,7 +150,8 @@ def replay_in(
 ) -> Run:
     """Run one replay in a fresh process that leaves its index in a folder, which is made.
 
-    Options are those of the program: `step`, `head_pages`, `shards`, `stages`, `memory`.
+    Options are those of the program: `step`, `head_pages`, `shards`, `bands`, `stages`,
+    `memory`.
     """
     work.mkdir()
     result = work.with_name("result.json")
@@ -274,6 +275,7 @@ def timed_replay(asked: argparse.Namespace) -> Run:
             summary=asked.folder / "summary.json",
             head_pages=asked.head_pages,
             shards=asked.shards,
+            bands=asked.bands,
         )
     summary: dict[str, Any] = msgspec.json.decode((asked.folder / "summary.json").read_bytes())
     told = ("pages", "unique", "duplicates", "seconds", "index_bytes", "index_pages")
@@ -302,6 +304,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--step", type=int, default=STEP, help="pages between two rates")
     parser.add_argument("--head-pages", type=int, help="as of streamer replay")
     parser.add_argument("--shards", type=int, help="as of streamer replay")
+    parser.add_argument("--bands", type=int, help="as of streamer replay")
     parser.add_argument("--stages", action="store_true", help="wrap the stages to time them")
     parser.add_argument("--memory", action="store_true", help="tell what the memory is made of")
     return parser.parse_args(arguments)
