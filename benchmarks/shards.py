@@ -1,9 +1,9 @@
 """What a shard more costs, and what more shards and cores would bring.
 
-The same pages are replayed in one process with 1, 2 and 4 shards; CPU that grows with the records
-handed from shard to shard is the cost of a hop. Flushes are small, so that there are more than an
-index of ten million pages has: what grows with them is in these costs. A run with its stages
-wrapped tells how much of a page is signing, which any core can do. From these costs a model
+The same pages are replayed in one process with 1, 2, 4 and 8 shards; CPU that grows with the
+records handed from shard to shard is the cost of a hop. Flushes are small, so that there are more
+than an index of ten million pages has: what grows with them is in these costs. A run with its
+stages wrapped tells how much of a page is signing, which any core can do. From these costs a model
 predicts the rate of a machine, or of several, where signers and shards have cores of their own.
 What lies between processes, broker and network, is not in it: its own cost a page comes on top of
 `hop_us`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PAGES = 1_000_000
 HEAD_PAGES = 1_000  # less than a chunk brings: each one is a flush, 550 in all
-SHARDS = (1, 2, 4)
+SHARDS = (1, 2, 4, 8)
 MODEL_SHARDS = (1, 2, 4, 8, 16)
 MODEL_CORES = (2, 4, 8, 16, 32, 64)
 HELD_AGAINST = 16
@@ -64,11 +64,13 @@ class Costs(msgspec.Struct, frozen=True):
         sign_us: from the record to the signature, on any core.
         shard_us: all the rest, where one shard has all bands.
         hop_us: what each hand-over to a further shard adds to the sum of all shards.
+        bands_us: the part of shard_us that shards with fewer bands have less of.
     """
 
     sign_us: float
     shard_us: float
     hop_us: float
+    bands_us: float = 0.0
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -150,13 +152,25 @@ def _measured(run: Run, shards: int) -> Measured:
 
 def tried(measured: Sequence[Measured], costs: Costs, unseen: Measured) -> Trial:
     """Return what the model that was fitted to `measured` says of another run."""
-    judging = fitted(
-        [msgspec.structs.replace(one, cpu_us=sum(one.shard_us)) for one in measured], 0
-    )
+    whole_us, bands_us = _first_shard(measured)
     return Trial(
         unseen, cpu_us(costs, unseen.hops), max(unseen.shard_us),
-        one_shard_us(judging, unseen.shards),
+        whole_us - bands_us * (1 - 1 / unseen.shards),
     )  # fmt: skip
+
+
+def _first_shard(measured: Sequence[Measured]) -> tuple[float, float]:
+    """Return what the first shard takes with all bands, and how much of it the bands do.
+
+    That is to look up and judge. By least squares: what the bands do falls as 1 / S.
+    """
+    first = [one.shard_us[0] for one in measured]
+    if len(first) == 1:
+        return first[0], 0.0
+    fit = statistics.linear_regression([1 / one.shards for one in measured], first)
+    if fit.slope <= 0:  # noise is more than what the bands do
+        return statistics.mean(first), 0.0
+    return fit.intercept + fit.slope, fit.slope
 
 
 def fitted(measured: Sequence[Measured], signing_share: float) -> Costs:
@@ -171,7 +185,8 @@ def fitted(measured: Sequence[Measured], signing_share: float) -> Costs:
         )
         hop_us = max(0.0, fit.slope)  # noise may be more than the cost
     alone_us = statistics.mean(one.cpu_us - hop_us * one.hops for one in measured)
-    return Costs(signing_share * alone_us, (1 - signing_share) * alone_us, hop_us)
+    bands_us = _first_shard(measured)[1]
+    return Costs(signing_share * alone_us, (1 - signing_share) * alone_us, hop_us, bands_us)
 
 
 def cpu_us(costs: Costs, hops: float) -> float:
@@ -182,12 +197,21 @@ def cpu_us(costs: Costs, hops: float) -> float:
 def one_shard_us(costs: Costs, shards: int) -> float:
     """Return microseconds of CPU a page that the busiest shard takes, which is the first.
 
-    It has 1/S of the bands and all pages, of which it hands on what it does not decide:
-    hop_us + (shard_us - hop_us) / S. The S of them together take shard_us + (S - 1) hop_us, as
-    measured. Shards further on see fewer pages; they are taken to be as busy.
+    It has 1/S of the bands and all pages: shard_us - bands_us (1 - 1/S). Most of what it does, it
+    does for each page, whatever bands it has. Shards further on see fewer pages, and take less.
     """
-    fixed = min(costs.hop_us, costs.shard_us)
-    return fixed + (costs.shard_us - fixed) / shards
+    return costs.shard_us - min(costs.bands_us, costs.shard_us) * (1 - 1 / shards)
+
+
+def shared_core_us(costs: Costs, shards: int, cores: int) -> float:
+    """Return microseconds of CPU a page of the busiest core, where shards have so many cores.
+
+    The first one has a core alone if it can; a further shard takes hop_us.
+    """
+    first, others = one_shard_us(costs, shards), shards - 1
+    if cores == 1:
+        return first + others * costs.hop_us
+    return max(first, -(-others // (cores - 1)) * costs.hop_us)
 
 
 def predict(costs: Costs, shards: int, cores: int) -> float:
@@ -196,7 +220,7 @@ def predict(costs: Costs, shards: int, cores: int) -> float:
     The shards have d cores to themselves, each shard one thread on one of them, and signers have
     the others. The slower side sets the rate, and d is chosen for the best one:
 
-        max over d in 1 .. min(S, C - 1) of min((C - d) / sign_us, 1 / (ceil(S / d) one_shard_us))
+        max over d in 1 .. min(S, C - 1) of min((C - d) / sign_us, 1 / shared_core_us(S, d))
 
     times a million.
     """
@@ -212,12 +236,12 @@ def plan(costs: Costs, shards: int, cores: int) -> Plan:
 
 def _divided(costs: Costs, shards: int, cores: int, shard_cores: int) -> Plan:
     signing_rate = 1e6 * (cores - shard_cores) / costs.sign_us
-    shards_a_core = -(-shards // shard_cores)
-    shard_rate = 1e6 / (shards_a_core * one_shard_us(costs, shards))
+    busiest_us, first_us = shared_core_us(costs, shards, shard_cores), one_shard_us(costs, shards)
+    shard_rate = 1e6 / busiest_us
     if signing_rate <= shard_rate:
         bottleneck = "signing"
     else:
-        bottleneck = "first shard" if shards_a_core == 1 else "shards that share a core"
+        bottleneck = "first shard" if busiest_us == first_us else "shards that share a core"
     return Plan(min(signing_rate, shard_rate), cores - shard_cores, shard_cores, bottleneck)
 
 
@@ -226,7 +250,8 @@ def table(result: ShardRates) -> Table:
     costs = result.costs
     lines = empty_table(
         f"shards in one process, {result.pages:,} pages, two cores: signing {costs.sign_us:.1f} us,"
-        f" one shard {costs.shard_us:.1f} us, a hand-over {costs.hop_us:.1f} us of CPU a page",
+        f" one shard {costs.shard_us:.1f} us ({costs.bands_us:.1f} by bands), a hand-over"
+        f" {costs.hop_us:.1f} us of CPU a page",
         "shards", "pages/s", "predicted", "CPU us a page", "fitted", "hand-overs a page",
         "flushes", "index bytes a kept page",
     )  # fmt: skip
