@@ -26,7 +26,7 @@ LATE = {
     "answers-at-once": 6, "arrival-not-passed-on": 6, "drop-forgets": 6, "held-arrive-again": 6,
     "held-arrive-late": 6, "held-forgotten": 6, "held-remembered": 6, "no-held": 6, "no-hold": 6,
     "no-retired": 6, "reaches-back": 6, "retired-held": 6, "retires-here": 6, "settles-at-once": 6,
-    "waits-for-forgotten": 6, "reshard-before-rest": 7, "reshard-no-positions": 7,
+    "waits-for-forgotten": 6, "copies-in-memory": 7, "reshard-before-rest": 7, "reshard-no-positions": 7,
     "text-not-passed-on": 9, "renewed-late": 22, "renewals-judged": 23, "near-is-undecided": 30,
     "scope-takes-no-place": 34, "reshard-content-only": 39, "held-text-lost": 41,
     "copies-remembered": 58, "named-copies-kept": 58, "copies-judged": 71,
