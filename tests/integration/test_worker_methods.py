@@ -133,6 +133,7 @@ def test_headers_and_better_copies_pass_to_verdicts_through_two_shards_and_a_kil
         while len(verdicts_of(brokers, names) if workers.left() != 1 else ()) < PAGES // 4:
             workers.restart_dead()
         workers.kill("all")
+        workers.start("all")
         workers.wait_until_settled()
         checked = workers.verify("--settled")
         assert checked.returncode == 0, (checked.stdout, checked.stderr)
