@@ -3,7 +3,7 @@
 Each signer has a table of its own, and publishes the parts of it that have changed, every
 PUBLISH_SECONDS and when it stops. The topic is compacted: the newest message of a part counts. A
 signer that starts folds the topic, and goes on to take over what others publish. So a signer that
-gets the partition of another one knows what that has learned, but for the last seconds.
+gets the partition of another one knows what that has learned, up to the last seconds.
 
 Nothing has to be exact here. A page's signature is in the log, so verdicts are a function of the
 log, whatever the signer of a page knew of its site. Where two signers have changed a part at the

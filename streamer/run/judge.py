@@ -89,7 +89,7 @@ _SPARE_ENTRIES = 1024  # of a memtable, beyond those that make a flush due: a re
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """How a judge works; but for `references`, nothing of it shows in a verdict.
+    """How a judge works; apart from `references`, nothing of it shows in a verdict.
 
     Attributes:
         flushes: when one is due.

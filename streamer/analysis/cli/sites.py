@@ -32,7 +32,7 @@ from streamer.run.page_reader import PageReader
 from streamer.sketch.site_memory import TableFigures
 from streamer.text.visible import Buffer, TextPart
 
-BLOCKS_MAX = 100_000  # different blocks of a host that are told apart
+BLOCKS_MAX = 100_000  # different blocks of a host that are counted
 TEXT_CHARACTERS_MAX = 1000  # of a block that are kept
 SHOWN_CHARACTERS_MAX = 160
 _REPEATS_FROM = (1, 2, 4, 8, 16, 32, 64, 128, 255)

@@ -1,4 +1,4 @@
-"""A parser that is told which copies are better reads the number of the field that is named."""
+"""A parser that knows which copies are better reads the number of the field that is named."""
 
 from __future__ import annotations
 
