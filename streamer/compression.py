@@ -1,12 +1,25 @@
-"""Zstandard, which is part of Python from 3.14 on, and before that a package."""
+"""Compressed files. Zstandard is part of Python from 3.14 on, and before that a package."""
 
 from __future__ import annotations
 
+import gzip
 import sys
+from typing import Any, BinaryIO
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-__all__ = ["zstd"]
+__all__ = ["unpacked", "zstd"]
+
+
+def unpacked(file: BinaryIO, name: str) -> BinaryIO:
+    """Return the stream of a file's content: `file` itself, unless its name says compressed."""
+    packed: Any = file
+    if name.lower().endswith(".gz"):
+        packed = gzip.GzipFile(fileobj=packed)
+    elif name.lower().endswith(".zst"):
+        packed = zstd.ZstdFile(packed)
+    opened: BinaryIO = packed
+    return opened

@@ -19,8 +19,8 @@ from streamer.cli.options import command, quiet_connection_of
 from streamer.config import SECURITY, Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.fold_process import FoldProcess, FoldTask
+from streamer.console.given import Given, sorted_out
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
-from streamer.console.inputs import Given, sorted_out
 from streamer.console.retries import FileRetries, TopicRetries
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import VerdictView, default_folder

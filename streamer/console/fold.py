@@ -30,7 +30,7 @@ from streamer.console.inputs import (
     read_batches,
     witness_of,
 )
-from streamer.console.service import Pace, ServiceState
+from streamer.console.state import Pace, ServiceState, WorkerFigures
 from streamer.console.view import (
     SOURCES_OF_VIEW_MAX,
     VerdictView,
@@ -39,7 +39,6 @@ from streamer.console.view import (
     ref_of,
     refused,
 )
-from streamer.console.workers import WorkerFigures
 from streamer.errors import InputError, StreamerError
 from streamer.model import SIMILARITY_ONE, Location
 

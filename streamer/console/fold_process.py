@@ -17,15 +17,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from streamer.console.fold import Fold, FoldState
-from streamer.console.topic_fold import TopicFold
 from streamer.console.view import VerdictView
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.kafka.connection import Connection
-from streamer.kafka.topics import Names
+
+if TYPE_CHECKING:
+    from streamer.kafka.connection import Connection
+    from streamer.kafka.topics import Names
 
 _NICE = 19  # the least: under load, the view lags behind
 _LOCK = "fold.lock"
@@ -64,6 +66,11 @@ class FoldTask(msgspec.Struct, frozen=True):
         """
         if not self.connection:
             return Fold(view, [*map(Path, self.files)])
+        # A fold of files takes half of the memory without these.
+        from streamer.console.topic_fold import TopicFold  # noqa: PLC0415
+        from streamer.kafka.connection import Connection  # noqa: PLC0415
+        from streamer.kafka.topics import Names  # noqa: PLC0415
+
         connection = Connection(**self.connection)  # type: ignore[arg-type]  # its own fields
         return TopicFold(view, connection, Names(**self.topics), self.workers)
 

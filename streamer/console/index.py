@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from streamer.analysis.documents import FoundText, find_texts
-from streamer.console.service import moment
+from streamer.console.state import moment
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import SignedText, Verdict

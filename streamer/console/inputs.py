@@ -1,4 +1,4 @@
-"""What the console reads: files of verdicts and of dead letters, and folders of indexes.
+"""What the console folds: lines of files of verdicts and of dead letters.
 
 A file is read from a position on, as whole lines in batches of bounded size, and is never written.
 It may grow meanwhile: a line or a compressed part without its end is read later. A witness of what
@@ -11,16 +11,15 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, NamedTuple
 
 import msgspec
 import xxhash
 
-from streamer.compression import zstd
+from streamer.compression import unpacked, zstd
 from streamer.errors import InputError
 from streamer.model import (
     SEQUENCE_MASK,
@@ -30,16 +29,10 @@ from streamer.model import (
     Representative,
     WorseCopy,
 )
-from streamer.run.index_folder import shard_folders
-from streamer.run.outputs import is_table, unpacked
-from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
-from streamer.stored.store import has_index
 
 LINE_BYTES_MAX = 256 << 20  # a dead letter holds its record, which a run may have let be large
 _BATCH_LINES, _BATCH_BYTES = 10_000, 4 << 20
 WITNESS_BYTES = 4096
-_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
-_LETTERS_SUFFIX = ".dead.jsonl"
 _PARTITION_MAX = (1 << 31) - 1  # of Kafka
 _WAITING = "the rest is read when it is there"
 
@@ -103,76 +96,6 @@ class InputBatch(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the command line names: files to fold, and folders of indexes to open.
-
-    `notices` names the files of folders that are skipped.
-    """
-
-    files: tuple[Path, ...]
-    indexes: tuple[Path, ...]
-    notices: tuple[str, ...] = ()
-
-
-def sorted_out(paths: Sequence[Path]) -> Given:
-    """Return the files and indexes among `paths`; a folder without an index stands for its files.
-
-    The dead letters that a run has written next to its verdicts belong to these. What else is in a
-    folder, such as the pages of the crawl, is skipped.
-
-    Raises:
-        InputError: a path is missing or cannot be read, or its file is no verdicts.
-    """
-    files: dict[Path, None] = {}
-    indexes, notices = [], []
-    for path in paths:
-        if path.is_dir() and has_index(path / shard_folders(path)[0]):
-            indexes.append(path)
-        elif path.is_dir():
-            found, other = _of_folder(path)
-            files |= dict.fromkeys(found)
-            notices += other
-        else:
-            check_first_line(path)
-            files[path] = None
-            letters = path.with_name(path.name + _LETTERS_SUFFIX)
-            if letters.is_file():
-                check_first_line(letters)
-                files[letters] = None
-    return Given(tuple(files), tuple(indexes), tuple(notices))
-
-
-def _of_folder(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the inputs in a folder, and a notice of each other file that looks like one.
-
-    Raises:
-        InputError: there is no input.
-    """
-    files: list[Path] = []
-    others: list[InputError] = []
-    for path in sorted(each for each in folder.iterdir() if each.name.endswith(_SUFFIXES)):
-        try:
-            check_first_line(path)
-            files.append(path)
-        except InputError as error:
-            others.append(error)
-    if not files and others:
-        raise others[0]
-    if not files:
-        said = f"has no index, and no file of verdicts (*{', *'.join(_SUFFIXES)})"
-        raise InputError(f"{folder}: {said}; check the path")
-    return files, [f"A file of the folder is skipped. {error}." for error in others]
-
-
-def check_first_line(path: Path) -> None:
-    """Raise InputError unless a file can be read and, if it has a line, begins with one of ours."""
-    if is_table(path.name):
-        raise InputError(f"{path}: CSV is not read; give a file of JSON lines or Parquet")
-    with suppress(CutOff):
-        next(read_batches(path, 0, 0, lines_max=1), None)
-
-
 def has_letters(path: Path) -> bool:
     """Return whether a file begins with a dead letter.
 
@@ -232,7 +155,9 @@ def lines_in(path: Path, position: int) -> Iterator[bytes]:
     Raises:
         InputError: it is damaged, or ends within a line (`CutOff`).
     """
-    if is_parquet(path.name):
+    if is_replaced_whole(path):
+        from streamer.run.parquet_verdicts import lines_of_parquet  # noqa: PLC0415 - 100 MB
+
         for line in lines_of_parquet(path):
             if position <= 0:
                 yield line
@@ -312,9 +237,9 @@ def witness_of(path: Path, length: int) -> str:
 
 def is_replaced_whole(path: Path) -> bool:
     """Return whether a file is only ever replaced, and never grows: Parquet."""
-    return is_parquet(path.name)
+    return path.name.lower().endswith(".parquet")
 
 
 def is_packed(path: Path) -> bool:
     """Return whether a position in a file's content is no position in the file."""
-    return is_parquet(path.name) or path.name.lower().endswith((".gz", ".zst"))
+    return is_replaced_whole(path) or path.name.lower().endswith((".gz", ".zst"))

@@ -30,8 +30,7 @@ from streamer.console.queries import (
     SimilarityBar,
     VerdictCount,
 )
-from streamer.console.service import ServiceState, moment
-from streamer.console.workers import WorkerFigures
+from streamer.console.state import ServiceState, WorkerFigures, moment
 from streamer.errors import StreamerError
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 from streamer.upkeep.audit_trail import deeds_of

@@ -9,85 +9,19 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import deque
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from streamer.console.state import PartitionLag, ServiceState, ShardLag, moment
 from streamer.kafka.gauge import REPEAT_SECONDS, Gauge
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import Names, topic_id
 
 SILENT_SECONDS = 3 * REPEAT_SECONDS  # of shard 0: it publishes its gauge in any case
-_PACE_SECONDS = 10.0  # that a rate is the mean of
-
-
-class PartitionLag(msgspec.Struct, frozen=True):
-    """A partition of the pages; `lag` messages are not signed and committed, None: unknown."""
-
-    partition: int
-    end: int
-    lag: int | None
-
-
-class ShardLag(msgspec.Struct, frozen=True):
-    """A shard's log; `lag` records are not applied and committed, None: unknown.
-
-    `owners` is how many workers own the shard now; None: unknown.
-    """
-
-    shard: int
-    end: int
-    lag: int | None
-    owners: int | None
-
-
-class ServiceState(msgspec.Struct, frozen=True):
-    """An index at work as of a moment; what is None is unknown.
-
-    Attributes:
-        unreachable_since: when the brokers answered last, where they no longer do; '' if they do.
-        heard: when shard 0 was heard of last, '' for never; `is_alive` if that is not long ago.
-        open_pages: pages that a shard has not decided yet.
-        signers: workers that sign.
-        warnings: what is wrong, and what to do.
-    """
-
-    index_name: str
-    pages_topic: str
-    brokers: str
-    as_of: str = ""
-    unreachable_since: str = ""
-    is_alive: bool = False
-    heard: str = ""
-    open_pages: int | None = None
-    signers: int | None = None
-    partitions: list[PartitionLag] = msgspec.field(default_factory=list)
-    shards: list[ShardLag] = msgspec.field(default_factory=list)
-    warnings: list[str] = msgspec.field(default_factory=list)
-
-
-class Pace:
-    """How fast a count grows, as the mean of the last seconds."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
-        self.rate: float | None = None  # a second; None until it is known
-
-    def note(self, count: int, now: float | None = None) -> None:
-        """Take the count of this moment, in seconds of any clock."""
-        now = time.monotonic() if now is None else now
-        if self._seen and count < self._seen[-1][1]:  # another topic, or another view
-            self._seen.clear()
-        self._seen.append((now, count))
-        while len(self._seen) > 1 + 1 and self._seen[1][0] <= now - _PACE_SECONDS:
-            self._seen.popleft()
-        (began, first), (ended, last) = self._seen[0], self._seen[-1]
-        self.rate = (last - first) / (ended - began) if ended > began else None
 
 
 class Layout(NamedTuple):
@@ -219,8 +153,3 @@ def with_gauge(state: ServiceState, gauge: Gauge | None, heard_at: float) -> Ser
     return msgspec.structs.replace(
         state, is_alive=is_alive, heard=heard, open_pages=gauge.open_pages, warnings=warnings
     )
-
-
-def moment(seconds: float) -> str:
-    """Return a time, in seconds since 1970, as people and programs read it."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -24,16 +24,10 @@ from aiokafka.errors import BrokerResponseError, KafkaError
 
 from streamer.console.fold import Fold
 from streamer.console.inputs import FoldedLine
-from streamer.console.service import (
-    Layout,
-    ServiceState,
-    layout_of,
-    look,
-    moment,
-    with_gauge,
-)
+from streamer.console.service import Layout, layout_of, look, with_gauge
+from streamer.console.state import ServiceState, WorkerFigures, moment
 from streamer.console.view import VerdictView
-from streamer.console.workers import WorkerFigures, WorkerWatch
+from streamer.console.workers import WorkerWatch
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index

@@ -12,38 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-import msgspec
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamer.console.service import moment
+from streamer.console.state import WorkerFigures, moment
 from streamer.errors import SettingsError
 
 _SECONDS = 2.0  # for an answer
 _BYTES_MAX = 4 << 20  # of it
 _COUNT_MAX = 1 << 60  # which JSON has room for
 _ADDRESS = re.compile(r"https?://[^/?#@\s]+")
-
-
-class WorkerFigures(msgspec.Struct, frozen=True):
-    """A worker's figures, those of all its shards together; None: it does not have them.
-
-    Attributes:
-        problem: why there are none; '' for nothing.
-        unflushed_records: records of the logs that are applied, and not on disk yet.
-        snapshot: when it took its newest snapshot; '' for none since its start.
-    """
-
-    address: str
-    problem: str = ""
-    is_ready: bool = False
-    memory_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    kept_pages: int | None = None
-    index_bytes: int | None = None
-    disk_free_bytes: int | None = None
-    unflushed_records: int | None = None
-    snapshot: str = ""
 
 
 def checked_addresses(given: Iterable[str]) -> list[str]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import hashlib
 import io
 import os
@@ -24,9 +23,9 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Protocol
 
-from streamer.compression import zstd
+from streamer.compression import unpacked, zstd
 from streamer.errors import InputError, OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.model import DEAD_LETTER_SCHEMA
 from streamer.pages.bytestream import first_bytes
@@ -444,17 +443,6 @@ class _FirstPart(io.RawIOBase):
         taken = self._file.readinto(memoryview(buffer)[: self._left]) or 0
         self._left -= taken
         return taken
-
-
-def unpacked(file: BinaryIO, name: str) -> BinaryIO:
-    """Return the stream of an output's content: `file` itself, unless its name says compressed."""
-    packed: Any = file
-    if name.lower().endswith(".gz"):
-        packed = gzip.GzipFile(fileobj=packed)
-    elif name.lower().endswith(".zst"):
-        packed = zstd.ZstdFile(packed)
-    opened: BinaryIO = packed
-    return opened
 
 
 def lines_within(path: Path, length: int) -> Iterator[bytes]:

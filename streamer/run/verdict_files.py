@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from streamer.compression import zstd
+from streamer.compression import unpacked, zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
-from streamer.run.outputs import is_table, unpacked
+from streamer.run.outputs import is_table
 from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
 
 

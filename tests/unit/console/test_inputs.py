@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.console.inputs import CutOff, read_batches, sorted_out, witness_of
+from streamer.console.given import sorted_out
+from streamer.console.inputs import CutOff, read_batches, witness_of
 from streamer.errors import InputError
 from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
 

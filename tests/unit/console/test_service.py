@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from streamer.console.service import SILENT_SECONDS, Pace, ServiceState, with_gauge
+from streamer.console.service import SILENT_SECONDS, with_gauge
+from streamer.console.state import Pace, ServiceState
 from streamer.kafka.gauge import Gauge
 
 STATE = ServiceState("streamer", "pages", "localhost:9092", as_of="2026-01-31T12:00:00Z")
