@@ -3,8 +3,8 @@
     python -m benchmarks.curve --pages 30000000 --plot docs/benchmarks/curve.svg
 
 Pages with texts come through a pipe (salted_source.py), `streamer replay` judges them, and its
-verdicts come back through another. Once its keys have the memory that they want, once so many bytes
-a page. What is true is counted from the texts, by sets of five words in a row, and shares no code
+verdicts come back through another. Once its keys have the memory that they want, once 40 bytes a
+page. What is true is counted from the texts, by sets of five words in a row, and shares no code
 with what is measured:
 
 - recall: of planted copies whose resemblance to their original is at least the threshold, how many
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PAGES, BASE_PAGES, PARTS = 30_000_000, 1_200_000, 30
-BOUND = 40  # bytes of keys a page of the whole run
+BOUND = 40  # bytes of memory for keys, a page of the whole run
+UNBOUNDED = 1 << 40
 THRESHOLD = 0.8  # of `streamer replay`, unless told otherwise
 WORDS = 5  # of a shingle
 COPIES_ONE_IN, DUPLICATES_ONE_IN = 16, 400  # that are held against the texts
@@ -169,7 +170,7 @@ class Tally:
 
 
 def replayed(
-    folder: Path, base: Path, truth: Truth, sizes: tuple[int, int], bound: int | None
+    folder: Path, base: Path, truth: Truth, sizes: tuple[int, int], bound: int
 ) -> Iterator[Part]:
     """Replay `sizes` (pages, pages a part) with a bound of memory; yield its parts."""
     pages, step = sizes
@@ -180,8 +181,8 @@ def replayed(
         "--base-pages", str(len(truth.due)), "--pages", str(pages),
     ]  # fmt: skip
     command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "-"]
+    command += ["--index-memory", str(bound)]
     command += ["--index", str((work / "index").absolute())]
-    command += [] if bound is None else ["--index-memory", str(bound)]
     try:
         with (
             subprocess.Popen(source, cwd=ROOT, stdout=subprocess.PIPE) as feed,
@@ -246,8 +247,7 @@ def curve(runs: dict[str, list[Part]]) -> Figure:
     rate.set(ylabel="pages/s", ylim=(0, None))
     recall.set(ylabel="recall", ylim=(0.9, 1.005))
     precision.set(ylabel="precision", ylim=(0.9, 1.005), xlabel="million pages judged")
-    rate.legend(loc="lower left", frameon=False)
-    recall.legend(loc="lower left", ncols=3, frameon=False)
+    figure.legend(*recall.get_legend_handles_labels(), loc="outside upper left", frameon=False)
     return figure
 
 
@@ -262,7 +262,10 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     warm(asked.folder)
     base = obtain(asked.folder, asked.base_pages).path
-    bounds = {"memory unbounded": None, f"{BOUND} bytes of keys a page": BOUND * asked.pages}
+    bounds = {
+        "all keys in memory": UNBOUNDED,
+        f"{BOUND} bytes of memory a page for keys": BOUND * asked.pages,
+    }
     runs: dict[str, list[Part]] = {}
     sizes = (asked.pages, asked.pages // PARTS)
     with closing(Truth(base, asked.base_pages)) as truth:

@@ -9,9 +9,7 @@ project's own sample crawl, and those beside the checkout where they are.
 
 from __future__ import annotations
 
-import csv
 import random
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -26,14 +24,14 @@ from matplotlib.figure import Figure
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import main_text_picture, quality
+from benchmarks import broad, main_text_picture
 from benchmarks.figures import empty_table, markdown
+from benchmarks.labelled_sets import SAMPLE, Score, Set, judged, sets
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.results import figures_of_page
 from streamer.analysis.datasets import open_dataset
 from streamer.analysis.exact import compare_words
-from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
 from streamer.analysis.trial import Yardstick, select, try_method
 from streamer.analysis.tuning import detection_probability
 from streamer.config import PURPOSES
@@ -45,146 +43,6 @@ from streamer.text.words import CanonicalOptions
 OUT = ROOT / "docs" / "quality.md"
 PLOTS = "quality"
 FOLDER = ROOT / "build" / "evaluate"
-RECORDS = 3_000
-KEY = "5a" * 32
-
-
-class Set(NamedTuple):
-    """Pages in a folder, with the label of each by its URL: pages of one label are the same.
-
-    `templates` says of which site's furniture a page is, or what it is else like without being the
-    same; `kinds` how each was made.
-    """
-
-    name: str
-    what: str
-    pages: Path
-    labels: Mapping[str, str]
-    templates: Mapping[str, str] = {}
-    kinds: Mapping[str, str] = {}
-
-
-class Score(msgspec.Struct):
-    """What the verdicts on a set came to.
-
-    Attributes:
-        new, false: pages of which none was kept before, and those of them said to be duplicates.
-        seen, found: pages of which one was kept before, and those of them said to be duplicates of
-            one of these.
-        wrong: pages said to be duplicates of another page, new or not.
-        kinds: by kind, (seen, found).
-    """
-
-    new: int = 0
-    false: int = 0
-    seen: int = 0
-    found: int = 0
-    wrong: int = 0
-    kinds: dict[str, tuple[int, int]] = {}
-
-    @property
-    def precision(self) -> float:
-        """Return of the pages said to be duplicates the share that are."""
-        return self.found / max(1, self.found + self.wrong)
-
-    @property
-    def recall(self) -> float:
-        """Return of the pages that were there before the share that was found."""
-        return self.found / max(1, self.seen)
-
-    @property
-    def f1(self) -> float:
-        """Return the harmonic mean of both."""
-        return 2 * self.found / max(1, self.found + self.wrong + self.seen)
-
-
-def score(labelled: Set, verdicts: Path) -> Score:
-    """Hold verdicts against the labels, in the order of the stream."""
-    kept: defaultdict[str, int] = defaultdict(int)
-    result = Score()
-    kinds: defaultdict[str, list[bool]] = defaultdict(list)
-    for line in verdicts.read_bytes().splitlines():
-        verdict = msgspec.json.decode(line)
-        url, other = verdict["url"], verdict["representative"]
-        label = labelled.labels[url]
-        right = other is not None and labelled.labels[other["url"]] == label
-        if kept[label]:
-            result.seen += 1
-            result.found += right
-            kinds[labelled.kinds.get(url, "")].append(right)
-        else:
-            result.new += 1
-            result.false += other is not None
-        result.wrong += other is not None and not right
-        kept[label] += other is None
-    result.kinds = {kind: (len(each), sum(each)) for kind, each in sorted(kinds.items())}
-    return result
-
-
-def judge(pages: Path, verdicts: Path, *options: str) -> None:
-    """Judge the pages of a file by a replay with these options, under a fixed key."""
-    key = verdicts.with_name("key")
-    key.write_text(KEY)
-    key.chmod(0o600)
-    command = [sys.executable, "-m", "streamer", "replay", str(pages), "--keep-going"]
-    command += ["--verdicts", str(verdicts), "--key-file", str(key), *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-# ---- the sets ------------------------------------------------------------------------------------
-
-
-def sets(folder: Path) -> list[Set]:
-    """Return the sample crawl, made in `folder`, and the labelled sets that are there."""
-    return [sample(folder), *others(folder)]
-
-
-def sample(folder: Path) -> Set:
-    """Return the sample crawl: copies have the label of the page that they were made from."""
-    crawl = folder / "sample-crawl"
-    write_crawl(crawl, RECORDS)
-    with (crawl / TRUTH_FILE).open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, dialect="excel-tab"))
-    labels: dict[str, str] = {}
-    for row in rows:
-        url = row["url"]
-        if row["kind"] == Kind.BOILERPLATE:  # a site's furniture alone is the same on each page
-            labels[url] = url.split("/")[2]
-        else:
-            labels[url] = labels.get(row["origin_url"] or url, url)
-    kinds = {row["url"]: row["kind"] for row in rows}
-    what = "the project's own crawl in seven languages, planted copies and edits"
-    sites = {url: url.split("/")[2] for url in labels}
-    return Set("sample crawl", what, crawl / PAGES_FILE, labels, sites, kinds)
-
-
-def others(folder: Path) -> Iterator[Set]:
-    """Yield the labelled sets of real pages beside the checkout."""
-    if pages := quality.unpacked(folder, quality.DATA, "set3_llvm_docs"):
-        labels = dict(_rows(pages.parent / "truth_clusters.tsv")[1:])
-        parts = {url: label.partition("/")[0] for url, label in labels.items()}
-        what = "four releases of a documentation: the same page of another release"
-        yield Set("releases", what, pages, labels, parts)
-    if pages := quality.unpacked(folder, quality.DATA, "set7_mccormick"):
-        labels = {url: url for url in _urls(pages)}
-        for one, other, *_ in _rows(pages.parent / "truth_pairs.tsv")[1:]:
-            labels[other] = labels[one]
-        yield Set("plagiarised news", "2,500 articles, 20 of them copied", pages, labels)
-    if pages := quality.unpacked(folder, quality.DATA, "set10b_templates_dev"):
-        rows = _rows(pages.parent / "truth_articles.tsv")
-        labels = {url: article for url, article, _ in rows}
-        what = "real articles in the furniture of other sites: the same article"
-        sites = {url: site for url, _, site in rows}
-        yield Set("articles in templates", what, pages, labels, sites)
-
-
-def _rows(path: Path) -> list[list[str]]:
-    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def _urls(pages: Path) -> Iterator[str]:
-    with pages.open("rb") as lines:
-        yield from (msgspec.json.decode(line)["url"] for line in lines)
 
 
 # ---- measures on pairs ---------------------------------------------------------------------------
@@ -360,13 +218,15 @@ COLOURS = (OTHERS, "#6f9fd8", OURS, TARGET)
 class Results(msgspec.Struct):
     """All figures of the page: of each set what it is, the scores by way, and the measures.
 
-    `decided` are the decisions on each set by sketches and by shingles.
+    `decided` are the decisions on each set by sketches and by shingles; `tried` are those of
+    broad.py.
     """
 
     sets: dict[str, str]
     scores: dict[str, dict[str, Score]]
     measures: dict[str, list[Measured]]
     decided: dict[str, dict[str, Decided]] = {}
+    tried: dict[str, broad.Tried] = {}
 
 
 def measure(folder: Path) -> Results:
@@ -376,10 +236,7 @@ def measure(folder: Path) -> Results:
         results.sets[labelled.name] = labelled.what
         results.scores[labelled.name] = {}
         for way, options in WAYS.items():
-            with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
-                verdicts = Path(scratch) / "verdicts.jsonl"
-                judge(labelled.pages, verdicts, *options)
-                found = score(labelled, verdicts)
+            found = judged(labelled, *options)
             results.scores[labelled.name][way] = found
             print(f"{labelled.name}: {way}, F1 {found.f1:.3f}", flush=True)
         if labelled.templates:
@@ -388,6 +245,7 @@ def measure(folder: Path) -> Results:
                 results.measures[f"{labelled.name}, {form.text} text"] = measured(found_pairs)
         with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
             results.decided[labelled.name] = decided(labelled.pages, Path(scratch))
+        results.tried[labelled.name] = broad.try_out(labelled)
     return results
 
 
@@ -413,6 +271,18 @@ def kinds_table(results: Results) -> str:
     for kind in next(iter(ways.values())).kinds:
         counts = [one.kinds.get(kind, (0, 0)) for one in ways.values()]
         table.add_row(kind, *(f"{found / max(1, seen):.2f}" for seen, found in counts))
+    return markdown([table])
+
+
+def texts_table(results: Results) -> str:
+    """Return how many pages of each kind have a main text, and which share is judged right."""
+    table = empty_table("", "kind", "main text", "judged right", "none", "judged right")
+    for kind, found in results.scores[SAMPLE]["balanced"].texts.items():
+        cells = []
+        for text in ("main", "visible"):
+            pages, right = found.get(text, (0, 0))
+            cells += [f"{pages:,}", f"{right / pages:.3f}" if pages else ""]
+        table.add_row(kind, *cells)
     return markdown([table])
 
 
@@ -471,7 +341,6 @@ def draw_curves() -> Figure:
     return figure
 
 
-SAMPLE = "sample crawl"
 LESSER = {
     "lesser of sequences and bag": ("five-word sequences", "bag of words"),
     "lesser of bag and covered share": ("bag of words", "covered share"),
@@ -514,6 +383,13 @@ KINDS = """\
 Of the sample crawl, by what was done to the page that was kept before: shares that are found. A
 print view lacks the furniture of its site, which is a fifth to a half of these pages; the numbers
 say how many of 100 words were replaced, inserted, deleted, or are in paragraphs that were moved.
+"""
+TEXTS = """\
+## Pages without a main text
+
+With `--text main`, a page in which no main text is found is compared by all that is visible, and at
+the stricter threshold of `--fallback-threshold`. Of the sample crawl at `balanced`: pages of each
+kind with a main text and without, and the share that is judged right, pages that are new included.
 """
 PICTURE = f"""\
 ## What is compared of a page
@@ -566,11 +442,13 @@ def page(results: Results) -> str:
     parts = [HEAD, "## Presets", "\n".join(f"- **{n}**: {w}." for n, w in results.sets.items())]
     parts += [SETS, sets_table(results), f"![Precision and recall by set]({PLOTS}/sets.svg)", NOTES]
     parts += [BANDS, f"![Share of pairs compared over their resemblance]({PLOTS}/curves.svg)"]
-    parts += [KINDS, kinds_table(results), PICTURE, LACKS]
+    parts += [KINDS, kinds_table(results), TEXTS, texts_table(results), PICTURE, LACKS]
     if results.decided:
         parts += [EXACT, decided_table(results)]
     if results.measures:
         parts += [MEASURES, measures_table(results), lesser_sentence(results), NO_AND]
+    if results.tried:
+        parts.append(broad.section(results.tried))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -125,6 +125,7 @@ INDEX_PEERS: tuple[Entry[IndexPeer], ...] = (
     Entry("streamer, on disk", "streamer_peers", "StreamerIndex"),
     Entry("rensa RMinHashLSH", "rensa_peers", "RensaIndex"),
     Entry("Lance MINHASHLSH, on disk", "lance_index", "LanceIndex"),
+    Entry("incrededup, on disk", "incrededup_index", "IncrededupIndex"),
     Entry("datasketch MinHashLSH", "datasketch_peers", "DatasketchIndex"),
 )
 STREAM_PEERS: tuple[Entry[StreamPeer], ...] = (

@@ -1,0 +1,177 @@
+"""The labelled sets: which of their pages are the same, and what verdicts on them come to.
+
+They are the project's own sample crawl, and sets of real pages beside the checkout where they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks import quality
+from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
+
+RECORDS = 3_000
+KEY = "5a" * 32
+SAMPLE = "sample crawl"
+
+
+class Set(NamedTuple):
+    """Pages in a folder, with the label of each by its URL: pages of one label are the same.
+
+    `templates` says of which site's furniture a page is, or what it is else like without being the
+    same; `kinds` how each was made.
+    """
+
+    name: str
+    what: str
+    pages: Path
+    labels: Mapping[str, str]
+    templates: Mapping[str, str] = {}
+    kinds: Mapping[str, str] = {}
+
+
+class Score(msgspec.Struct):
+    """What the verdicts on a set came to.
+
+    Attributes:
+        new, false: pages of which none was kept before, and those of them said to be duplicates.
+        seen, found: pages of which one was kept before, and those of them said to be duplicates of
+            one of these.
+        wrong: pages said to be duplicates of another page, new or not.
+        kinds: by kind, (seen, found).
+        texts: by kind, by what was compared (main text, or all that is visible), the pages and
+            those judged right, new ones included.
+    """
+
+    new: int = 0
+    false: int = 0
+    seen: int = 0
+    found: int = 0
+    wrong: int = 0
+    kinds: dict[str, tuple[int, int]] = {}
+    texts: dict[str, dict[str, tuple[int, int]]] = {}
+
+    @property
+    def precision(self) -> float:
+        """Return of the pages said to be duplicates the share that are."""
+        return self.found / max(1, self.found + self.wrong)
+
+    @property
+    def recall(self) -> float:
+        """Return of the pages that were there before the share that was found."""
+        return self.found / max(1, self.seen)
+
+    @property
+    def f1(self) -> float:
+        """Return the harmonic mean of both."""
+        return 2 * self.found / max(1, self.found + self.wrong + self.seen)
+
+
+def score(labelled: Set, verdicts: Path) -> Score:
+    """Hold verdicts against the labels, in the order of the stream."""
+    kept: defaultdict[str, int] = defaultdict(int)
+    result = Score()
+    kinds: defaultdict[str, list[bool]] = defaultdict(list)
+    texts: defaultdict[str, defaultdict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for line in verdicts.read_bytes().splitlines():
+        verdict = msgspec.json.decode(line)
+        url, other = verdict["url"], verdict["representative"]
+        label = labelled.labels[url]
+        right = other is not None and labelled.labels[other["url"]] == label
+        is_right = right if kept[label] else other is None
+        texts[labelled.kinds.get(url, "")][verdict.get("text", "visible")].append(is_right)
+        if kept[label]:
+            result.seen += 1
+            result.found += right
+            kinds[labelled.kinds.get(url, "")].append(right)
+        else:
+            result.new += 1
+            result.false += other is not None
+        result.wrong += other is not None and not right
+        kept[label] += other is None
+    result.kinds = {kind: (len(each), sum(each)) for kind, each in sorted(kinds.items())}
+    result.texts = {
+        kind: {text: (len(each), sum(each)) for text, each in sorted(found.items())}
+        for kind, found in sorted(texts.items())
+    }
+    return result
+
+
+def judge(pages: Path, verdicts: Path, *options: str) -> None:
+    """Judge the pages of a file by a replay with these options, under a fixed key."""
+    key = verdicts.with_name("key")
+    key.write_text(KEY)
+    key.chmod(0o600)
+    command = [sys.executable, "-m", "streamer", "replay", str(pages), "--keep-going"]
+    command += ["--verdicts", str(verdicts), "--key-file", str(key), *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def sets(folder: Path) -> list[Set]:
+    """Return the sample crawl, made in `folder`, and the labelled sets that are there."""
+    return [sample(folder), *others(folder)]
+
+
+def sample(folder: Path) -> Set:
+    """Return the sample crawl: copies have the label of the page that they were made from."""
+    crawl = folder / "sample-crawl"
+    write_crawl(crawl, RECORDS)
+    with (crawl / TRUTH_FILE).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, dialect="excel-tab"))
+    labels: dict[str, str] = {}
+    for row in rows:
+        url = row["url"]
+        if row["kind"] == Kind.BOILERPLATE:  # a site's furniture alone is the same on each page
+            labels[url] = url.split("/")[2]
+        else:
+            labels[url] = labels.get(row["origin_url"] or url, url)
+    kinds = {row["url"]: row["kind"] for row in rows}
+    what = "the project's own crawl in seven languages, planted copies and edits"
+    sites = {url: url.split("/")[2] for url in labels}
+    return Set(SAMPLE, what, crawl / PAGES_FILE, labels, sites, kinds)
+
+
+def others(folder: Path) -> Iterator[Set]:
+    """Yield the labelled sets of real pages beside the checkout."""
+    if pages := quality.unpacked(folder, quality.DATA, "set3_llvm_docs"):
+        labels = dict(_rows(pages.parent / "truth_clusters.tsv")[1:])
+        parts = {url: label.partition("/")[0] for url, label in labels.items()}
+        what = "four releases of a documentation: the same page of another release"
+        yield Set("releases", what, pages, labels, parts)
+    if pages := quality.unpacked(folder, quality.DATA, "set7_mccormick"):
+        labels = {url: url for url in _urls(pages)}
+        for one, other, *_ in _rows(pages.parent / "truth_pairs.tsv")[1:]:
+            labels[other] = labels[one]
+        yield Set("plagiarised news", "2,500 articles, 20 of them copied", pages, labels)
+    if pages := quality.unpacked(folder, quality.DATA, "set10b_templates_dev"):
+        rows = _rows(pages.parent / "truth_articles.tsv")
+        labels = {url: article for url, article, _ in rows}
+        what = "real articles in the furniture of other sites: the same article"
+        sites = {url: site for url, _, site in rows}
+        yield Set("articles in templates", what, pages, labels, sites)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _urls(pages: Path) -> Iterator[str]:
+    with pages.open("rb") as lines:
+        yield from (msgspec.json.decode(line)["url"] for line in lines)
+
+
+def judged(labelled: Set, *options: str) -> Score:
+    """Return what the verdicts of a replay with these options come to."""
+    with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
+        verdicts = Path(scratch) / "verdicts.jsonl"
+        judge(labelled.pages, verdicts, *options)
+        return score(labelled, verdicts)
