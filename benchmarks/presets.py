@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import broad, main_text_picture
+from benchmarks import broad, fallback, main_text_picture
 from benchmarks.figures import empty_table, markdown
 from benchmarks.labelled_sets import SAMPLE, Score, Set, judged, sets
 from benchmarks.machine import ROOT
@@ -219,7 +219,7 @@ class Results(msgspec.Struct):
     """All figures of the page: of each set what it is, the scores by way, and the measures.
 
     `decided` are the decisions on each set by sketches and by shingles; `tried` are those of
-    broad.py.
+    broad.py; `fallbacks` are the scores of `balanced` by the threshold of pages without main text.
     """
 
     sets: dict[str, str]
@@ -227,6 +227,7 @@ class Results(msgspec.Struct):
     measures: dict[str, list[Measured]]
     decided: dict[str, dict[str, Decided]] = {}
     tried: dict[str, broad.Tried] = {}
+    fallbacks: dict[str, dict[str, Score]] = {}
 
 
 def measure(folder: Path) -> Results:
@@ -246,6 +247,7 @@ def measure(folder: Path) -> Results:
         with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
             results.decided[labelled.name] = decided(labelled.pages, Path(scratch))
         results.tried[labelled.name] = broad.try_out(labelled)
+        results.fallbacks[labelled.name] = fallback.try_out(labelled)
     return results
 
 
@@ -271,18 +273,6 @@ def kinds_table(results: Results) -> str:
     for kind in next(iter(ways.values())).kinds:
         counts = [one.kinds.get(kind, (0, 0)) for one in ways.values()]
         table.add_row(kind, *(f"{found / max(1, seen):.2f}" for seen, found in counts))
-    return markdown([table])
-
-
-def texts_table(results: Results) -> str:
-    """Return how many pages of each kind have a main text, and which share is judged right."""
-    table = empty_table("", "kind", "main text", "judged right", "none", "judged right")
-    for kind, found in results.scores[SAMPLE]["balanced"].texts.items():
-        cells = []
-        for text in ("main", "visible"):
-            pages, right = found.get(text, (0, 0))
-            cells += [f"{pages:,}", f"{right / pages:.3f}" if pages else ""]
-        table.add_row(kind, *cells)
     return markdown([table])
 
 
@@ -384,13 +374,6 @@ Of the sample crawl, by what was done to the page that was kept before: shares t
 print view lacks the furniture of its site, which is a fifth to a half of these pages; the numbers
 say how many of 100 words were replaced, inserted, deleted, or are in paragraphs that were moved.
 """
-TEXTS = """\
-## Pages without a main text
-
-With `--text main`, a page in which no main text is found is compared by all that is visible, and at
-the stricter threshold of `--fallback-threshold`. Of the sample crawl at `balanced`: pages of each
-kind with a main text and without, and the share that is judged right, pages that are new included.
-"""
 PICTURE = f"""\
 ## What is compared of a page
 
@@ -442,7 +425,10 @@ def page(results: Results) -> str:
     parts = [HEAD, "## Presets", "\n".join(f"- **{n}**: {w}." for n, w in results.sets.items())]
     parts += [SETS, sets_table(results), f"![Precision and recall by set]({PLOTS}/sets.svg)", NOTES]
     parts += [BANDS, f"![Share of pairs compared over their resemblance]({PLOTS}/curves.svg)"]
-    parts += [KINDS, kinds_table(results), TEXTS, texts_table(results), PICTURE, LACKS]
+    parts += [KINDS, kinds_table(results)]
+    if results.fallbacks:
+        parts.append(fallback.section(results.scores[SAMPLE]["balanced"], results.fallbacks))
+    parts += [PICTURE, LACKS]
     if results.decided:
         parts += [EXACT, decided_table(results)]
     if results.measures:
