@@ -236,7 +236,7 @@ class Settings(BaseSettings):
         form="AGE",
     )
     keep_pages: Annotated[int, _JUDGED["keep_pages"]] = _setting(
-        VERDICTS, "Maximum number of kept pages that match later pages, the newest; 0: no limit."
+        VERDICTS, "Only the newest so many kept pages match later pages; 0: no limit."
     )
     renew_on_match: bool = _setting(
         VERDICTS,

@@ -2,7 +2,7 @@
 
 A batch of lines and the position behind it are one transaction, so a fold that was killed goes on
 where it stood. Pages are inserted first; counts of clusters, hosts and similarities are then made
-of the rows that are new: of repeated verdicts of a page the first one counts, as in `streamer
+of the rows that are new: of several verdicts of a page only the first counts, as in `streamer
 clusters`. No count is ever made of all rows, which takes seconds at ten million.
 """
 
@@ -73,7 +73,7 @@ _ADD_LETTER = """
 INSERT OR IGNORE INTO letter (ref, code, detail, record_key, record, value_bytes)
 VALUES (?, ?, ?, ?, ?, ?)
 """
-# Of the pages and letters after these numbers:
+# Over the rows of pages and letters above these numbers:
 _COUNTS = (
     """
     INSERT INTO verdict_count
@@ -148,7 +148,7 @@ UPDATE input SET passed_over = passed_over + :lines WHERE path = :path
 def authority_of(url: str) -> str:
     """Return what stands between the slashes of a URL; '' where it has none."""
     parts = url.split("/", 3)
-    return parts[2] if len(parts) > 2 and not parts[1] else ""  # noqa: PLR2004 - scheme, '', it
+    return parts[2] if len(parts) > 2 and not parts[1] else ""  # noqa: PLR2004 - 'https:', '', host
 
 
 @lru_cache(1 << 12)
@@ -282,7 +282,7 @@ class Fold:
             self.pace.note(self._connection.execute(_LINES).fetchone()[0])
 
     def _has_changed(self) -> bool:
-        """Return whether the view has lines that the files no longer have."""
+        """Return whether a file that was folded was taken away, or replaced by another one."""
         given = {str(path.resolve()): path for path in self._files}
         found = self._connection.execute("SELECT path, seen_bytes, witness FROM input").fetchall()
         for name, seen_bytes, witness in found:
@@ -301,7 +301,7 @@ class Fold:
         return False
 
     def _fold_file(self, path: Path) -> None:
-        """Fold what a file has more than the view; note at the input why no more of it is read."""
+        """Fold what was appended to a file since; note at the input why no more of it is read."""
         name, note = str(path.resolve()), ""
         try:
             found = path.stat()
@@ -313,7 +313,7 @@ class Fold:
             note = str(error)
         except OSError as error:
             note = f"{path}: {error.strerror or error}; check the path"
-            self._tried.pop(name, None)  # once it is back, even as it was, the note goes
+            self._tried.pop(name, None)  # it is read again once it is back, so that the note goes
         query = "SELECT note FROM input WHERE path = ?"
         if note != (self._connection.execute(query, (name,)).fetchone() or ("",))[0]:
             self._connection.execute(_NOTE, {"path": name, "note": note})
@@ -330,7 +330,8 @@ class Fold:
         try:
             for batch in read_batches(path, position, lines):
                 lines, position = lines + len(batch.lines), batch.position
-                # A part of a packed file is seen until its end is: a fold that is killed goes on.
+                # While a packed file is folded in part, the witness is of its beginning, and less
+                # than all of it is seen: after a kill it is read on, and is no other file.
                 seen = min(size - 1, WITNESS_BYTES) if packed else position
                 advance = partial(self._advance, name, path, position, lines, seen)
                 self._take(name, batch.lines, advance, f"{path}: before line {lines + 1}")
@@ -338,7 +339,7 @@ class Fold:
                     return
         except InputError:
             if is_replaced_whole(path) and position:
-                self._advance(name, path, position, lines, size)  # it is not another file
+                self._advance(name, path, position, lines, size)  # or it seems another file
             raise
         if packed:
             self._advance(name, path, position, lines, size)

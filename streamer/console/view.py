@@ -6,7 +6,7 @@ disk: after a crash of the machine it is damaged at worst, and made again.
 
 A page is known by its ref: the number that the view gives its source, and its sequence number in
 that. A cluster is known by the ref of its representative. SQLite was measured against DuckDB on a
-million verdicts (docs/console.md): it finds any page in a fraction of a millisecond, has its memory
+million verdicts: it finds any page in a fraction of a millisecond, has its memory
 bounded by its cache, and is part of Python.
 """
 

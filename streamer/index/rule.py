@@ -65,7 +65,7 @@ class Limits(NamedTuple):
         newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
         expire_after: how much older than a page its candidates may be, in milliseconds.
         keep_pages: how many rows before a page's own they may be.
-        oldest_time, oldest_row: what they must have at least, whatever the page.
+        oldest_time, oldest_row: limits that earlier settings have left, whatever the page.
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
         margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
         across: 1 where pages of one scope do not answer each other.
@@ -330,6 +330,7 @@ def judge_pages(
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(memtable.table, pages.keys[i + 1, j]))
         oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)
+        # A kept page answers until so many more are kept; shard.py's `horizon` says the same.
         oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)
         before = hit
         candidates, hit = _collect_candidates(

@@ -396,7 +396,7 @@ class Judge:
             with _explained_after_flush("preparation of look-ups"):
                 for lookup, new in zip(self.lookups, brought, strict=True):
                     lookup.refresh(new, swept=self._is_sweeping)
-                self.store.free()
+                self.store.delete_dropped()
         self._written()
 
     def _sweep(self) -> None:

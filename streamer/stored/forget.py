@@ -78,7 +78,7 @@ def forget(
     _order(store, wanted)
     sweep(store, again=True)
     store.put_note(_UNFINISHED, b"")
-    store.renew()  # the list of files that there were has keys of their first and last entries
+    store.reopen()  # the list of files that there were has keys of their first and last entries
     return pages
 
 

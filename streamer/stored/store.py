@@ -68,7 +68,7 @@ from streamer.stored.row_blocks import (
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import Witness, make_folder, read_places, witnessed
 
-_STRETCHES = 16  # rows are dropped in about so many steps: one step more may be on the disk
+_STRETCHES = 16  # rows are dropped in about so many steps: such a share may outlive its time
 _ATTEMPTS = 20  # of a reader to find a consistent set of files while a writer merges them
 _ATTEMPT_SECONDS = 0.05
 
@@ -230,8 +230,8 @@ class Store:
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
         """Remove what was overwritten from the disk before this returns.
 
-        That is anything, or states, what lies in these blocks of keys and the rows' of them, and
-        versions of `urls` if it is said so.
+        By default that is all; with `key_blocks`, old states, these blocks of keys, and the blocks
+        of rows and shingles of the same slots; with `urls`, versions of URLs, too.
         """
         if key_blocks is None:
             self._to_write().settle()
@@ -242,7 +242,7 @@ class Store:
         blocks = {KEYS: key_blocks, ROWS: rows, SHINGLES: range(*slots), URLS: all_urls}
         self._to_write().settle(blocks)
 
-    def renew(self) -> None:
+    def reopen(self) -> None:
         """Open the database again, which begins a new list of files; nothing else may use it."""
         assert self._database is not None, "a store without a flush has no files"
         self._database.close()
@@ -264,7 +264,7 @@ class Store:
         assert self._witness is not None, self.path
         self._witness.write(after.seq)
 
-    def free(self) -> None:
+    def delete_dropped(self) -> None:
         """Free the space of what was dropped; no thread may read it any more."""
         first_slot = self._meta.first_slot if self._meta else 0
         if first_slot > self._freed:
@@ -285,10 +285,11 @@ class Store:
         assert self._witness is not None, f"{self.path} is open for reading"
         if not self._is_writing or self._database is None:
             self._without_checkpoint()
-            # Others may be reading the one before.
+            # Readers may still use the read-only handle, so it is not closed here.
             self._database = Database.write_to(self.path, lambda: self.failed("merge"))
             self._is_writing = True
-            self._witness.write(self._meta.seq if self._meta else 0)  # a kill may have come before
+            # A kill may have come between database and witness.
+            self._witness.write(self._meta.seq if self._meta else 0)
         return self._database
 
     def checkpoint(self) -> Path:
@@ -303,7 +304,7 @@ class Store:
                 f"{folder} is in the way: it is not the copy of an index that was killed. Move it "
                 "elsewhere."
             )
-        with self._noting:  # or it might have a note of what it has not
+        with self._noting:  # or the copy could lack a note that was reported
             database.checkpoint(folder)
         return folder
 
@@ -320,7 +321,8 @@ class Store:
     ) -> Iterator[RowKeys]:  # fmt: skip
         """Yield the keys of all rows of a shard, by their slots, so many slots at a time.
 
-        Those in slots before the first, which begins a block, are skipped: they are so many.
+        Slots before the first one, which begins a block, are skipped; `rows_before` is how many
+        rows they have.
         `whole` is as for `read_keys`.
         """
         meta, count = self._meta, rows_before
@@ -345,9 +347,10 @@ class Store:
         return range(*(slot // SLOTS_A_KEY_BLOCK for slot in slots))
 
     def read_keys(self, shard: int, blocks: range, *, whole: bool = True) -> RowKeys | None:
-        """Return what some blocks of keys have of a shard; `whole` ones need the rows, too.
+        """Return what some blocks of keys have of a shard.
 
-        The others are the upper 40 bits. Of keys that a row is not posted under there is no more.
+        Without `whole`, only the upper 40 bits of each key are there. So it is in any case for keys
+        that a row is not posted under.
         """
         try:
             found = unpack_keys(shard, blocks.start, self._values(KEYS, blocks))
@@ -447,7 +450,8 @@ class Store:
 def joined_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
     """Return all stretches with that of a flush; neighbours that have few of all rows become one.
 
-    Any two neighbours that are left have a _STRETCHES-th of all rows: so they are twice as many.
+    Any two neighbours that are left have a _STRETCHES-th of all rows, so about twice as many remain
+    at most.
     """
     stretches = [*before, new]
     few = sum(map(_rows, stretches)) // _STRETCHES
@@ -487,7 +491,7 @@ def _rows(stretch: Stretch) -> int:
 
 
 def first_to_stay(stretches: list[Stretch], horizons: list[Horizon]) -> int:
-    """Return the first stretch that has a row before the horizon of its shard."""
+    """Return the first stretch that may have a row at or after the horizon of its shard."""
     for i, stretch in enumerate(stretches):
         for (*_, newest, last), horizon in zip(stretch.shards, horizons, strict=True):
             if newest >= horizon.time and last >= horizon.row:

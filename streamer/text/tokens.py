@@ -3,9 +3,8 @@
 The kernel never holds a token: each canonical byte goes straight into the hash, so a token of any
 length costs its bytes and no memory. Short tokens of plain characters, which are most, take a
 faster way: a window of text is folded and classified eight bytes at once, and its tokens are hashed
-together (short_tokens.py). The kernel stops between two tokens when its output is
-full and goes on from the place that it returns, so a page of any size is signed through one small
-buffer.
+together (short_tokens.py). The kernel stops between two tokens when its output is full, and goes on
+from the place that it returns, so a page of any size is signed through one small buffer.
 
 `tokens` is the same rule in plain Python, on text; tests hold the kernel against it bit for bit.
 """
@@ -56,7 +55,9 @@ MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UA
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
 _IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
-NEAR = 256  # bytes: a window is left where so few of it remain, for one that has the last run whole
+# Where fewer bytes of a window are left, it moves, so that its last run is whole.
+NEAR = 256
+
 # Readable bytes that every text has behind its end: words are read eight bytes at a time.
 SLACK = 16
 
@@ -158,7 +159,7 @@ def _keep_mark(marks: Entries, waiting: int, mark: int, combining: Bytes) -> int
 
 @inline_kernel
 def _letter_of(mark: int) -> int:
-    """Return what a mark becomes once the marks are in order: itself, except the iota below."""
+    """Return what a mark becomes once all are in order: itself, except the iota subscript."""
     return uint32(_IOTA_LETTER) if mark == _IOTA_MARK else uint32(mark)
 
 
@@ -176,8 +177,8 @@ class TokenScratch(NamedTuple):
 
     `taken` is of one number: how much of the code point's expansion is done where the kernel has
     stopped within it. A text is read to its end, so it is zero where the next one begins. `ends`
-    gets the fields of `Token` for each hash in the output, as they were before its last step:
-    whoever wants the hash of a token with more behind it goes on from there.
+    gets the fields of `Token` for each hash in the output, as they were before `finish`: from there
+    one can append bytes to a token.
     """
 
     window: TokenWindow
@@ -234,8 +235,8 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
 
     `text` has SLACK readable bytes behind `end`. Each hash is mmh3.hash64(token as UTF-8, seed,
     signed=False)[0]. Malformed bytes separate tokens. The next place is `end`, or lies between two
-    tokens, if need be within a code point's expansion: then `out` holds its length less SPARE, and
-    the caller goes on from there with the same scratch and with room in `out`.
+    tokens, if need be within a code point's expansion: then `out` is full (its length less SPARE),
+    and the caller goes on from there with the same scratch and with room in `out`.
     """
     limit = out.shape[0] - SPARE
     entries, sequences, combining = tables.entries, tables.sequences, tables.combining
@@ -258,12 +259,14 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
             break
         else:
             between = token.length == 0
+            # The window has been read, or what is left of it may end within a run.
             if place >= view.end or (
                 between and place >= view.whole_end and view.first < place
                 and place + NEAR > view.end
             ):  # fmt: skip
                 view = _look(text, place, end, window)
                 run = 0
+            # Whole runs of plain characters are hashed together, as many as follow each other.
             if between and skipped == 0 and place < view.whole_end:
                 while run < view.runs and view.first + window.edges[2 * run] < place:
                     run += 1

@@ -89,7 +89,7 @@ class StoredIndex:
         brought = self.store.flush({"exact": "yes"}, flushed, b"owner")
         for lookup, postings in zip(self.lookups, brought, strict=True):
             lookup.refresh(postings)
-        self.store.free()
+        self.store.delete_dropped()
 
     def close(self) -> None:
         """Close the look-ups and the store."""

@@ -115,7 +115,7 @@ class Owner:
         self.lookup.refresh(brought, swept=sweeps)
         for each in found:
             self.shard.forgetting.end_sweep(each)
-        self.store.free()
+        self.store.delete_dropped()
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)

@@ -128,7 +128,7 @@ def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
         lookup = StoredLookup(store, 0)
         for first, horizon in ((0, 0), (10, 0), (20, 15), (30, 30)):
             lookup.refresh(flush(store, range(first, first + 10), horizon=after(horizon)))
-            store.free()
+            store.delete_dropped()
         assert store.meta is not None
         assert (store.meta.shards[0].rows, store.meta.shards[0].postings) == (10, 30)
         assert lookup.table.count == 30
@@ -158,7 +158,7 @@ def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
         for end in range(10, 310, 10):
             first = max(0, end - 40)
             lookup.refresh(flush(store, range(end - 10, end), horizon=after(first)))
-            store.free()
+            store.delete_dropped()
             lookup.wait()
             assert found(lookup) == [*range(first, end)]
             assert lookup.frozen.note.count <= 80 * 3, "twice as many as answer"
@@ -189,7 +189,7 @@ def test_what_a_kill_has_left_of_dropped_rows_goes_with_the_next_flush(tmp_path:
         assert store.row_blocks([0])  # and here the process ends
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [1200])
-        store.free()
+        store.delete_dropped()
         with pytest.raises(Exception, match="block 0 of its rows is missing"):
             store.row_blocks([0])
         assert_holds(store, range(600, 1201))
