@@ -91,10 +91,10 @@ SECTIONS = (
         " whatever shares a band, and lie in memory, except Lance: that is a table on disk with its"
         " texts, which signs in the time and does not compare documents of one batch of 2,000"
         " (it is compared after `pip install pylance`). incrededup, a program, is compared where it"
-        " is on the PATH: it reads documents from SQLite, and signs in the time. Memory and disk are what an inserted"
-        " document takes before the last fifth. Ours has the threads of a replay, look-ups ahead"
-        " and flushes beside the judgement; the others have one: so CPU time stands beside the"
-        " clock's.",
+        " is on the PATH: it reads documents from SQLite, and signs in the time. Memory and disk"
+        " are what an inserted document takes before the last fifth. Ours has the threads of a"
+        " replay, look-ups ahead and flushes beside the judgement; the others have one: so CPU time"
+        " stands beside the clock's.",
         (("indexes", "Time of query and insert"),),
     ),
     Section(
