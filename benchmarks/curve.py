@@ -8,8 +8,8 @@ page. What is true is counted from the texts, by sets of five words in a row, an
 with what is measured:
 
 - recall: of planted copies whose resemblance to their original is at least the threshold, how many
-  are told to be duplicates;
-- precision: of pages that are told to be duplicates, how many resemble the page that is named.
+  are called duplicates;
+- precision: of pages that are called duplicates, how many resemble the page that is named.
 
 Source, replay and this program share the cores, so the rate is that of the three together.
 """
@@ -19,12 +19,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 from contextlib import closing
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -37,9 +37,10 @@ from benchmarks.corpus import Corpus
 from benchmarks.corpus_file import obtain
 from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
-from benchmarks.plots import OTHERS, OURS, WIDTH, save
+from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.resident import resident
 from benchmarks.salted_source import base_copies, salts_of_pass, shifted_vowels
+from benchmarks.scale import scratch, source_command
 from benchmarks.timed_replay import CORES, warm
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ class ReadVerdict(msgspec.Struct):
     """What is needed of a line that `streamer replay` writes."""
 
     url: str
-    verdict: str
     representative: Named | None = None
 
 
@@ -92,8 +92,8 @@ class Truth:
 
     def __init__(self, base: Path, pages: int) -> None:
         self._file = base.open("rb")
-        ends = np.concatenate([[0], *_line_ends(base)])[: pages + 1]
-        self._starts, self._sizes = ends[:-1], np.diff(ends)
+        self._sizes = np.array([len(line) for line in islice(self._file, pages)])
+        self._starts = np.cumsum(self._sizes) - self._sizes
         self._copies, self._vowels = base_copies(pages), shifted_vowels()
         origins, _ = Corpus()._origins(np.arange(pages, dtype=np.uint64))  # noqa: SLF001 - only it knows
         self.due = np.zeros(pages, np.bool_)
@@ -127,14 +127,6 @@ class Truth:
         shifted = self._vowels[salt].tobytes().decode()
         words = re.findall(r"\w+", body.translate(str.maketrans("aeiou", shifted)))
         return {*zip(*(words[at:] for at in range(WORDS)), strict=False)}
-
-
-def _line_ends(path: Path) -> Iterator[npt.NDArray[np.int64]]:
-    position = 0
-    with path.open("rb") as file:
-        while part := file.read(1 << 24):
-            yield np.flatnonzero(np.frombuffer(part, np.uint8) == ord("\n")) + position + 1
-            position += len(part)
 
 
 def numbers_in(url: str) -> tuple[int, int]:
@@ -174,30 +166,24 @@ def replayed(
 ) -> Iterator[Part]:
     """Replay `sizes` (pages, pages a part) with a bound of memory; yield its parts."""
     pages, step = sizes
-    work = folder / "curve"
-    shutil.rmtree(work, ignore_errors=True)
-    source = [
-        sys.executable, "-m", "benchmarks.salted_source", str(base.absolute()),
-        "--base-pages", str(len(truth.due)), "--pages", str(pages),
-    ]  # fmt: skip
     command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "-"]
     command += ["--index-memory", str(bound)]
-    command += ["--index", str((work / "index").absolute())]
-    try:
-        with (
-            subprocess.Popen(source, cwd=ROOT, stdout=subprocess.PIPE) as feed,
-            subprocess.Popen(
-                command, cwd=ROOT, stdin=feed.stdout, stdout=subprocess.PIPE
-            ) as replay,
-        ):
-            assert feed.stdout
-            assert replay.stdout
-            feed.stdout.close()  # the replay has it
-            yield from _parts(replay.stdout, truth, step, replay.pid)
-        if replay.returncode or feed.returncode:
-            raise SystemExit(f"Replay ended with {replay.returncode}, source {feed.returncode}.")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with (
+        scratch(folder / "curve") as work,
+        subprocess.Popen(
+            source_command(base, len(truth.due), pages), cwd=ROOT, stdout=subprocess.PIPE
+        ) as feed,
+        subprocess.Popen(
+            [*command, "--index", str(work / "index")],
+            cwd=ROOT, stdin=feed.stdout, stdout=subprocess.PIPE,
+        ) as replay,
+    ):  # fmt: skip
+        assert feed.stdout
+        assert replay.stdout
+        feed.stdout.close()  # the replay has it
+        yield from _parts(replay.stdout, truth, step, replay.pid)
+    if replay.returncode or feed.returncode:
+        raise SystemExit(f"Replay ended with {replay.returncode}, source {feed.returncode}.")
 
 
 def _parts(lines: IO[bytes], truth: Truth, step: int, process: int) -> Iterator[Part]:
@@ -235,7 +221,7 @@ def table(name: str, parts: Sequence[Part]) -> Table:
 
 
 def curve(runs: dict[str, list[Part]]) -> Figure:
-    """Draw rate, recall and precision of runs over the pages judged; beside them FOLD's recall."""
+    """Draw rate, recall and precision of runs over the pages judged, with FOLD's recall."""
     figure = Figure(figsize=(WIDTH, 6), layout="constrained")
     rate, recall, precision = figure.subplots(3, sharex=True)
     for (name, parts), color in zip(runs.items(), (OURS, OTHERS), strict=False):
@@ -243,7 +229,7 @@ def curve(runs: dict[str, list[Part]]) -> Figure:
         rate.plot(judged, [p.pages / p.seconds for p in parts], ".-", color=color, label=name)
         recall.plot(judged, [p.recall for p in parts], ".-", color=color, label=name)
         precision.plot(judged, [p.precision for p in parts], ".-", color=color, label=name)
-    recall.axhspan(*FOLD_RECALL, color="#b3261e", alpha=0.2, label="FOLD at 30 million, published")
+    recall.axhspan(*FOLD_RECALL, color=TARGET, alpha=0.2, label="FOLD at 30 million, published")
     rate.set(ylabel="pages/s", ylim=(0, None))
     recall.set(ylabel="recall", ylim=(0.9, 1.005))
     precision.set(ylabel="precision", ylim=(0.9, 1.005), xlabel="million pages judged")

@@ -1,6 +1,6 @@
 """The labelled sets: which of their pages are the same, and what verdicts on them come to.
 
-They are the project's own sample crawl, and sets of real pages beside the checkout where they are.
+They are the project's own sample crawl, and sets of real pages next to the checkout, if any.
 """
 
 from __future__ import annotations
@@ -106,16 +106,6 @@ def score(labelled: Set, verdicts: Path) -> Score:
     return result
 
 
-def judge(pages: Path, verdicts: Path, *options: str) -> None:
-    """Judge the pages of a file by a replay with these options, under a fixed key."""
-    key = verdicts.with_name("key")
-    key.write_text(KEY)
-    key.chmod(0o600)
-    command = [sys.executable, "-m", "streamer", "replay", str(pages), "--keep-going"]
-    command += ["--verdicts", str(verdicts), "--key-file", str(key), *options]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
 def sets(folder: Path) -> list[Set]:
     """Return the sample crawl, made in `folder`, and the labelled sets that are there."""
     return [sample(folder), *others(folder)]
@@ -141,7 +131,7 @@ def sample(folder: Path) -> Set:
 
 
 def others(folder: Path) -> Iterator[Set]:
-    """Yield the labelled sets of real pages beside the checkout."""
+    """Yield the labelled sets of real pages next to the checkout."""
     if pages := quality.unpacked(folder, quality.DATA, "set3_llvm_docs"):
         labels = dict(_rows(pages.parent / "truth_clusters.tsv")[1:])
         parts = {url: label.partition("/")[0] for url, label in labels.items()}
@@ -170,8 +160,12 @@ def _urls(pages: Path) -> Iterator[str]:
 
 
 def judged(labelled: Set, *options: str) -> Score:
-    """Return what the verdicts of a replay with these options come to."""
+    """Return what the verdicts of a replay with these options, under a fixed key, come to."""
     with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
-        verdicts = Path(scratch) / "verdicts.jsonl"
-        judge(labelled.pages, verdicts, *options)
+        verdicts, key = Path(scratch, "verdicts.jsonl"), Path(scratch, "key")
+        key.write_text(KEY)
+        key.chmod(0o600)
+        command = [sys.executable, "-m", "streamer", "replay", str(labelled.pages), "--keep-going"]
+        command += ["--verdicts", str(verdicts), "--key-file", str(key), *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return score(labelled, verdicts)

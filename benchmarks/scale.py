@@ -81,7 +81,7 @@ def measure(
     Raises:
         subprocess.CalledProcessError: a process failed; it has said why on standard error.
     """
-    with _scratch(folder / "scale") as work:
+    with scratch(folder / "scale") as work:
         try:
             base = obtain(folder, base_pages)
             obtain(folder, killed_pages, start_time.SEED)  # what is needed last must fit, too
@@ -101,7 +101,7 @@ def measure(
 
 
 @contextmanager
-def _scratch(work: Path) -> Iterator[Path]:
+def scratch(work: Path) -> Iterator[Path]:
     """Make a folder that is empty before, and gone after."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -124,15 +124,19 @@ def source_cost(base: CorpusFile, work: Path) -> SourceCost:
     """Return what one pass of the source costs, into nothing."""
     report = work / "source-alone.json"
     subprocess.run(
-        _source(base, base.pages, report), cwd=ROOT, stdout=subprocess.DEVNULL, check=True
+        [*source_command(base.path, base.pages, base.pages), "--report", str(report)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        check=True,
     )
     return msgspec.json.decode(report.read_bytes(), type=SourceCost)
 
 
-def _source(base: CorpusFile, pages: int, report: Path) -> list[str]:
+def source_command(base: Path, base_pages: int, pages: int) -> list[str]:
+    """Return the command that writes so many pages, made of a corpus of `base_pages`."""
     return [
-        sys.executable, "-m", SOURCE_MODULE, str(base.path.absolute()),
-        "--base-pages", str(base.pages), "--pages", str(pages), "--report", str(report),
+        sys.executable, "-m", SOURCE_MODULE, str(base.absolute()),
+        "--base-pages", str(base_pages), "--pages", str(pages),
     ]  # fmt: skip
 
 
@@ -141,7 +145,8 @@ def _piped(
 ) -> tuple[SourceCost, Run]:
     """Run source and replay with a pipe between them; both have ended when this returns."""
     report = work / "source.json"
-    with subprocess.Popen(_source(base, pages, report), cwd=ROOT, stdout=subprocess.PIPE) as source:
+    command = [*source_command(base.path, base.pages, pages), "--report", str(report)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as source:
         try:
             run = replay_in(
                 work / "replay", "-", source.stdout, step=step, head_pages=head_pages, memory=True

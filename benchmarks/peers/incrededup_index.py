@@ -37,7 +37,7 @@ _ADD = "INSERT INTO documents (id, content, content_len) VALUES (?, ?, ?)"
 
 
 class IncrededupIndex:
-    """Its index under the default settings, beside a table of the texts."""
+    """Its index under the default settings, next to a table of the texts."""
 
     def __init__(self, folder: Path) -> None:
         self._table, self._index, self._documents = folder / "table.sqlite", folder / "index", 0

@@ -66,7 +66,7 @@ class FoldTask(msgspec.Struct, frozen=True):
         """
         if not self.connection:
             return Fold(view, [*map(Path, self.files)])
-        # A fold of files takes half of the memory without these.
+        # Without these, a fold of files begins with 26 MB instead of 151.
         from streamer.console.topic_fold import TopicFold  # noqa: PLC0415
         from streamer.kafka.connection import Connection  # noqa: PLC0415
         from streamer.kafka.topics import Names  # noqa: PLC0415

@@ -15,4 +15,5 @@ def labelled_set(name: str, folder: Path) -> Path:
     """Return the folder of a set, unpacked into `folder`; leave the test out without it."""
     if pages := unpacked(folder, DATA, name):
         return pages.parent
+    # The sets are no part of the project: whoever has only a checkout goes without.
     pytest.skip(f"{name}.tar.xz: put it into ../shared/data, next to this checkout")

@@ -36,6 +36,6 @@ def test_wrong_verdicts_lower_recall_and_precision(tmp_path: Path) -> None:
         tally = curve.Tally(truth)
         urls = [f"https://a.example/pass-00-{number:09d}.html" for number in range(PAGES)]
         for url in urls:
-            tally.add(curve.ReadVerdict(url, "unique"))
-            tally.add(curve.ReadVerdict(url, "duplicate", curve.Named(urls[0])))
+            tally.add(curve.ReadVerdict(url))
+            tally.add(curve.ReadVerdict(url, curve.Named(urls[0])))
         assert tally.shares() == (0.5, 0)
