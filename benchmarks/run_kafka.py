@@ -51,6 +51,7 @@ def _measure(folder: Path, pages: int, console: Console) -> Results:
     work = folder / "kafka"
     shutil.rmtree(work, ignore_errors=True)
     corpus = obtain(folder, pages).path
+    described = machine.describe()  # before the topic is filled: its load is to be other work's
     subprocess.run([sys.executable, "-m", "streamer", "warm"], cwd=machine.ROOT, check=True)
     broker("start", work / "broker", str(PORT))
     brokers = f"127.0.0.1:{PORT}"
@@ -60,7 +61,6 @@ def _measure(folder: Path, pages: int, console: Console) -> Results:
         kafka_rate.load(brokers, "pages", corpus, PARTITIONS, pages)
         console.print(f"loaded {pages:,} pages in {time.perf_counter() - began:.0f} s")
         pid = int((work / "broker" / "pid").read_text())
-        described = machine.describe()
         rate = kafka_rate.measure(work, brokers, pid, "pages", pages)
         latency = kafka_latency.measure(work, brokers, corpus)
         return Results(described, rate, latency)
