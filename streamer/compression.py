@@ -1,4 +1,7 @@
-"""Compressed files. Zstandard is part of Python from 3.14 on, and before that a package."""
+"""How a file is packed, by its name.
+
+Zstandard is part of Python from 3.14 on, and before that a package.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,12 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["unpacked", "zstd"]
+__all__ = ["is_parquet", "unpacked", "zstd"]
+
+
+def is_parquet(name: str) -> bool:
+    """Return whether a file is Parquet by its name: such a file never grows, it is replaced."""
+    return name.lower().endswith(".parquet")
 
 
 def unpacked(file: BinaryIO, name: str) -> BinaryIO:

@@ -21,6 +21,7 @@ from streamer.cli.options import command, warn_of_conversion
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.cli.terminal import Terminal
+from streamer.compression import is_parquet
 from streamer.config import (
     FIELDS,
     KAFKA,
@@ -64,7 +65,7 @@ from streamer.run.page_outputs import (
     PageOutputs,
     check_complete,
 )
-from streamer.run.parquet_verdicts import is_parquet, lines_name, write_parquet
+from streamer.run.parquet_verdicts import lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Checks, Outcome, Progress, Replay

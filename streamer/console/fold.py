@@ -22,11 +22,11 @@ from typing import Any
 import msgspec
 import xxhash
 
+from streamer.compression import is_parquet
 from streamer.console.inputs import (
     WITNESS_BYTES,
     FoldedLine,
     is_packed,
-    is_replaced_whole,
     read_batches,
     witness_of,
 )
@@ -293,7 +293,7 @@ class Fold:
                 size = path.stat().st_size
                 if seen_bytes and (
                     witness_of(path, seen_bytes) != witness
-                    or (is_replaced_whole(path) and size != seen_bytes)
+                    or (is_parquet(path.name) and size != seen_bytes)
                 ):
                     return True
             except (InputError, OSError):
@@ -338,7 +338,7 @@ class Fold:
                 if self._stopped.is_set():
                     return
         except InputError:
-            if is_replaced_whole(path) and position:
+            if is_parquet(path.name) and position:
                 self._advance(name, path, position, lines, size)  # or it seems another file
             raise
         if packed:

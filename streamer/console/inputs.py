@@ -19,7 +19,7 @@ from typing import Annotated, BinaryIO, Literal, NamedTuple
 import msgspec
 import xxhash
 
-from streamer.compression import unpacked, zstd
+from streamer.compression import is_parquet, unpacked, zstd
 from streamer.errors import InputError
 from streamer.model import (
     SEQUENCE_MASK,
@@ -155,7 +155,7 @@ def lines_in(path: Path, position: int) -> Iterator[bytes]:
     Raises:
         InputError: it is damaged, or ends within a line (`CutOff`).
     """
-    if is_replaced_whole(path):
+    if is_parquet(path.name):
         from streamer.run.parquet_verdicts import lines_of_parquet  # noqa: PLC0415 - 100 MB
 
         for line in lines_of_parquet(path):
@@ -235,11 +235,6 @@ def witness_of(path: Path, length: int) -> str:
     return digest.hexdigest()
 
 
-def is_replaced_whole(path: Path) -> bool:
-    """Return whether a file is only ever replaced, and never grows: Parquet."""
-    return path.name.lower().endswith(".parquet")
-
-
 def is_packed(path: Path) -> bool:
     """Return whether a position in a file's content is no position in the file."""
-    return is_replaced_whole(path) or path.name.lower().endswith((".gz", ".zst"))
+    return is_parquet(path.name) or path.name.lower().endswith((".gz", ".zst"))

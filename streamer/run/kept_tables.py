@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from streamer.compression import is_parquet
 from streamer.errors import InputError, SettingsError
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
 from streamer.pages.files import Source
@@ -209,7 +210,7 @@ def _digest(chosen: Iterator[ChosenRows]) -> bytes:
 def _made_of(name: str) -> bytes:
     """Return the digest of the rows that a table was made of; b"" where it tells none."""
     try:
-        schema = schema_of(name, is_arrow=not name.lower().endswith(".parquet"))
+        schema = schema_of(name, is_arrow=not is_parquet(name))
     except arrow_errors():
         return b""
     made: bytes = (schema.metadata or {}).get(_MADE_OF, b"")

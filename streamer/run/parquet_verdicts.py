@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from streamer.compression import is_parquet
 from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
@@ -49,11 +50,6 @@ class _Line(Verdict, frozen=True):
 
 _decode = msgspec.json.Decoder(_Line).decode
 _encode = msgspec.json.Encoder().encode
-
-
-def is_parquet(name: str) -> bool:
-    """Tell by its name whether a verdict file is Parquet."""
-    return name.lower().endswith(".parquet")
 
 
 def lines_name(name: str) -> str:

@@ -13,11 +13,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from streamer.compression import unpacked, zstd
+from streamer.compression import is_parquet, unpacked, zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
 from streamer.run.outputs import is_table
-from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
+from streamer.run.parquet_verdicts import lines_of_parquet
 
 
 def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:

@@ -11,7 +11,7 @@ from streamer.index.shard import Shard
 from tests.simulation.broken_rules import RULES, WORLD_FLAWS
 from tests.simulation.world import run_seed
 
-SEEDS = 150
+SEEDS = 100
 CHUNK = 25
 MUTANT_SEEDS = 200
 # The first seed that notices a rule, where it is not 0: tried before all others, for speed.
