@@ -4,7 +4,7 @@ Sets of pages that are no part of this repository are looked for below DATA; a t
 missing is left out:
 
 - `main_text.tar.xz`: pages whose main text was marked by hand. Token F1, by folds: each page's
-  blocks are judged by trees that were trained on the other folds.
+  blocks are judged by trees that were trained on the other folds of both sets.
 - `set10b_templates_dev.tar.xz`: articles in the furniture of other pages. Each page is judged by
   trees that have not seen the page that its furniture is of, nor others of that fold. A stream of
   exact Jaccard over 5-word shingles then finds its article among those kept before, or another
@@ -55,14 +55,20 @@ from benchmarks.main_text_stream import (
     words_or_visible,
 )
 from benchmarks.peers.extractors import Extractor, extractors
-from streamer.analysis.main_text import MarkedPage, sheets_of, train
+from streamer.analysis.main_text import (
+    MarkedPage,
+    crawl_sheets,
+    grow_of_blocks,
+    sheets_of,
+)
+from streamer.analysis.site_training import page_trees
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.main_text import (
     MainText,
     Model,
     html_to_main_text,
-    model_in,
+    model_of,
     new_main_text,
     read_model,
 )
@@ -94,6 +100,15 @@ class Marked(NamedTuple):
     page: MarkedPage
 
 
+class SitePage(NamedTuple):
+    """A page of a stream: what it is a copy of, the template or kind that it is counted under."""
+
+    url: str
+    html: str
+    article: str
+    group: str
+
+
 def fold_of(name: str) -> int:
     """Return the fold of a page by its id, the same everywhere."""
     return zlib.crc32(name.encode()) % FOLDS
@@ -120,14 +135,50 @@ def archive_lines(archive: Path, name: str) -> Iterator[bytes]:
                 return
 
 
+def templates(data: Path) -> list[SitePage]:
+    """Return the pages of the templates, with the name of the page that their furniture is of."""
+    truth = {}
+    for line in archive_lines(data / TEMPLATES, "truth_articles.tsv"):
+        url, article, template = line.decode().rstrip("\n").split("\t")
+        truth[url] = article, template.partition("_")[2]
+    read = map(json.loads, archive_lines(data / TEMPLATES, "pages.jsonl"))
+    return [SitePage(each["url"], each["body"], *truth[each["url"]]) for each in read]
+
+
+def articles_of(data: Path) -> dict[str, str]:
+    """Return the marked text of each article."""
+    read = json.loads(b"".join(archive_lines(data / TEMPLATES, "articles.json")))
+    return {
+        name: text if isinstance(text, str) else "\n".join(map(str, text))
+        for name, text in read.items()
+    }
+
+
+def training_pages(data: Path) -> list[Marked]:
+    """Return what the package's model is trained on: marked pages, and articles in templates."""
+    pages = marked_pages(data)
+    if (data / TEMPLATES).exists():
+        articles = articles_of(data)
+        pages += [
+            Marked(each.group, TEMPLATES, MarkedPage(each.html, articles[each.article]))
+            for each in templates(data)
+        ]
+    return pages
+
+
 def models_by_fold(pages: Sequence[Marked]) -> list[Model]:
-    """Return for each fold a model that was trained on all others."""
+    """Return for each fold a model of blocks that was trained on all others.
+
+    The trees of the page are the package's: they see how blocks lie, and no text.
+    """
     sheets = list(sheets_of(each.page for each in pages))
+    names, page = [each.name for each in pages], page_trees()
     models = []
     for fold in range(FOLDS):
-        others = [number for number, each in enumerate(pages) if fold_of(each.name) != fold]
-        model = train([pages[i].page for i in others], [sheets[i] for i in others])
-        models.append(model_in(model))
+        others = [own for name, own in zip(names, sheets, strict=True) if fold_of(name) != fold]
+        marked = list(chain.from_iterable(others))
+        grown = grow_of_blocks([*marked, *crawl_sheets(marked)])
+        models.append(model_of(grown["trees"], grown["base"], page))
     return models
 
 
@@ -174,19 +225,12 @@ def _f1s(pages: Sequence[Marked], words: Words) -> list[float]:
 
 def templates_table(data: Path, who: dict[str, Words]) -> Table:
     """Judge the articles in other pages' furniture, by what each way takes of them."""
-    archive = data / TEMPLATES
-    truth = {}
-    for line in archive_lines(archive, "truth_articles.tsv"):
-        url, article, template = line.decode().rstrip("\n").split("\t")
-        truth[url] = article, template
     streams = {(name, each): Stream(each) for name in who for each in THRESHOLDS}
-    for line in archive_lines(archive, "pages.jsonl"):
-        page = json.loads(line)
-        article, template = truth[page["url"]]
+    for page in templates(data):
         for name, words in who.items():
-            own = words(template.partition("_")[2], page["body"])
+            own = words(page.group, page.html)
             for threshold in THRESHOLDS:
-                streams[name, threshold].judge(article, template, own)
+                streams[name, threshold].judge(page.article, page.group, own)
     heads = ("from", "false", "found", "on another site", "F1")
     table = empty_table("Articles in the furniture of other pages", "", *heads)
     for (name, threshold), stream in streams.items():
@@ -272,7 +316,8 @@ def _best(
 def quality_tables(data: Path, wanted: Sequence[str]) -> Iterator[Table]:
     """Yield what is measured on marked pages, by folds."""
     pages = marked_pages(data)
-    readers = [Reader(new_main_text(each)) for each in models_by_fold(pages)]
+    models = models_by_fold(training_pages(data))
+    readers = [Reader(new_main_text(each)) for each in models]
     who = ways(readers, extractors())
     if "marked" in wanted:
         yield marked_table(pages, who)

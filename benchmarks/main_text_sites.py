@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -33,14 +33,29 @@ sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks.figures import empty_table
 from benchmarks.html_pages import messages
-from benchmarks.main_text import FOLDS, TEMPLATES, archive_lines, fold_of, marked_pages
+from benchmarks.main_text import (
+    FOLDS,
+    TEMPLATES,
+    SitePage,
+    archive_lines,
+    articles_of,
+    fold_of,
+    marked_pages,
+    templates,
+)
 from benchmarks.main_text_stream import Stream
-from streamer.analysis.main_text import LEAVES, TREES, MarkedPage, grow, read_blocks
+from streamer.analysis.main_text import (
+    LEAVES,
+    TREES,
+    MarkedPage,
+    crawled_pages,
+    grow,
+    read_blocks,
+)
 from streamer.analysis.sample.crawl import Crawl
 from streamer.analysis.site_training import (
     Labelled,
     SiteReader,
-    crawled_pages,
     in_order,
     of_single_pages,
     of_sites,
@@ -75,15 +90,6 @@ CRAWL_PAGES = 4000
 SPEED_PAGES, TRIES, FILLS = 1000, 5, 100
 
 
-class SitePage(NamedTuple):
-    """A page of a stream: what it is a copy of, the template or kind that it is counted under."""
-
-    url: str
-    html: str
-    article: str
-    group: str
-
-
 def chosen_words(main: MainText, html: str, repeats: Bytes) -> tuple[list[str], bool]:
     """Return the words that are compared of a page, and whether they are main text."""
     if len(main.repeats):
@@ -113,16 +119,6 @@ def judged(pages: Iterable[SitePage], models: Sequence[Model]) -> tuple[Stream, 
     return stream, {name: f"{found / seen:.3f}" for name, (found, seen) in counts.items() if seen}
 
 
-def templates(data: Path) -> list[SitePage]:
-    """Return the pages of the templates, with the name of the page that their furniture is of."""
-    truth = {}
-    for line in archive_lines(data / TEMPLATES, "truth_articles.tsv"):
-        url, article, template = line.decode().rstrip("\n").split("\t")
-        truth[url] = article, template.partition("_")[2]
-    read = map(json.loads, archive_lines(data / TEMPLATES, "pages.jsonl"))
-    return [SitePage(each["url"], each["body"], *truth[each["url"]]) for each in read]
-
-
 def releases(data: Path) -> Iterator[SitePage]:
     """Yield the pages of the documentation, which are all of one group."""
     lines = archive_lines(data / RELEASES, "truth_clusters.tsv")
@@ -143,15 +139,6 @@ def crawl() -> Iterator[SitePage]:
             origin = planted.origin.ordinal if planted.origin else planted.ordinal
             root = roots[planted.ordinal] = roots.get(origin, origin)
             yield SitePage(planted.url, body, str(root), str(planted.kind))
-
-
-def articles_of(data: Path) -> dict[str, str]:
-    """Return the marked text of each article."""
-    read = json.loads(b"".join(archive_lines(data / TEMPLATES, "articles.json")))
-    return {
-        name: text if isinstance(text, str) else "\n".join(map(str, text))
-        for name, text in read.items()
-    }
 
 
 def models_by_fold(data: Path, pages: Sequence[SitePage]) -> tuple[list[Model], list[Model]]:

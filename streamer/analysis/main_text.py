@@ -6,9 +6,12 @@ their blocks are left out: it was taken from elsewhere. Gradient-boosted trees a
 rows of all blocks, long ones weighing more, and rounded to integers: features are integers, so
 thresholds lose nothing, and leaves are rounded to 1/SCORE_ONE.
 
-Each page is learnt from twice: as it is, and with its marked text broken into lines that are
+Each page is learnt from three times: as it is; with its marked text broken into lines that are
 paragraphs of their own, at LINES_WEIGHT of its weight, since text that was written elsewhere often
-comes like that and few marked pages show it.
+comes like that and few marked pages show it; and with the text of the page before in place of its
+own, in other markup, at OTHER_WEIGHT: what is furniture must not depend on the text that it is
+around. So that a new model finds in the languages and print views of the sample crawl what the
+package's has found, that crawl is learnt from as well.
 
 Which pages have no main text is learnt beside those whose main text is marked:
 
@@ -40,6 +43,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streamer.analysis.sample.crawl import Crawl
 from streamer.analysis.sample.kinds import KINDS, Writer, article
 from streamer.errors import InputError, needs_extra
 from streamer.text import blocks
@@ -54,9 +58,11 @@ from streamer.text.main_text import (
     Rows,
     fill_page_row,
     fill_row,
+    has_main_text,
     look_around,
     model_of,
     new_main_text,
+    read_model,
     score_blocks,
 )
 from streamer.text.slices import Slices
@@ -68,12 +74,13 @@ SHARE_MIN = 0.6
 MARKED_WORDS_MIN = 30  # pages with less say little
 FOUND_MIN = 0.5  # of the marked words, in blocks that count as main text
 LINE_MAX = 68  # characters of a line where text is broken into lines
-LINES_WEIGHT = 0.5
+LINES_WEIGHT, OTHER_WEIGHT = 0.5, 0.7
 _LONG_TEXT = re.compile(r"(?<=>)[^<>]{90,}(?=<)")
+CRAWL_SEED, CRAWL_PAGES, CRAWL_SHARE = 7, 3000, 0.5  # the share is of the weight of marked pages
 TREES, LEAVES, RATE = 100, 15, 0.1
 FOLDS = 3
 PAGE_TREES, PAGE_LEAVES = 40, 8
-IN_DOUBT = 1.5  # log odds for main text: articles are what --text main is asked for
+IN_DOUBT = 0.5  # log odds for main text: articles are what --text main is asked for
 HARD = ("teasers", "product", "thread", "code")  # kinds that look most like articles
 DRAWN = (*KINDS, *HARD, *HARD)
 MADE = 80  # times all that are drawn
@@ -218,16 +225,65 @@ def with_lines(page: MarkedPage) -> MarkedPage:
     return msgspec.structs.replace(page, html=_LONG_TEXT.sub(broken, page.html))
 
 
+def with_text_of(page: MarkedPage, other: MarkedPage, seed: str) -> MarkedPage:
+    """Return the page with the main text of another in place of its own, in drawn markup."""
+    w = Writer(seed)
+    name = w.pick("p", "p", "p", "div", "br")
+    lines = [escape(line) for line in other.main_text.split("\n") if line.strip()]
+    drawn = [f"{line}<br><br>" if name == "br" else w.element(name, line) for line in lines]
+    if w.chance(0.5):
+        drawn[0] = w.element(w.pick("h1", "h2", "h3"), lines[0])
+    html = with_instead(page, w.element(w.pick("div", "article"), "".join(drawn), "text"))
+    return MarkedPage(html, other.main_text, page.weight)
+
+
 def sheets_of(pages: Iterable[MarkedPage]) -> Iterator[list[Sheet]]:
-    """Yield the sheets of each page: as it is, and broken into lines if that changes it."""
+    """Yield the sheets of each page: as it is, in lines, and with the text of the page before."""
     memory = new_main_text(model_of([], 0))
-    for page in pages:
-        sheets = [sheet_of(page, memory)]
-        lines = with_lines(page)
-        if lines.html != page.html:
-            sheet = sheet_of(lines, memory)
-            sheets.append(replace(sheet, weights=sheet.weights * LINES_WEIGHT))
-        yield sheets
+    before: MarkedPage | None = None
+    for number, page in enumerate(pages):
+        own = sheet_of(page, memory)
+        made = [(with_lines(page), LINES_WEIGHT)]
+        if own.is_usable:
+            if before is not None:
+                made.append((with_text_of(page, before, f"text/{number}"), OTHER_WEIGHT))
+            before = page
+        others = [
+            replace(sheet := sheet_of(each, memory), weights=sheet.weights * share)
+            for each, share in made
+            if each.html != page.html
+        ]
+        yield [own, *others]
+
+
+def crawled_pages() -> Iterator[MarkedPage]:
+    """Yield the pages of a sample crawl, with the main text that the package's model finds."""
+    memory = new_main_text(read_model())
+    for planted in Crawl(CRAWL_SEED).records(CRAWL_PAGES):
+        try:
+            read = json.loads(planted.line)
+            html = read.get("body")
+        except ValueError:
+            continue
+        if not isinstance(html, str) or "<" not in html:
+            continue
+        text = read_blocks(html, memory)
+        count = score_blocks(memory)
+        is_main = (memory.scores[:count] >= 0) & bool(has_main_text(memory, count))
+        spans = memory.records[:count][is_main][:, [blocks.START, blocks.END]].tolist()
+        lines = [text[start:end].tobytes().decode("utf-8", "replace") for start, end in spans]
+        marked = "\n".join(" ".join(line.split()) for line in lines)
+        yield MarkedPage(html, marked, 1.0, planted.url)
+
+
+def crawl_sheets(pages: Iterable[Sheet]) -> list[Sheet]:
+    """Return the sheets of the sample crawl, weighing CRAWL_SHARE of those of marked pages."""
+    memory = new_main_text(model_of([], 0))
+    sheets = [sheet_of(page, memory) for page in crawled_pages()]
+    usable = [sheet for sheet in sheets if sheet.is_usable]
+    real = sum(float(sheet.weights.sum()) for sheet in pages if sheet.is_usable)
+    share = CRAWL_SHARE * real / sum(float(sheet.weights.sum()) for sheet in usable)
+    return [replace(sheet, weights=sheet.weights * share) for sheet in usable]
 
 
 def grow_of_blocks(sheets: Iterable[Sheet], trees: int = TREES) -> Grown:
@@ -313,7 +369,8 @@ def train(pages: Sequence[MarkedPage], sheets: Sequence[list[Sheet]], trees: int
         InputError: there is no page that can be used, or none of their blocks is furniture.
         SettingsError: scikit-learn is not installed.
     """
-    model = grow_of_blocks([sheet for own in sheets for sheet in own], trees)
+    marked = [sheet for own in sheets for sheet in own]
+    model = grow_of_blocks([*marked, *crawl_sheets(marked)], trees)
     content = {"features": FEATURES_VERSION, **model, "page": grow_of_pages(pages, sheets, trees)}
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
@@ -326,16 +383,14 @@ def grow_of_pages(pages: Sequence[MarkedPage], sheets: Sequence[list[Sheet]], tr
         some = others if any(own[0].is_usable for own in others) else sheets
         model = grow_of_blocks([sheet for own in some for sheet in own], trees)
         memories.append(new_main_text(model_of(model["trees"], model["base"])))
-    rows, has_main_text, weights = [], [], []
+    rows, are_main, weights = [], [], []
     for example in examples(pages, [own[0].is_usable for own in sheets]):
         row = page_row(example.html, memories[example.fold])
         if row is not None:
             rows.append(row)
-            has_main_text.append(example.has_main_text)
+            are_main.append(example.has_main_text)
             weights.append(example.weight)
-    grown = grow(
-        np.array(rows), np.array(has_main_text), np.array(weights), (PAGE_TREES, PAGE_LEAVES)
-    )
+    grown = grow(np.array(rows), np.array(are_main), np.array(weights), (PAGE_TREES, PAGE_LEAVES))
     grown["base"] += round(IN_DOUBT * SCORE_ONE)
     return grown
 

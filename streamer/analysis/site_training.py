@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.main_text import (
+    CRAWL_SHARE,
     LEAVES,
     TREES,
     MarkedPage,
     Sheet,
+    crawled_pages,
     grow,
-    read_blocks,
     sheet_of,
     sheets_of,
 )
-from streamer.analysis.sample.crawl import Crawl
 from streamer.errors import InputError
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
@@ -44,17 +44,13 @@ from streamer.text.main_text import (
     REPEATS_MAX,
     Model,
     Rows,
-    has_main_text,
     model_of,
     new_main_text,
-    read_model,
-    score_blocks,
 )
 from streamer.text.scan import Bytes
 from streamer.text.visible import HTML
 
 TABLE_BYTES = 64 << 20
-CRAWL_SEED, CRAWL_PAGES, CRAWL_SHARE = 7, 3000, 0.5  # the share is of the weight of marked pages
 
 
 class SiteReader:
@@ -131,26 +127,6 @@ def in_order(pages: Iterable[MarkedPage]) -> Iterator[Labelled | None]:
 def of_sites(pages: Iterable[MarkedPage]) -> Iterator[Labelled]:
     """Yield the blocks of marked pages with a URL that can be used."""
     yield from (each for each in in_order(pages) if each is not None)
-
-
-def crawled_pages() -> Iterator[MarkedPage]:
-    """Yield the pages of a sample crawl, with the main text that the model for pages finds."""
-    memory = new_main_text(read_model())
-    for planted in Crawl(CRAWL_SEED).records(CRAWL_PAGES):
-        try:
-            read = json.loads(planted.line)
-            html = read.get("body")
-        except ValueError:
-            continue
-        if not isinstance(html, str) or "<" not in html:
-            continue
-        text = read_blocks(html, memory)
-        count = score_blocks(memory)
-        is_main = (memory.scores[:count] >= 0) & bool(has_main_text(memory, count))
-        spans = memory.records[:count][is_main][:, [blocks.START, blocks.END]].tolist()
-        lines = [text[start:end].tobytes().decode("utf-8", "replace") for start, end in spans]
-        marked = "\n".join(" ".join(line.split()) for line in lines)
-        yield MarkedPage(html, marked, 1.0, planted.url)
 
 
 def page_trees() -> dict[str, Any]:

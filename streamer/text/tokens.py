@@ -175,7 +175,7 @@ def _push_marks(token: Token, marks: Entries, waiting: int) -> Token:
 class TokenScratch(NamedTuple):
     """Memory that the kernel works in, made once for many texts by `token_scratch`.
 
-    `taken` is of one number: how much of the code point's expansion is done where the kernel has
+    `half_read` is of one number: how much of a code point's expansion is read where the kernel has
     stopped within it. A text is read to its end, so it is zero where the next one begins. `ends`
     gets the fields of `Token` for each hash in the output, as they were before `finish`: from there
     one can append bytes to a token.
@@ -184,7 +184,7 @@ class TokenScratch(NamedTuple):
     window: TokenWindow
     halves: Words
     marks: Entries
-    taken: npt.NDArray[np.int64]
+    half_read: npt.NDArray[np.int64]
     ends: Words
 
 
@@ -240,15 +240,15 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
     """
     limit = out.shape[0] - SPARE
     entries, sequences, combining = tables.entries, tables.sequences, tables.combining
-    window, halves, marks, taken, ends = scratch
-    skipped = taken[0]  # of the first code point's expansion
-    taken[0] = 0
+    window, halves, marks, half_read, ends = scratch
+    to_skip = half_read[0]  # of the first code point's expansion, which was read before
+    half_read[0] = 0
     waiting = run = 0
     view = View(place, place, place, 0)
     token = no_token(seed)
     unspaced = False  # the open token is a character of an unspaced script
     sequence = left = 0
-    origin, begin = place, 0  # of the expansion that is read: its code point, its first character
+    expanded_at, expansion = place, 0  # where the last one is, and where its sequence begins
     while True:
         start = place
         if left > 0:
@@ -267,7 +267,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 view = _look(text, place, end, window)
                 run = 0
             # Whole runs of plain characters are hashed together, as many as follow each other.
-            if between and skipped == 0 and place < view.whole_end:
+            if between and to_skip == 0 and place < view.whole_end:
                 while run < view.runs and view.first + window.edges[2 * run] < place:
                     run += 1
                 if run == 0 or view.first + window.edges[2 * run - 1] <= place:
@@ -296,10 +296,10 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
         kind = entry >> uint32(CLASS_SHIFT)
         value = entry & uint32(VALUE_MASK)
         if kind == EXPANDED:
-            origin, begin = start, value + 1
-            left = sequences[value] - skipped
-            sequence = begin + skipped
-            skipped = 0
+            expanded_at, expansion = start, value + 1
+            left = sequences[value] - to_skip
+            sequence = expansion + to_skip
+            to_skip = 0
             continue
         if kind == IGNORED or (kind == MARK and token.length == 0):
             continue
@@ -320,8 +320,8 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
             unspaced = False
             if count >= limit:
                 if start == place:  # what has closed the token comes from an expansion
-                    start = origin
-                    taken[0] = sequence - 1 - begin
+                    start = expanded_at
+                    half_read[0] = sequence - 1 - expansion
                 place = start
                 break
         if kind != SEPARATOR:

@@ -16,8 +16,10 @@ from streamer.analysis.main_text import (
     grow_of_blocks,
     read_marked,
     sheet_of,
+    sheets_of,
     with_instead,
     with_lines,
+    with_text_of,
 )
 from streamer.text.main_text import FEATURES, model_of, new_main_text
 from streamer.text.visible import HTML, visible_text
@@ -65,6 +67,22 @@ def test_main_text_is_taken_out_of_a_page_and_something_put_in_its_place() -> No
     assert not any(sentence in page for sentence in ARTICLE)
     assert all(each in page for each in ("Section 11", "Most read", "Copyright 2020"))
     assert with_instead(MARKED, "") == page.replace("<ul><li>list</ul>", "")
+
+
+def test_a_page_is_learnt_from_with_the_text_of_the_page_before() -> None:
+    other = MarkedPage("", "\n".join(f"{line} It was said <again>." for line in reversed(ARTICLE)))
+    made = [with_text_of(MARKED, other, f"{seed}") for seed in range(20)]
+    assert len({each.html for each in made}) == len(made)
+    for each in made:
+        text = visible_text(each.html.encode(), HTML)
+        assert all(line in text for line in other.main_text.split("\n"))
+        assert ARTICLE[0] + "\n" not in text
+        assert all(own in text for own in ("Section 11", "Most read", "Copyright 2020"))
+    sheets = list(sheets_of([MARKED, MARKED]))
+    assert [len(own) for own in sheets] == [2, 3]  # as it is, in lines, with the text before
+    as_it_is, _, with_other = sheets[1]
+    assert with_other.is_usable
+    assert with_other.weights.sum() < as_it_is.weights.sum()
 
 
 def test_a_page_is_learnt_from_with_other_contents_and_its_text_with_other_furniture() -> None:
