@@ -134,6 +134,15 @@ class Sheet:
         wanted = len(self.marked)
         return wanted >= MARKED_WORDS_MIN and self.found >= FOUND_MIN * wanted
 
+    @property
+    def weight(self) -> float:
+        """Return the weight of all its blocks."""
+        return float(self.weights.sum())
+
+    def weighing(self, share: float) -> Sheet:
+        """Return the same at this share of its weight."""
+        return replace(self, weights=self.weights * share)
+
 
 def read_marked(path: Path) -> Iterator[MarkedPage]:
     """Yield the pages of a file of JSON lines.
@@ -248,12 +257,8 @@ def sheets_of(pages: Iterable[MarkedPage]) -> Iterator[list[Sheet]]:
             if before is not None:
                 made.append((with_text_of(page, before, f"text/{number}"), OTHER_WEIGHT))
             before = page
-        others = [
-            replace(sheet := sheet_of(each, memory), weights=sheet.weights * share)
-            for each, share in made
-            if each.html != page.html
-        ]
-        yield [own, *others]
+        others = [(each, share) for each, share in made if each.html != page.html]
+        yield [own, *(sheet_of(each, memory).weighing(share) for each, share in others)]
 
 
 def crawled_pages() -> Iterator[MarkedPage]:
@@ -281,9 +286,9 @@ def crawl_sheets(pages: Iterable[Sheet]) -> list[Sheet]:
     memory = new_main_text(model_of([], 0))
     sheets = [sheet_of(page, memory) for page in crawled_pages()]
     usable = [sheet for sheet in sheets if sheet.is_usable]
-    real = sum(float(sheet.weights.sum()) for sheet in pages if sheet.is_usable)
-    share = CRAWL_SHARE * real / sum(float(sheet.weights.sum()) for sheet in usable)
-    return [replace(sheet, weights=sheet.weights * share) for sheet in usable]
+    real = sum(sheet.weight for sheet in pages if sheet.is_usable)
+    share = CRAWL_SHARE * real / sum(sheet.weight for sheet in usable)
+    return [sheet.weighing(share) for sheet in usable]
 
 
 def grow_of_blocks(sheets: Iterable[Sheet], trees: int = TREES) -> Grown:

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamer.analysis import main_text
 from streamer.analysis.main_text import (
     MarkedPage,
     _tree,
+    crawl_sheets,
     examples,
     grow_of_blocks,
     read_marked,
@@ -83,6 +85,17 @@ def test_a_page_is_learnt_from_with_the_text_of_the_page_before() -> None:
     as_it_is, _, with_other = sheets[1]
     assert with_other.is_usable
     assert with_other.weights.sum() < as_it_is.weights.sum()
+
+
+def test_the_sample_crawl_counts_half_as_much_as_the_marked_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crawl = [MARKED, MarkedPage(FRONT_PAGE, "Text of no block."), MARKED]
+    monkeypatch.setattr(main_text, "crawled_pages", lambda: iter(crawl))  # the whole takes long
+    marked = [sheet_of(MARKED, new_main_text(model_of([], 0)))] * 3
+    found = crawl_sheets(marked)
+    assert len(found) == 2  # the page whose text is not found does not count
+    assert sum(each.weight for each in found) == pytest.approx(0.5 * 3 * marked[0].weight)
 
 
 def test_a_page_is_learnt_from_with_other_contents_and_its_text_with_other_furniture() -> None:

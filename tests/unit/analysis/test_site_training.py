@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.analysis.main_text import MarkedPage, read_blocks
+from streamer.analysis.main_text import MarkedPage, crawled_pages, read_blocks
 from streamer.analysis.site_training import (
     Labelled,
-    crawled_pages,
     in_order,
     of_single_pages,
     of_sites,
