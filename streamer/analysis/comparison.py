@@ -17,6 +17,7 @@ from streamer.analysis.documents import Document
 from streamer.analysis.exact import Comparison, Fragment, Span, compare_words, shared_fragments
 from streamer.errors import SettingsError, needs_extra
 from streamer.model import SIMILARITY_ONE
+from streamer.run.explanation import repeats_note
 from streamer.sketch.hash_sets import decided_similarity
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText
 from streamer.sketch.method_signer import hash_set
@@ -67,13 +68,14 @@ class Piece(NamedTuple):
     """A part of a text: `group` numbers its colour from 0, None for what is not shared.
 
     `first` marks the group's first piece in its text, to which links lead. What does not count is
-    on the page, but is not compared.
+    on the page, but is not compared; `note` says why, where that is what the site repeats.
     """
 
     text: str
     group: int | None
     first: bool = False
     counts: bool = True
+    note: str = ""
 
 
 def highlighted(
@@ -106,7 +108,8 @@ def in_place(pieces: Sequence[Piece], parts: Sequence[TextPart]) -> list[Piece]:
     result: list[Piece] = []
     for part in parts:
         if not part.counts:
-            result.append(Piece(part.text, None, counts=False))
+            note = repeats_note(part.repeats, dropped=part.dropped)
+            result.append(Piece(part.text, None, counts=False, note=note))
             continue
         left = len(part.text)
         while left > 0:

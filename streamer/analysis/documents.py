@@ -14,7 +14,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -27,9 +27,20 @@ from streamer.pages.lists import expanded
 from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
+from streamer.sketch.scheme import read_options, split_options
 from streamer.text.charset import decode_body
-from streamer.text.visible import HTML, Buffer, TextPart, looks_like_html, text_parts
+from streamer.text.visible import (
+    HTML,
+    Buffer,
+    TextPart,
+    looks_like_html,
+    meta_description,
+    text_parts,
+)
 from streamer.text.words import CanonicalOptions
+
+if TYPE_CHECKING:
+    from streamer.run.explanation import KeptIndex
 
 
 def page_texts(
@@ -137,16 +148,18 @@ class Body(NamedTuple):
             return Document(self.name, page)
         return Document(self.name, page, text_parts(self.utf8, canonical.marks(self.flags)))
 
+    def document_of(self, kept: KeptIndex) -> Document:
+        """Return the text that an index compares of the page, by what it knows of its site.
 
-def read_document(
-    path: Path | str, canonical: CanonicalOptions, reader: PageReader = DEFAULT_READER
-) -> Document:
-    """Return the one text of a file or URL.
-
-    Raises:
-        InputError: the file cannot be read, is too large, or holds several pages.
-    """
-    return read_body(path, reader).document(canonical)
+        The name is taken for the URL: a file that is no page file is of no site.
+        """
+        parts = kept.text_parts(self.utf8, self.flags, self.name)
+        text = "".join(part.text for part in parts if part.counts)
+        canonical = read_options(
+            CanonicalOptions, split_options(kept.signature.canonical), "the canonical form"
+        )
+        page = PageText(text, meta_description(self.utf8, self.flags), canonical)
+        return Document(self.name, page, parts)
 
 
 def read_body(path: Path | str, reader: PageReader = DEFAULT_READER) -> Body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -194,3 +195,23 @@ def test_commands_know_the_table(tmp_path: Path) -> None:
     with Deduplicator(**SITES) as dedup:
         wanted = told(list(dedup.add(crawl())))
     assert sorted(told(list(read_verdicts(out))), key=str) == sorted(wanted, key=str)
+
+
+def test_two_pages_side_by_side_show_what_their_site_repeats(tmp_path: Path) -> None:
+    pages, index = tmp_path / "pages.jsonl", tmp_path / "index"
+    lines = [json.dumps({"url": url, "body": body}) + "\n" for url, body in crawl()]
+    pages.write_text("".join(lines))
+    made = ["--preset", "balanced", "--site-memory", "1MiB"]
+    run("replay", pages, "--verdicts", tmp_path / "v.jsonl", "--index", index, *made)
+    both = [tmp_path / "one.jsonl", tmp_path / "other.jsonl"]
+    for path, line in zip(both, lines[-3:-1], strict=True):
+        path.write_text(line)
+    shown = tmp_path / "both.html"
+    run("compare", *both, "--method", "minhash", "--index", index, "--html", shown)
+    assert re.search(
+        r"\(also on \d+ other pages of the site; left out because of that\)", shown.read_text()
+    )
+    run("compare", *both, "--method", "minhash", "--text", "main", "--html", shown)
+    assert "left out" not in shown.read_text()
+    with pytest.raises(AssertionError, match="own canonical form and text"):
+        run("compare", *both, "--index", index, "--text", "main")

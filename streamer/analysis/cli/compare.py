@@ -34,7 +34,6 @@ from streamer.analysis.documents import (
     collect,
     page_texts,
     read_body,
-    read_document,
     read_documents,
     read_pairs,
 )
@@ -120,32 +119,45 @@ def compare(  # noqa: PLR0913 - the options of the command
     methods: Methods,
     shingle_width: Width = 5,
     form: Form,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Compare what this index compares of each page, by its URL and site."),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
     ] = None,
     as_json: AsJson = False,
     reader: PageReader,
+    settings: Annotated[Settings, "key_file"],
 ) -> None:
     """Compare two texts: exact shares, the decision of each method, and the shared fragments.
 
     Shares are of shingles; a text shorter than one is one shingle. Methods have their default
     parameters unless --method-option sets others, and decide as in the stream.
 
-    With --text main, text that does not count is shown too, in grey.
+    With --text main, text that does not count is shown too, in grey. With --index, also what is
+    left out because the page's site repeats it, and on how many of its pages.
 
     Example: streamer compare old.html new.html --html difference.html
 
     Example: streamer compare a.html b.html --text main --method minhash
 
     Example: streamer compare old.html https://example.org/new.html
+
+    Example: streamer compare one.warc.gz other.warc.gz --index my-index --html difference.html
     """
     canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
     options = _method_options(methods.method_option or [])
     panel = Panel(methods.method or ["all"], options, form.steps(), exact=methods.exact)
+    if index and form.steps():
+        raise SettingsError(
+            "An index has its own canonical form and text; leave --canonical, --keep-tags and "
+            "--text out."
+        )
     compile_with_bar(main_text=canonical.text == "main")
     if pairs is not None:
-        if a or b or html:
-            raise SettingsError("--pairs goes without A, B and --html; leave those out.")
+        if a or b or html or index:
+            raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
         both = read_pairs(pairs, canonical)
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
@@ -154,7 +166,13 @@ def compare(  # noqa: PLR0913 - the options of the command
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if html is not None:
         check_writable(html)
-    one, other = (read_document(path, canonical, reader) for path in (a, b))
+    bodies = [read_body(path, reader) for path in (a, b)]
+    if index is None:
+        one, other = (body.document(canonical) for body in bodies)
+    else:
+        with closing(KeptIndex(index, settings.key_file)) as kept:
+            compile_with_bar(main_text=kept.signature.takes_main_text)
+            one, other = (body.document_of(kept) for body in bodies)
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
@@ -238,7 +256,8 @@ def _coloured(pieces: Sequence[Piece]) -> Text:
     result = Text()
     for piece in pieces:
         if not piece.counts:
-            result.append(visible(piece.text), "dim")
+            note = f" ({piece.note})" if piece.note else ""
+            result.append(f"{visible(piece.text)}{note}", "dim")
             continue
         colour = None if piece.group is None else COLOURS[piece.group % len(COLOURS)]
         style = Style(color=Color.parse("black"), bgcolor=Color.parse(colour)) if colour else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.analysis.documents import collect, find_texts, read_document, read_documents
+from streamer.analysis.documents import collect, find_texts, read_body, read_documents
 from streamer.errors import InputError
 from streamer.pages.files import open_sources
 from streamer.run.page_reader import DEFAULT_READER, PageReader
@@ -28,7 +28,7 @@ def pages(path: Path, *texts: str) -> Path:
 def test_html_gives_its_visible_text_and_its_description(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text(HTML, "utf-8")
-    document = read_document(path, FORM)
+    document = read_body(path).document(FORM)
     assert document.page.text.split() == ["One", "&", "two"]
     assert document.page.description == "In short"
     assert document.name == str(path)
@@ -37,17 +37,17 @@ def test_html_gives_its_visible_text_and_its_description(tmp_path: Path, name: s
 def test_with_tags_kept_markup_is_text(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(HTML, "utf-8")
-    assert read_document(path, CanonicalOptions(keep_tags=True)).page.text == HTML
+    assert read_body(path).document(CanonicalOptions(keep_tags=True)).page.text == HTML
 
 
 def test_plain_text_in_another_charset_is_decoded(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(("Разум дан человеку для того, чтобы он разумно жил. " * 5).encode("cp1251"))
-    assert read_document(path, FORM).page.words[:2] == ["разум", "дан"]
+    assert read_body(path).document(FORM).page.words[:2] == ["разум", "дан"]
 
 
 def test_a_page_file_of_one_page_is_a_text_under_its_url(tmp_path: Path) -> None:
-    document = read_document(pages(tmp_path / "one.jsonl", "one two"), FORM)
+    document = read_body(pages(tmp_path / "one.jsonl", "one two")).document(FORM)
     assert (document.name, document.page.text) == ("http://a.example/0", "one two")
 
 
@@ -56,7 +56,7 @@ def test_a_page_file_of_none_or_several_is_no_single_text(
     tmp_path: Path, texts: tuple[str, ...]
 ) -> None:
     with pytest.raises(InputError, match="no page or several"):
-        read_document(pages(tmp_path / "some.jsonl", *texts), FORM)
+        read_body(pages(tmp_path / "some.jsonl", *texts)).document(FORM)
 
 
 def test_a_place_is_that_of_its_own_file_and_never_of_another_one_of_that_name(
@@ -94,9 +94,9 @@ def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:
 def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"\x89PNG\0\0")
     with pytest.raises(InputError, match="image: is binary"):
-        read_document(tmp_path / "image", FORM)
+        read_body(tmp_path / "image").document(FORM)
     with pytest.raises(InputError, match="nowhere: No such file"):
-        read_document(tmp_path / "nowhere", FORM)
+        read_body(tmp_path / "nowhere").document(FORM)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty folder"):
         collect([tmp_path / "empty"], DEFAULT_READER, aside=tmp_path / "image")
@@ -105,7 +105,7 @@ def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
 def test_compressed_texts_are_read_as_what_they_hold(tmp_path: Path) -> None:
     path = tmp_path / "page.html.gz"
     path.write_bytes(gzip.compress(HTML.encode()))
-    assert read_document(path, FORM).page.text.split() == ["One", "&", "two"]
+    assert read_body(path).document(FORM).page.text.split() == ["One", "&", "two"]
 
 
 def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> None:
