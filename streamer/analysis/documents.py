@@ -27,7 +27,7 @@ from streamer.pages.lists import expanded
 from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
-from streamer.sketch.scheme import read_options, split_options
+from streamer.sketch.scheme import canonical_options
 from streamer.text.charset import decode_body
 from streamer.text.visible import (
     HTML,
@@ -155,9 +155,7 @@ class Body(NamedTuple):
         """
         parts = kept.text_parts(self.utf8, self.flags, self.name)
         text = "".join(part.text for part in parts if part.counts)
-        canonical = read_options(
-            CanonicalOptions, split_options(kept.signature.canonical), "the canonical form"
-        )
+        canonical = canonical_options(kept.signature.canonical)
         page = PageText(text, meta_description(self.utf8, self.flags), canonical)
         return Document(self.name, page, parts)
 

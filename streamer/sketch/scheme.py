@@ -216,7 +216,7 @@ def choose(
         raise SettingsError("Options with accept. need --accept, the method that decides.")
     keys = method(chosen, parameters, bytes(SECRET_BYTES))
     sketch = method(accept, of_accept, bytes(SECRET_BYTES)) if accept else keys
-    form = _canonical_options(canonical)
+    form = canonical_options(canonical)
     for one in (keys, sketch):
         check_collections(one.parameters, form)
     native = {n: getattr(keys.parameters, n) for n in _FLAGS} if chosen == NATIVE else {}
@@ -261,7 +261,12 @@ def _checked_flags(name: str, flags: Mapping[str, int]) -> Mapping[str, int]:
     return flags
 
 
-def _canonical_options(given: Sequence[str]) -> CanonicalOptions:
+def canonical_options(given: Sequence[str]) -> CanonicalOptions:
+    """Return the canonical form that options `name=value` ask for.
+
+    Raises:
+        SettingsError: there is no such option, or it cannot have that value.
+    """
     return read_options(CanonicalOptions, split_options(given), "the canonical form")
 
 
@@ -283,4 +288,4 @@ def scheme_of(settings: SignatureSettings, secret: bytes) -> Scheme:
     if settings.accept:
         own = {n.removeprefix(ACCEPT): v for n, v in given.items() if n.startswith(ACCEPT)}
         sketch = method(settings.accept, own, secret)
-    return Scheme(keys, sketch, _canonical_options(settings.canonical))
+    return Scheme(keys, sketch, canonical_options(settings.canonical))

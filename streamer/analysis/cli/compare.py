@@ -30,7 +30,9 @@ from streamer.analysis.comparison import (
     visible,
 )
 from streamer.analysis.documents import (
+    Body,
     CollectionFiles,
+    Document,
     collect,
     page_texts,
     read_body,
@@ -48,7 +50,7 @@ from streamer.run.explanation import KeptIndex, Near
 from streamer.run.outputs import check_distinct, check_writable
 from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
-from streamer.sketch.scheme import read_options, split_options
+from streamer.sketch.scheme import canonical_options, split_options
 from streamer.sketch.settings import MAIN_TEXT
 from streamer.text.words import CanonicalOptions
 
@@ -86,11 +88,33 @@ class Form:
         Literal["visible", "main"],
         typer.Option(help="Text of HTML that is compared: all visible text, or the main text."),
     ] = "visible"
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Compare what this index compares of each page, by its URL and site."),
+    ] = None
 
     def steps(self) -> list[str]:
-        """Return them all as options of the canonical form."""
+        """Return them all as options of the canonical form.
+
+        Raises:
+            SettingsError: there are some, and an index has its own.
+        """
         tags = ["keep_tags=true"] if self.keep_tags else []
-        return [*(self.canonical or []), *tags, *(MAIN_TEXT if self.text == "main" else ())]
+        steps = [*(self.canonical or []), *tags, *(MAIN_TEXT if self.text == "main" else ())]
+        if steps and self.index:
+            raise SettingsError(
+                "An index has its own canonical form and text; leave --canonical, --keep-tags and "
+                "--text out."
+            )
+        return steps
+
+    def read(self, bodies: Sequence[Body], key_file: Path | None) -> list[Document]:
+        """Return what is compared of bodies."""
+        if self.index is None:
+            return [body.document(canonical_options(self.steps())) for body in bodies]
+        with closing(KeptIndex(self.index, key_file)) as kept:
+            compile_with_bar(main_text=kept.signature.takes_main_text)
+            return [body.document_of(kept) for body in bodies]
 
 
 @dataclass(frozen=True)
@@ -119,10 +143,6 @@ def compare(  # noqa: PLR0913 - the options of the command
     methods: Methods,
     shingle_width: Width = 5,
     form: Form,
-    index: Annotated[
-        Path | None,
-        typer.Option(help="Compare what this index compares of each page, by its URL and site."),
-    ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
     ] = None,
@@ -146,17 +166,12 @@ def compare(  # noqa: PLR0913 - the options of the command
 
     Example: streamer compare one.warc.gz other.warc.gz --index my-index --html difference.html
     """
-    canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
-    options = _method_options(methods.method_option or [])
-    panel = Panel(methods.method or ["all"], options, form.steps(), exact=methods.exact)
-    if index and form.steps():
-        raise SettingsError(
-            "An index has its own canonical form and text; leave --canonical, --keep-tags and "
-            "--text out."
-        )
+    steps, options = form.steps(), _method_options(methods.method_option or [])
+    panel = Panel(methods.method or ["all"], options, steps, exact=methods.exact)
+    canonical = canonical_options(steps)
     compile_with_bar(main_text=canonical.text == "main")
     if pairs is not None:
-        if a or b or html or index:
+        if a or b or html or form.index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
         both = read_pairs(pairs, canonical)
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
@@ -166,13 +181,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if html is not None:
         check_writable(html)
-    bodies = [read_body(path, reader) for path in (a, b)]
-    if index is None:
-        one, other = (body.document(canonical) for body in bodies)
-    else:
-        with closing(KeptIndex(index, settings.key_file)) as kept:
-            compile_with_bar(main_text=kept.signature.takes_main_text)
-            one, other = (body.document_of(kept) for body in bodies)
+    one, other = form.read([read_body(path, reader) for path in (a, b)], settings.key_file)
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
@@ -297,7 +306,7 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     """
     if (against is None) == (index is None):
         raise SettingsError("Say what to look through: either --against or --index, not both.")
-    form = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
+    form = canonical_options(canonical or [])
     body = read_body(text, reader)
     compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
@@ -427,9 +436,7 @@ def build(
 
     Example: streamer collection build crawl/ --out words.json
     """
-    options = read_options(
-        CanonicalOptions, split_options(settings.canonical), "the canonical form"
-    )
+    options = canonical_options(settings.canonical)
     sources = reader.open(pages)
     check_distinct([str(out)], [source.name for source in sources if source.is_regular])
     check_writable(out)
