@@ -31,7 +31,7 @@ HEAD = """\
 # Benchmarks
 
 Written by `make bench-report` from the results that the commands below have stored; nothing on
-this page is typed by hand. Targets stand beside what was measured, met or not. Ratios hold within
+this page is typed by hand. Targets stand next to what was measured, met or not. Ratios hold within
 one run. `make bench-compare` sets a new run against `benchmarks/baseline.json`.
 """
 NOT_MEASURED = "Not measured: there is no result of this in `build/bench`."
@@ -67,12 +67,12 @@ SECTIONS = (
         " a second run, with its functions wrapped.",
         (
             ("rate", "Pages a second over the size of the index"),
-            ("stages", "CPU time of the stages beside their budgets"),
+            ("stages", "CPU time of the stages, and their budgets"),
         ),
     ),
     Section(
         "signing",
-        "Signing, beside other libraries",
+        "Signing, and other libraries",
         "The same raw texts to each, 5-word shingles and 84 hashes or the nearest that a library"
         " has, one thread, shingling included. How each is called stands in `benchmarks/peers/`."
         " simhash makes one fingerprint of 64 bits in place of 84 hashes. The last line is what"
@@ -82,7 +82,7 @@ SECTIONS = (
     ),
     Section(
         "lsh",
-        "Query and insert, beside other indexes",
+        "Query and insert, and other indexes",
         "Equal short documents to each, 14 bands of 6, signed beforehand; the last fifth is timed,"
         " by the clock on the wall. The systems have their rounds in turns: figures are medians of"
         " them, and of the times ours the least and the greatest of a round as well. A document is"
@@ -93,15 +93,15 @@ SECTIONS = (
         " (it is compared after `pip install pylance`). incrededup, a program, is compared where it"
         " is on the PATH: it reads documents from SQLite, and signs in the time. Memory and disk"
         " are what an inserted document takes before the last fifth. Ours has the threads of a"
-        " replay, look-ups ahead and flushes beside the judgement; the others have one: so CPU time"
-        " stands beside the clock's.",
+        " replay, look-ups ahead and flushes in parallel; the others have one: so CPU time"
+        " stands next to the clock's.",
         (("indexes", "Time of query and insert"),),
     ),
     Section(
         "library",
         "From a program",
         "`Deduplicator.add` over dicts with texts of 4 kB, a fifth of them copies, from opening a"
-        " lasting index to closing it; beside libraries that sign, ask and insert one text after"
+        " lasting index to closing it; next to libraries that sign, ask and insert one text after"
         " the other, in memory.",
     ),
     Section(
@@ -148,7 +148,7 @@ SECTIONS = (
         "Pages without texts, signed by a source: two of five are copies of any earlier one. Tables"
         " and filters may take 40 bytes a page of all that will be kept, so that keys are frozen as"
         " the index grows. Then it is opened, a snapshot is taken on the same disk, and an index is"
-        " restored from that. Beside what the index takes stands the whole process.",
+        " restored from that. Next to what the index takes stands the whole process.",
         (("growth", "Memory, disk and time a page over the pages that are kept"),),
         " --growth-pages 30000000",
     ),
@@ -156,7 +156,7 @@ SECTIONS = (
         "flushes",
         "Many flushes",
         "Each flush brings one row, every hundredth 300, as of a quiet topic. Metadata are all"
-        " files but entries and log. At the end the index is opened anew, and each row asked for.",
+        " files but entries and log. At the end the index is opened again, and each row asked for.",
         (("flushes", "Files, descriptors and metadata over the flushes"),),
     ),
     Section(
@@ -169,9 +169,9 @@ SECTIONS = (
     ),
     Section(
         "beside",
-        "Beside another index, and with another number of shards",
-        "Pages without texts are judged without another index, beside one that has none of them,"
-        " and beside one that has every other one; then that is written anew with three shards."
+        "With another index, and with another number of shards",
+        "Pages without texts are judged without another index, next to one that has none of them,"
+        " and next to one that has every other one; then that is written again with three shards."
         " Memory is what a process has more of. The disk is looked at five times a second.",
     ),
 )

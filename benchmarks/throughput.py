@@ -8,6 +8,7 @@ is made or found first; the time for that is reported apart.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +20,6 @@ from benchmarks.timed_replay import STEP, Run, replay, warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rich.table import Table
 
@@ -78,7 +78,7 @@ def summarise(corpus: CorpusFile, alone: Run, wrapped: Run) -> Throughput:
     """Return rate and memory of the run left alone, and the stages of the wrapped one."""
     rate, rates = alone.rate, alone.rates
     return Throughput(
-        corpus=corpus,
+        corpus=msgspec.structs.replace(corpus, path=Path(corpus.path.name)),  # no machine's path
         run=alone,
         rate=rate,
         rates=rates,
