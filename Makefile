@@ -85,6 +85,7 @@ check: $(VENV)/.dev ## Run the checks without the tests
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
+	@$(PY) -m pytest -q -s tests/contract/test_budget.py
 
 bench: $(VENV)/.bench ## Measure speed and quality, ours and the peers'
 	$(PY) benchmarks/run.py

@@ -60,6 +60,7 @@ FULL = (
     "tests/integration/test_worker_folder.py",
     "tests/integration/test_worker_methods.py",
     "tests/integration/test_worker_sites.py",
+    "tests/quality/test_verdict_digests.py::test_a_labelled_set",
     "tests/simulation/",
     "tests/unit/benchmarks/test_run.py",
 )
