@@ -16,7 +16,7 @@ HELD = "start"  # the last section that holds; the next one is worked towards
 
 def counted() -> dict[str, int]:
     """Return lines of code by folder, and the words of the documents, as the shared tool counts."""
-    command = [sys.executable, SHARED / "tools/count_code.py", ROOT]
+    command = [sys.executable, str(SHARED / "tools/count_code.py"), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
     return {name.strip(): int(count.replace(",", "")) for name, count in rows}
