@@ -206,7 +206,6 @@ _VIEWS: dict[str, Callable[[int, int], str]] = {
     "hosts?sort=share&least=100": _nothing,
     "host": _host,
     "dead-letters": _nothing,
-    "threshold": lambda number, _hosts: f"?at={0.81 + number % 18 / 100:.2f}",
     "api/pages": _host,
 }
 

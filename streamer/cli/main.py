@@ -50,7 +50,6 @@ PANELS = {
         "verify": "analysis.cli.verify",
         "clusters": "analysis.cli.clusters",
         "hints": "analysis.cli.hints",
-        "rethreshold": "analysis.cli.rethreshold",
         "explain": "analysis.cli.explain",
         "sites": "analysis.cli.sites",
         "dead-letters": "cli.dead_letters",
@@ -216,7 +215,6 @@ EPILOG = """
   streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
   streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json\n
-  streamer rethreshold near.jsonl 0.72 --out lax.jsonl\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer sites example.com --index my-index --texts crawl.jsonl.gz\n

@@ -8,7 +8,7 @@ verdict, an index or a topic's log.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,15 +30,11 @@ class NextView(NamedTuple):
 
 
 class MarkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a pair of pages is marked; `at`, where the form stands on the view of that threshold.
-
-    The pages are named by their places alone: a browser would change some of their URLs.
-    """
+    """How a pair of pages is marked, which are named by their places: a browser changes URLs."""
 
     place: Name
     kept_place: Name
     label: Label
-    at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 def mark(data: ConsoleData, form: MarkForm) -> NextView:
@@ -53,8 +49,6 @@ def mark(data: ConsoleData, form: MarkForm) -> NextView:
     with unusable_now():
         data.marks.append(PairMark(*_pair(data, form), form.label))
     marked = form.label or "nothing"
-    if form.at is not None:
-        return NextView("/threshold", {"at": form.at, "marked": marked}, form.place)
     pages = {"page": form.place, "with": form.kept_place}
     return NextView("/compare", {**pages, "marked": marked}, "mark")
 

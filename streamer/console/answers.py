@@ -27,7 +27,7 @@ from streamer.console.clusters import (
     seen_clusters,
 )
 from streamer.console.fold import FoldState
-from streamer.console.index import Explanation, IndexFacts, IndexReader, PageTexts
+from streamer.console.index import Explanation, IndexReader, PageTexts
 from streamer.console.queries import (
     ClusterRow,
     CodeRow,
@@ -106,14 +106,6 @@ class ConsoleData:
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view without parameters."""
-
-
-def index_facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
-    """Return the facts of the index, if there is one, or why they cannot be read now."""
-    try:
-        return (data.index.facts() if data.index else None), ""
-    except (StreamerError, OSError) as error:
-        return None, f"The index cannot be read now. {error}"
 
 
 # ---- pages ---------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def console(  # noqa: PLR0913 - the options of the command
         Settings, "index_name", "brokers", "input_topic", "key_file", "also", SECURITY
     ],
 ) -> None:
-    """Look at verdicts, clusters, hosts, dead letters and thresholds in a browser, or over HTTP.
+    """Look at verdicts, clusters, hosts and dead letters in a browser, or over HTTP.
 
     The console reads verdicts as they are written, and an index as of its newest flush; it changes
     neither, also with --allow-actions. With --index-name or --brokers it reads the topics of

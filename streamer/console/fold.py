@@ -90,18 +90,6 @@ _COUNTS = (
     ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
     """,
     """
-    INSERT INTO near_count
-    SELECT near_similarity, count(*) FROM page
-    WHERE number > :page AND near_similarity IS NOT NULL GROUP BY near_similarity
-    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
-    """,
-    """
-    INSERT INTO near_margin
-    SELECT nearest_min, count(*) FROM page
-    WHERE number > :page AND nearest_min IS NOT NULL GROUP BY nearest_min
-    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
-    """,
-    """
     INSERT INTO history
     SELECT ifnull(:minute, (number - 1) / 1000) AS slot,
         iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*)

@@ -17,7 +17,6 @@ from streamer.console.answers import (
     HostsQuery,
     NoQuery,
     hosts_in_order,
-    index_facts,
     largest_clusters,
 )
 from streamer.console.clusters import SeenCluster
@@ -101,7 +100,7 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         history = _history(view, "pages" if service is None else "minutes")
     pages = sum(each.pages for each in counts)
     unique = sum(each.pages for each in counts if each.verdict == "unique")
-    index, gone = index_facts(data)
+    index, gone = _index_facts(data)
     silent = [f"{each.address}: {each.problem}" for each in fold.workers if each.problem]
     said = fold.trouble, gone, *data.notices, *(each.note for each in inputs)
     warnings = [*filter(None, said), *(service.warnings if service else ())]
@@ -113,6 +112,14 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         history, histogram, clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN],
         inputs, warnings, fold.is_done, index, _last_snapshot(data), service, fold.workers,
     )  # fmt: skip
+
+
+def _index_facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
+    """Return the facts of the index, if there is one, or why they cannot be read now."""
+    try:
+        return (data.index.facts() if data.index else None), ""
+    except (StreamerError, OSError) as error:
+        return None, f"The index cannot be read now. {error}"
 
 
 def _last_snapshot(data: ConsoleData) -> str:

@@ -48,14 +48,6 @@ SIMILARITY_BARS = """
 SELECT min(similarity / 100, 99) / 100.0 AS least, sum(pages) AS pages
 FROM similarity_count GROUP BY least ORDER BY least
 """
-LEAST_SIMILARITY = "SELECT min(similarity) AS similarity FROM similarity_count"
-DUPLICATES_AT_LEAST = """
-SELECT ifnull(sum(pages), 0) AS pages FROM similarity_count WHERE similarity >= :similarity
-"""
-
-NEAR_BARS = SIMILARITY_BARS.replace("similarity_count", "near_count")
-NEAR_AT_LEAST = DUPLICATES_AT_LEAST.replace("similarity_count", "near_count")
-NEAR_MIN = "SELECT CAST(round(max(nearest_min) * 1e4) AS INTEGER) FROM near_margin"
 
 # Verdicts, by one of the conditions below; lists go on behind the number `after`.
 VERDICTS = """
@@ -78,10 +70,6 @@ OF_REF = "page.ref = :ref AND page.number > :after"
 OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.number > :after"
 OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
 RECENT_DUPLICATES = "page.number > :recent_from AND +page.cluster IS NOT NULL"
-SIMILAR_AT_LEAST = "page.basis = 'signature' AND page.similarity >= :similarity"
-SIMILAR_BELOW = "page.basis = 'signature' AND page.similarity < :similarity"
-NEAR_MISS_AT_LEAST = "page.near_similarity >= :similarity"
-NEAR_MISS_BELOW = "page.near_similarity < :similarity"
 
 FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
 

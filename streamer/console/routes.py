@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from streamer.console import answers, comparing, threshold
+from streamer.console import answers, comparing
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
 from streamer.console.audit import AuditAnswer, AuditQuery, audit
 from streamer.console.host_hints import HostAnswer, HostQuery, host
@@ -87,10 +87,6 @@ ROUTES = (
     Route(
         "/dead-letters", "Dead letters", "Records that could not be judged, by code.",
         answers.LettersQuery, answers.dead_letters, answers.LettersAnswer,
-    ),
-    Route(
-        "/threshold", "Threshold", "Duplicates by similarity, and how many another threshold has.",
-        threshold.ThresholdQuery, threshold.threshold, threshold.ThresholdAnswer,
     ),
     Route(
         "/audit", "Audit", "What commands have done to the index, when, and by whom.",

@@ -26,7 +26,7 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 7  # of the tables: a view of another one is made again
+VIEW_VERSION = 8  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _TABLES = """
@@ -78,8 +78,7 @@ CREATE TABLE page (
     nearest TEXT,                 -- as JSON; NULL: the verdict has none
     nearest_min REAL,
     contained_in TEXT,            -- as JSON; NULL: the verdict has none
-    supersedes TEXT,              -- the same
-    near_similarity INTEGER AS (CAST(round(json_extract(nearest, '$.similarity') * 1e4) AS INTEGER))
+    supersedes TEXT               -- the same
 );
 CREATE TABLE cluster (
     ref INTEGER PRIMARY KEY,
@@ -97,8 +96,6 @@ CREATE TABLE verdict_count (
     PRIMARY KEY (verdict, basis)
 ) WITHOUT ROWID;
 CREATE TABLE similarity_count (similarity INTEGER PRIMARY KEY, pages INTEGER NOT NULL);
-CREATE TABLE near_count (similarity INTEGER PRIMARY KEY, pages INTEGER NOT NULL);
-CREATE TABLE near_margin (nearest_min REAL PRIMARY KEY, pages INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE history (             -- verdicts over time
     slot INTEGER NOT NULL,        -- minute of their messages since 1970; of files, thousand pages
     verdict TEXT NOT NULL,
@@ -130,9 +127,6 @@ _INDEXES = """
 CREATE INDEX IF NOT EXISTS page_by_url ON page (url_key);
 CREATE INDEX IF NOT EXISTS page_by_host ON page (host);
 CREATE INDEX IF NOT EXISTS page_by_cluster ON page (cluster) WHERE cluster IS NOT NULL;
-CREATE INDEX IF NOT EXISTS page_by_similarity ON page (similarity) WHERE basis = 'signature';
-CREATE INDEX IF NOT EXISTS page_by_near ON page (near_similarity)
-    WHERE near_similarity IS NOT NULL;
 CREATE INDEX IF NOT EXISTS cluster_by_size ON cluster (duplicates DESC);
 CREATE INDEX IF NOT EXISTS cluster_by_host ON cluster (host, duplicates DESC);
 CREATE INDEX IF NOT EXISTS host_by_duplicates ON host (duplicates DESC);

@@ -48,19 +48,6 @@ def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdic
         yield verdict
 
 
-def first_line(path: Path) -> bytes:
-    """Return the first line of a verdict file as JSON; b"" of an empty file. Little is read.
-
-    Raises:
-        InputError: as `open_verdicts`.
-    """
-    _check_no_table(path)
-    if is_parquet(path.name):
-        return next(lines_of_parquet(path), b"")
-    with path.open("rb") as file, _damage_named(path):
-        return unpacked(file, path.name).readline()
-
-
 @contextmanager
 def open_verdicts(path: Path) -> Iterator[BinaryIO]:
     """Open a verdict file as JSON lines; others than plain ones become a temporary file first.

@@ -53,7 +53,7 @@ AGAIN = "again.dead.jsonl"
 TITLE = "{} \N{EN DASH} streamer"
 AXE = Axe()
 ONCE = pytest.mark.parametrize("tab", [False], ids=["no_scripts"], indirect=True)
-VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "threshold", "audit"]
+VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "audit"]
 
 
 def run(*arguments: object) -> str:
@@ -218,7 +218,6 @@ def looked_at(urls: list[str]) -> list[str]:
         *VIEWS,
         "page?" + urlencode({"page": urls[4], "explain": "yes"}),
         "compare?" + urlencode(compared),
-        "threshold?at=0.9",
         "host?host=copy.example",
         "dead-letters?code=invalid_json",
     ]
@@ -280,14 +279,13 @@ def test_pairs_marked_in_a_browser_are_used_by_tune_and_evaluate(
     tab: Page, crawl: Path, made: Path
 ) -> None:
     (made / "marks.tsv").unlink(missing_ok=True)
-    tab.goto("threshold?at=0.9")
-    row = tab.locator("tbody tr", has=tab.locator("form")).first
-    row.get_by_role("button", name="Same").click()
-    assert row.locator("strong").inner_text() == "same"
-    pair = urlencode({"page": "https://own.example/1", "with": "https://own.example/2"})
-    tab.goto(f"compare?{pair}")
-    tab.get_by_role("button", name="Different").click()
-    assert tab.locator("main > strong").inner_text() == "different"
+    for one, other, label in (
+        ("https://copy.example/0", "https://copy.example/7", "Same"),
+        ("https://own.example/1", "https://own.example/2", "Different"),
+    ):
+        tab.goto("compare?" + urlencode({"page": one, "with": other}))
+        tab.get_by_role("button", name=label).click()
+        assert tab.locator("main > strong").inner_text() == label.lower()
     marks = "--marks", made / "marks.tsv"
     said = run("tune", "--sample", crawl / "pages.jsonl", *marks)
     assert "1 of 1 marked as the same reach it, and 0 of 1 marked as different" in said
@@ -343,14 +341,13 @@ def test_four_planted_faults_are_seen(
 
 def draw(browser: Browser, address: str, folder: Path) -> None:
     """Write a picture of each view in light and dark."""
-    near = answer(address, "threshold.json", at=0.85)["above"][0]["verdict"]
-    page, kept = (each["page"] for each in (near, near["representative"] or near["nearest"]))
-    one, other = (f"{each['topic']}:{each['offset']}" for each in (page, kept))
-    cluster = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
+    other = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
+    page = answer(address, "cluster.json", place=other)["members"][0]["page"]
+    one = f"{page['topic']}:{page['offset']}"
     asked = {
         "page": {"page": one, "explain": "yes"}, "compare": {"page": one, "with": other},
-        "cluster": {"place": cluster}, "host": {"host": SHOP},
-        "dead-letters": {"code": "missing_body"}, "threshold": {"at": 0.75},
+        "cluster": {"place": other}, "host": {"host": SHOP},
+        "dead-letters": {"code": "missing_body"},
     }  # fmt: skip
     for scheme in ("light", "dark"):
         context = browser.new_context(

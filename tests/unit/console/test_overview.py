@@ -10,7 +10,6 @@ from streamer import Deduplicator
 from streamer.console.answers import ConsoleData, NoQuery
 from streamer.console.index import IndexOptions, IndexReader
 from streamer.console.overview import HistoryBar, overview
-from streamer.console.threshold import ThresholdQuery, threshold
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import folded
 from tests.unit.run.test_page_check import KEPT
@@ -37,7 +36,6 @@ def test_an_empty_crawl_has_an_overview(data: ConsoleData) -> None:
     data.view.make_again().close()
     found = overview(data, NoQuery())
     assert (found.pages, found.clusters, found.warnings) == (0, [], [])
-    assert threshold(data, ThresholdQuery()).at == 0
 
 
 def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
@@ -53,13 +51,10 @@ def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -
     with Deduplicator(folder) as dedup:
         list(dedup.add(KEPT[:2]))
     data = replace(data, index=IndexReader(IndexOptions(folder)))
-    assert threshold(data, ThresholdQuery()).at == 0.8
     shutil.rmtree(folder)
     found = overview(data, NoQuery())
     assert (found.index, found.pages) == (None, 19)
     assert found.warnings[0].startswith("The index cannot be read now. ")
-    without = threshold(data, ThresholdQuery())
-    assert (without.at, without.warning) == (0.82, found.warnings[0])
 
 
 @pytest.mark.parametrize(("pages", "step"), [(10, 1000), (61_001, 2000)], ids=["few", "many"])

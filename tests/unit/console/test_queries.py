@@ -9,7 +9,7 @@ from streamer.console.answers import ConsoleData
 from streamer.console.queries import refs_of, verdicts
 
 VALUES = {
-    "url": "u", "url_key": 1, "ref": 1, "host": "h", "similarity": 9000, "code": "c", "name": "n",
+    "url": "u", "url_key": 1, "ref": 1, "host": "h", "code": "c", "name": "n",
     "after": 5, "limit": 10, "offset": 0, "least": 1,
 }  # fmt: skip
 BY_NUMBER = [queries.OF_ALL, queries.OF_URL, queries.OF_REF, queries.OF_HOST, queries.OF_CLUSTER]
@@ -19,12 +19,6 @@ ONES = {
         for condition in BY_NUMBER
     },
     "versions": queries.VERDICTS.format(condition=queries.OF_URL, order="page.number DESC"),
-    "above": queries.VERDICTS.format(
-        condition=queries.SIMILAR_AT_LEAST, order="page.similarity"
-    ),
-    "below": queries.VERDICTS.format(
-        condition=queries.SIMILAR_BELOW, order="page.similarity DESC"
-    ),
     **{
         f"clusters {condition}": queries.CLUSTERS.format(condition=condition)
         for condition in (

@@ -108,9 +108,8 @@ def test_what_has_no_page_here_is_no_link(tmp_path: Path) -> None:
     other = Representative(place(0), "https://else.example/", "last-year")
     line = msgspec.structs.replace(duplicate(1, of=0, url="no host"), representative=other)
     with folded(tmp_path, line) as data:
-        for path in ("page?page=no+host", "threshold"):
-            text = ask(data, f"/{path}").text
-            assert "<bdi>https://else.example/</bdi> in the index last-year" in text
+        text = ask(data, "/page?page=no+host").text
+        assert "<bdi>https://else.example/</bdi> in the index last-year" in text
         assert "<td>(no host)</td>" in ask(data, "/hosts").text
 
 
@@ -358,6 +357,7 @@ def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
 # ---- actions -------------------------------------------------------------------------------------
 
 ACTING = ServerOptions(allows_actions=True)
+COMPARED = "/compare?page=pages.jsonl:1&with=pages.jsonl:0"
 FORM = {
     "place": "pages.jsonl:1", "kept_place": "pages.jsonl:0", "label": "different",
 }  # fmt: skip
@@ -375,20 +375,15 @@ def acting(data: ConsoleData, tmp_path: Path) -> ConsoleData:
 
 def test_a_form_marks_a_pair_and_leads_back(acting: ConsoleData, tmp_path: Path) -> None:
     async def work(client: Client) -> None:
-        async with client.get("/threshold") as response:
+        async with client.get(COMPARED) as response:
             csrf = token_in(await response.text())
-        for more, target, part in (
-            ({"at": "0.8"}, "/threshold?at=0.8&marked=different", "#pages.jsonl%3A1"),
-            ({}, "/compare?page=pages.", "#mark"),
-        ):
-            form = FORM | more | {"csrf": csrf}
-            async with client.post("/mark", data=form, allow_redirects=False) as response:
-                assert response.status == 303, await response.text()
-                assert response.headers["Location"].startswith(target)
-                assert response.headers["Location"].endswith(part)
-            async with client.get(response.headers["Location"]) as response:
-                assert "The pages are marked as different." in await response.text()
-        for wrong in ({"label": "maybe"}, {"more": "x"}, {"at": "-5"}, {"url": "x"}):
+        form = FORM | {"csrf": csrf}
+        async with client.post("/mark", data=form, allow_redirects=False) as response:
+            assert response.status == 303, await response.text()
+            assert response.headers["Location"].startswith("/compare?page=pages.")
+        async with client.get(response.headers["Location"]) as response:
+            assert "The pages are marked as different." in await response.text()
+        for wrong in ({"label": "maybe"}, {"more": "x"}, {"url": "x"}):
             async with client.post("/mark", data=FORM | {"csrf": csrf} | wrong) as response:
                 assert response.status == 400
                 assert "The form cannot be used; load its page again" in await response.text()
@@ -415,9 +410,8 @@ def test_a_form_marks_the_urls_as_the_verdicts_have_them(tmp_path: Path) -> None
     url = "https://bidi.example/\u200fcopy"
     with folded(tmp_path, unique(0), duplicate(1, of=0, url=url)) as data:
         acting = replace(data, marks=MarkFile(tmp_path / "marks.tsv"))
-        text = ask(acting, "/threshold", ACTING).text
+        text = ask(acting, COMPARED, ACTING).text
         assert 'aria-label="Same: https://bidi.example/\ufffdcopy and ' in text
-        assert '<tr id="pages.jsonl:1">' in text
         mark(acting, MarkForm("pages.jsonl:1", "pages.jsonl:0", "same"))
     (found,) = read_marks(tmp_path / "marks.tsv")
     assert {found.one.url, found.other.url} == {url, url_of(0)}
@@ -434,7 +428,7 @@ def test_a_form_without_the_token_of_this_start_does_nothing(
 
 
 def test_without_actions_there_are_no_forms_that_act(acting: ConsoleData) -> None:
-    for path in ("/threshold", "/dead-letters?code=missing_url"):
+    for path in (COMPARED, "/dead-letters?code=missing_url"):
         assert "csrf" not in ask(acting, path).text
     for path in ("/mark", "/retry"):
         assert ask(acting, path, method="POST", data=FORM).status == 404
