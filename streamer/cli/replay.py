@@ -70,7 +70,6 @@ from streamer.run.reading import FileInput, Input
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.run.revisits import Originals
-from streamer.upkeep.audit_trail import note_deed
 
 FAULTS = "Bad input"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
@@ -638,29 +637,17 @@ def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> N
     if before is None or before == wanted or not records:
         return
     own, new = before.model_dump(), wanted.model_dump()
-    changed = {name: (own[name], value) for name, value in new.items() if own[name] != value}
-    changed.pop("version", None)
     named = [
-        f"{_OPTIONS.get(name, name)} (before: {was}, now: {now})"
-        for name, (was, now) in changed.items()
+        f"{_OPTIONS.get(name, name)} (before: {own[name]}, now: {now})"
+        for name, now in new.items()
+        if name != "version" and own[name] != now
     ]
-    note_deed(folder.path, "settings changed", {"records": records}, _plain(changed))
     typer.echo(
         f"Settings have changed: {', '.join(named) or 'those of a newer version'}. They hold for "
         f"pages that are judged from here on. The {records:,} records judged before keep their "
         "verdicts; to judge them again, name another --index and other output files.",
         err=True,
     )
-
-
-def _plain(changed: Mapping[str, tuple[object, object]]) -> dict[str, str]:
-    """Return changes of settings for the audit trail; values only of those that name no host."""
-    return {
-        _OPTIONS.get(name, name): f"{was} to {now}"
-        if isinstance(now, bool | int | float) and isinstance(was, bool | int | float)
-        else "changed"
-        for name, (was, now) in changed.items()
-    }
 
 
 @contextmanager

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +40,6 @@ from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import shard_folders, store_folder
 from streamer.stored.forget import forget as forget_pages
 from streamer.stored.store import Store, has_index
-from streamer.upkeep.audit_trail import note_deed
 from streamer.upkeep.pages_of_verdicts import (
     KeptSelection,
     RefOf,
@@ -52,8 +50,6 @@ from streamer.upkeep.pages_of_verdicts import (
 )
 from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
-
-_FIGURES = {URL: "urls", HOST: "host_names", BEFORE: "times"}  # of an audit trail
 
 
 def snapshot(
@@ -83,8 +79,6 @@ def snapshot(
             f"Snapshot {made.number} in {place.name}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, of which {taken.size:,} were copied."
         )
-        figures = {"number": made.number, "flush": made.flush, "pages": made.pages}
-        note_deed(index, "snapshot", figures | {"bytes": made.size})
 
 
 def restore(
@@ -114,8 +108,6 @@ def restore(
             f"Snapshot {made.number} in {folder}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
         )
-        figures = {"number": made.number, "flush": made.flush, "pages": made.pages}
-        note_deed(index, "restore", figures | {"bytes": made.size})
 
 
 @command
@@ -309,20 +301,9 @@ def _in(
         chosen.write_dependents(selection)
         wanted = Forget([*terms, *(selection.terms if selection else ())])
         with amount_bar("reading", len(store.key_blocks)) as progress:
-            pages = forget_pages(store, wanted, dry_run=dry_run, progress=progress)
+            return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
     finally:
         store.close()
-    if pages and not dry_run:  # how many names there were, and none of them
-        kinds = Counter(_FIGURES[kind] for kind, name in terms if not _is_other_form(kind, name))
-        chosen_by = {"carried": len(chosen.carried or ()), "sources": len(chosen.source or ())}
-        kinds.update({name: count for name, count in chosen_by.items() if count})
-        note_deed(index, "forget", {"pages": pages, **kinds})
-    return pages
-
-
-def _is_other_form(kind: str, name: bytes | int) -> bool:
-    """Return whether a term is the second one of a host: its name with the dot of the root."""
-    return kind == HOST and isinstance(name, bytes) and name.endswith(b".")
 
 
 def _refs_in(store: Store, topic: str) -> RefOf:
@@ -420,7 +401,6 @@ def reshard(
     finally:
         place.end()
         old.close()
-    note_deed(out or index, "reshard", {"before": old.shards, "shards": to, "pages": old.rows})
     typer.echo(f"The index {out or index} has {to} shards; {old.rows:,} rows were read.")
     if new_name is not None:
         typer.echo(f"Start its workers with --index-name {new_name} --shards {to}.")

@@ -170,11 +170,6 @@ class IndexReader:
         self.facts()
 
     @property
-    def folder(self) -> Path:
-        """Return the folder of the index."""
-        return self._folder
-
-    @property
     def flushes(self) -> int:
         """Return the sum of the flushes of its folders: another one, another state."""
         folders = [self._folder / name for name in shard_folders(self._folder)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -11,7 +10,6 @@ import msgspec
 
 from streamer.console import queries
 from streamer.console.answers import (
-    ROWS_MAX,
     ClustersQuery,
     ConsoleData,
     HostsQuery,
@@ -29,10 +27,9 @@ from streamer.console.queries import (
     SimilarityBar,
     VerdictCount,
 )
-from streamer.console.state import ServiceState, WorkerFigures, moment
+from streamer.console.state import ServiceState, WorkerFigures
 from streamer.errors import StreamerError
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
-from streamer.upkeep.audit_trail import deeds_of
 
 _SHOWN = 5  # of a list
 _BARS_MAX = 60
@@ -63,7 +60,6 @@ class Overview(msgspec.Struct, frozen=True):
     """The state of the crawl: verdicts by basis, what is largest, and what should be looked at.
 
     `pages_a_second` are new verdicts of the last ten seconds; None until that is known.
-    `last_snapshot` is by the command `snapshot`, whose trail the index has; '' for none.
     """
 
     pages: int
@@ -81,7 +77,6 @@ class Overview(msgspec.Struct, frozen=True):
     warnings: list[str]
     folded: bool
     index: IndexFacts | None
-    last_snapshot: str
     service: ServiceState | None
     workers: list[WorkerFigures]
 
@@ -110,7 +105,7 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
     return Overview(
         pages, unique, pages - unique, sum(each.letters for each in codes), fold.rate, counts,
         history, histogram, clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN],
-        inputs, warnings, fold.is_done, index, _last_snapshot(data), service, fold.workers,
+        inputs, warnings, fold.is_done, index, service, fold.workers,
     )  # fmt: skip
 
 
@@ -120,17 +115,6 @@ def _index_facts(data: ConsoleData) -> tuple[IndexFacts | None, str]:
         return (data.index.facts() if data.index else None), ""
     except (StreamerError, OSError) as error:
         return None, f"The index cannot be read now. {error}"
-
-
-def _last_snapshot(data: ConsoleData) -> str:
-    """Return when a command has copied the index last, by its audit trail; '' for never."""
-    if data.index is None:
-        return ""
-    with suppress(StreamerError):  # the view of the trail says so
-        for deed in deeds_of(data.index.folder, ROWS_MAX):
-            if deed.command == "snapshot":
-                return moment(deed.time.timestamp())
-    return ""
 
 
 def _history(view: sqlite3.Connection, unit: Literal["minutes", "pages"]) -> History:

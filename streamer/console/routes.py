@@ -15,7 +15,6 @@ import msgspec
 
 from streamer.console import answers, comparing
 from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
-from streamer.console.audit import AuditAnswer, AuditQuery, audit
 from streamer.console.host_hints import HostAnswer, HostQuery, host
 from streamer.console.overview import Overview, overview
 from streamer.model import Page, Verdict
@@ -87,10 +86,6 @@ ROUTES = (
     Route(
         "/dead-letters", "Dead letters", "Records that could not be judged, by code.",
         answers.LettersQuery, answers.dead_letters, answers.LettersAnswer,
-    ),
-    Route(
-        "/audit", "Audit", "What commands have done to the index, when, and by whom.",
-        AuditQuery, audit, AuditAnswer,
     ),
     Route(
         "/api/pages", "", "Verdicts by URL, place, host or cluster, or all, page by page.",

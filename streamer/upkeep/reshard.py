@@ -63,12 +63,10 @@ from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows, rows_at
 from streamer.stored.store import Store, has_index
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import sync_folder
-from streamer.upkeep.audit_trail import NAME as TRAIL
-from streamer.upkeep.audit_trail import copy_trail
 from streamer.upkeep.work_folder import WorkFolder
 
 ROWS_AT_ONCE = 16_384  # about 10 MB, and a flush
-_OF_AN_INDEX = {"store", "checkpoint", "checkpoint.tmp", WITNESS, "secret.key", TRAIL}
+_OF_AN_INDEX = {"store", "checkpoint", "checkpoint.tmp", WITNESS, "secret.key"}
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
 _PURPOSE = "reshard to "  # so many shards
 
@@ -481,7 +479,6 @@ class Destination:
             StoreUnavailable: the file system refuses.
         """
         try:
-            copy_trail(self.folder, self.new)
             if self.out is not None:
                 self.new.rename(self.out)
                 sync_folder(self.out.absolute().parent)

@@ -53,7 +53,7 @@ AGAIN = "again.dead.jsonl"
 TITLE = "{} \N{EN DASH} streamer"
 AXE = Axe()
 ONCE = pytest.mark.parametrize("tab", [False], ids=["no_scripts"], indirect=True)
-VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters", "audit"]
+VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters"]
 
 
 def run(*arguments: object) -> str:
@@ -321,8 +321,6 @@ def test_four_planted_faults_are_seen(
     planted_crawl(tmp_path, *((600, 40) if folder else (50, 15)))
     outputs = "--verdicts", "verdicts.jsonl", "--index", "my-index"
     run("replay", "crawl.jsonl", *outputs, "--near-misses", "0.15")
-    if folder:
-        run("snapshot", "my-index", "snapshots")  # something to see in Audit
     acting = "--allow-actions", "--marks", "marks.tsv", "--retry-file", AGAIN
     inputs = "verdicts.jsonl", "my-index", "--pages", "crawl.jsonl"
     with console(tmp_path / "view", *inputs, *acting) as (address, _):
