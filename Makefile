@@ -96,8 +96,7 @@ bench-kafka: $(VENV)/.bench ## Measure speed through Kafka, with a broker of its
 bench-report: $(VENV)/.bench ## Write docs/benchmarks.md from what the benchmarks have measured
 	$(PY) benchmarks/report.py
 
-evaluate: $(VENV)/.bench ## Judge labelled pages by every method, preset and text; write docs/methods-results.md, docs/quality.md, docs/main-text.md
-	$(PY) benchmarks/methods_page.py
+evaluate: $(VENV)/.bench ## Judge labelled pages by every preset and text; write docs/quality.md, docs/main-text.md
 	$(PY) benchmarks/presets.py
 	$(PY) benchmarks/main_text.py ../shared/data --page docs/main-text.md
 

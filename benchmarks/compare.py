@@ -83,12 +83,8 @@ SUBJECTS = {
         "pages",
         (Watched("rate", MORE),),
     ),
-    "collisions": Subject("documents.1", (Watched("hashes.*.beyond.*", LESS, bound=False),)),
     "quality": Subject("", (Watched("*.trials.*.f1", MORE, bound=False),)),
     "html": Subject("pages", (Watched("rate", MORE), Watched("cpu_us", LESS))),
-    "shards": Subject(
-        "pages", (Watched("measured.*.rate", MORE), Watched("measured.*.cpu_us", LESS))
-    ),
     "scale": Subject(
         "run.pages",
         (
@@ -109,32 +105,6 @@ SUBJECTS = {
             Watched("samples.9.disk_bytes", LESS, bound=False),
             Watched("opened", LESS, noise=0.5),
             Watched("restored", LESS, noise=2.0),
-        ),
-    ),
-    "flushes": Subject(
-        "9.flushes",
-        (
-            Watched("9.files", LESS, bound=False),
-            Watched("9.descriptors", LESS, bound=False),
-            Watched("9.metadata_bytes", LESS, bound=False),
-        ),
-    ),
-    "lifetimes": Subject(
-        "by age.9.lifetime",
-        tuple(
-            Watched(f"{way}.9.{what}", LESS)
-            for way in ("by age", "by number", "by age, changes tracked")
-            for what in ("disk_bytes", "table_bytes", "microseconds_a_page")
-        ),
-    ),
-    "beside": Subject(
-        "theirs",
-        (
-            Watched("none_near.us", LESS),
-            Watched("half_near.us", LESS),
-            Watched("none_near.memory_bytes", LESS),
-            Watched("resharding.cpu_seconds", LESS),
-            Watched("resharding.disk_bytes", LESS),
         ),
     ),
 }

@@ -7,7 +7,7 @@ plot judges nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.growth import DISK_TARGET, MEMORY_TARGET
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from benchmarks.flushes import Sample as FlushSample
     from benchmarks.growth import Growth
     from benchmarks.kafka_latency import KafkaLatency
-    from benchmarks.lifetimes import Sample as LifetimeSample
     from benchmarks.lsh import Lsh
     from benchmarks.scale import Scale
-    from benchmarks.shards import ShardRates
     from benchmarks.signing import Signing
     from benchmarks.throughput import Throughput
     from benchmarks.timed_replay import Span
@@ -93,20 +92,6 @@ def latency(result: KafkaLatency) -> Figure:
     return figure
 
 
-def shards(result: ShardRates) -> Figure:
-    """Draw the predicted pages a second over the cores, a line for each number of shards."""
-    figure, axes = _axes(3.2)
-    for number, plans in result.plans.items():
-        rates = [plan.rate for plan in plans.values()]
-        axes.plot(list(plans), rates, marker=".", label=f"{number}")
-    axes.set(xlabel="cores", ylabel="pages/s", xscale="log", ylim=(0, None))
-    cores = sorted({cores for plans in result.plans.values() for cores in plans})
-    axes.set_xticks(cores, map(str, cores))
-    axes.minorticks_off()
-    axes.legend(loc="upper left", title="shards", frameon=False)
-    return figure
-
-
 def scale(result: Scale) -> Figure | None:
     """Draw rate and memory over the pages judged before, one above the other."""
     if result.run is None or not result.run.spans:
@@ -129,61 +114,23 @@ def scale(result: Scale) -> Figure | None:
 
 
 def growth(result: Growth) -> Figure:
-    """Draw memory, disk and time a page over the pages that are kept, beside the targets."""
+    """Draw memory, disk and time a page over the pages that are kept, with the targets."""
     kept = [sample.kept / 1e6 for sample in result.samples]
-    return _stacked(
-        kept,
-        "million pages kept",
-        (
-            ("bytes of memory\na kept page", [s.memory_bytes for s in result.samples], 40),
-            ("bytes of disk\na kept page", [s.disk_bytes for s in result.samples], 600),
-            ("µs a page", [s.wall_us for s in result.samples], None),
-        ),
+    columns: tuple[tuple[str, list[float], float | None], ...] = (
+        ("bytes of memory\na kept page", [s.memory_bytes for s in result.samples], MEMORY_TARGET),
+        ("bytes of disk\na kept page", [s.disk_bytes for s in result.samples], DISK_TARGET),
+        ("µs a page", [s.wall_us for s in result.samples], None),
     )
-
-
-def flushes(result: Sequence[FlushSample]) -> Figure:
-    """Draw files, descriptors and metadata over the flushes of one index."""
-    grown = result[:-1]  # the last is of the index opened anew
-    return _stacked(
-        [sample.flushes / 1e3 for sample in grown],
-        "thousand flushes",
-        (
-            ("files", [s.files for s in grown], None),
-            ("descriptors", [s.descriptors for s in grown], None),
-            ("MB of metadata", [s.metadata_bytes / 1e6 for s in grown], None),
-        ),
-    )
-
-
-def lifetimes(result: Mapping[str, Sequence[LifetimeSample]]) -> Figure:
-    """Draw disk and table at the end of each lifetime, a line for each way to expire."""
-    figure = Figure(figsize=(WIDTH, 5), layout="constrained")
-    above, below = figure.subplots(2, sharex=True)
-    for name, samples in result.items():
-        at = [sample.lifetime for sample in samples]
-        above.plot(at, [s.disk_bytes / 1e6 for s in samples], marker=".", label=name)
-        below.plot(at, [s.table_bytes / 1e6 for s in samples], marker=".", label=name)
-    above.set(ylabel="MB on disk", ylim=(0, None))
-    below.set(xlabel="lifetimes", ylabel="MB of the key table", ylim=(0, None))
-    _legend(above)
-    return figure
-
-
-def _stacked(
-    at: Sequence[float], what: str, columns: Sequence[tuple[str, Sequence[float], float | None]]
-) -> Figure:
-    """Draw columns one above the other, each with its target where it has one."""
     figure = Figure(figsize=(WIDTH, 1.7 * len(columns)), layout="constrained")
     for axes, (name, values, target) in zip(
         figure.subplots(len(columns), sharex=True), columns, strict=True
     ):
-        axes.plot(at, values, marker=".", color=OURS)
+        axes.plot(kept, values, marker=".", color=OURS)
         if target is not None:
             axes.axhline(target, color=TARGET, linestyle="--", label="target")
             _legend(axes)
         axes.set(ylabel=name, ylim=(0, None), xlim=(0, None))
-    axes.set(xlabel=what)
+    axes.set(xlabel="million pages kept")
     return figure
 
 

@@ -105,17 +105,6 @@ SECTIONS = (
         " the other, in memory.",
     ),
     Section(
-        "collisions",
-        "Collisions of string hashes",
-        "Hashes of IDF strings (the method `idf_string`) over the corpus of"
-        " `benchmarks/corpus.py`: 1,000"
-        " documents with 419 duplicates, the proportions of a published table, and ten times as"
-        " many. A document collides if its hash is that of an earlier one with another string. The"
-        " last column is the published count less the 419 duplicates, as our literature notes"
-        " recall it; it is not ours, of other documents, and far above what chance gives so many"
-        " bits.",
-    ),
-    Section(
         "quality",
         "Quality",
         "Collections of real pages, judged under several random keys, each verdict scored by the"
@@ -126,13 +115,6 @@ SECTIONS = (
         "HTML pages",
         "Pages of the size that a crawl brings: HTML of a news site, of which a reader sees a"
         " quarter.",
-    ),
-    Section(
-        "shards",
-        "Shards",
-        "All shards of an index in one process on two cores, and from what that costs a model of"
-        " more shards on more cores. The model leaves out what lies between processes.",
-        (("shards", "Predicted pages a second over the cores, by shards"),),
     ),
     Section(
         "scale",
@@ -151,28 +133,6 @@ SECTIONS = (
         " restored from that. Next to what the index takes stands the whole process.",
         (("growth", "Memory, disk and time a page over the pages that are kept"),),
         " --growth-pages 30000000",
-    ),
-    Section(
-        "flushes",
-        "Many flushes",
-        "Each flush brings one row, every hundredth 300, as of a quiet topic. Metadata are all"
-        " files but entries and log. At the end the index is opened again, and each row asked for.",
-        (("flushes", "Files, descriptors and metadata over the flushes"),),
-    ),
-    Section(
-        "lifetimes",
-        "Lifetimes of pages that expire",
-        "Unique pages without texts, judged with an age or a number from which on they expire: ten"
-        " times as many as are kept. What disk and table take is held against the least after the"
-        " first two lifetimes.",
-        (("lifetimes", "Disk and table at the end of each lifetime"),),
-    ),
-    Section(
-        "beside",
-        "With another index, and with another number of shards",
-        "Pages without texts are judged without another index, next to one that has none of them,"
-        " and next to one that has every other one; then that is written again with three shards."
-        " Memory is what a process has more of. The disk is looked at five times a second.",
     ),
 )
 KAFKA_SECTION = Section(

@@ -24,19 +24,14 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks import (
-    beside,
-    collisions,
-    flushes,
     growth,
     html_pages,
     library,
-    lifetimes,
     lsh,
     machine,
     quality,
     results,
     scale,
-    shards,
     signing,
     throughput,
 )
@@ -56,15 +51,10 @@ SIZES = {
     "signing_pages": "pages that each peer signs a round",
     "documents": "documents in each peer's index",
     "library_pages": "pages that a program adds",
-    "collision_times": "how many times 1,000 documents the larger corpus of collisions has",
     "keys": "random keys for quality",
     "html_pages": "HTML pages to replay",
-    "shard_pages": "pages to replay with each number of shards",
     "scale_pages": "pages of the long run",
     "growth_pages": "pages to keep in an index beyond its memory",
-    "flushes": "flushes of one index",
-    "lifetime_pages": "pages of each lifetime",
-    "beside_pages": "pages of another index that pages are compared with",
 }
 
 
@@ -77,15 +67,10 @@ class Options(msgspec.Struct, frozen=True):
     signing_pages: int = signing.PAGES
     documents: int = lsh.DOCUMENTS
     library_pages: int = library.PAGES
-    collision_times: int = collisions.TIMES
     keys: int = quality.KEYS
     html_pages: int = html_pages.PAGES
     scale_pages: int = scale.PAGES
-    shard_pages: int = shards.PAGES
     growth_pages: int = growth.PAGES
-    flushes: int = flushes.FLUSHES
-    lifetime_pages: int = lifetimes.PAGES
-    beside_pages: int = beside.PAGES
 
 
 class Subject(NamedTuple):
@@ -123,12 +108,6 @@ SUBJECTS = (
         _as_tables(library.table),
     ),
     Subject(
-        "collisions",
-        collisions.Collisions,
-        lambda asked: collisions.measure(asked.collision_times),
-        _as_tables(collisions.table),
-    ),
-    Subject(
         "quality",
         list[quality.Quality],
         lambda asked: quality.measure(asked.folder / "data", asked.keys),
@@ -141,14 +120,6 @@ SUBJECTS = (
         _as_tables(html_pages.table),
     ),
     Subject(
-        "shards",
-        shards.ShardRates,
-        lambda asked: shards.measure(
-            asked.folder, asked.shard_pages, head_pages=asked.head_pages or shards.HEAD_PAGES
-        ),
-        _as_tables(shards.table, shards.trial_table, shards.prediction_table),
-    ),
-    Subject(
         "scale",
         scale.Scale,
         lambda asked: scale.measure(asked.folder, asked.scale_pages, head_pages=asked.head_pages),
@@ -159,24 +130,6 @@ SUBJECTS = (
         growth.Growth,
         lambda asked: growth.measure(asked.folder, asked.growth_pages),
         _as_tables(growth.table, growth.samples_table),
-    ),
-    Subject(
-        "flushes",
-        list[flushes.Sample],
-        lambda asked: flushes.measure(asked.folder, asked.flushes),
-        _as_tables(flushes.table),
-    ),
-    Subject(
-        "lifetimes",
-        dict[str, list[lifetimes.Sample]],
-        lambda asked: lifetimes.measure(asked.folder, asked.lifetime_pages),
-        _as_tables(lifetimes.table),
-    ),
-    Subject(
-        "beside",
-        beside.Beside,
-        lambda asked: beside.measure(asked.folder, asked.beside_pages),
-        _as_tables(beside.table),
     ),
 )
 

@@ -15,9 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import defaultdict
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -33,12 +31,11 @@ from benchmarks.machine import ROOT
 from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
 from streamer.cli.summary import Summary, summarise
-from streamer.index.messages import shard_name
 from streamer.index.rule import DUPLICATE, Judged
 from streamer.index.shard import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamer.pages.files import Source
     from streamer.run.judge import Judge
@@ -74,9 +71,6 @@ class Run(msgspec.Struct, frozen=True):
         spans: the run in parts, in order; without the flush at the end, which `seconds` includes.
         samples: the memory at the end of each part.
         duplicates_of_flushed: duplicates whose representative had left the memtable.
-        hops: pages that a shard handed on to the next, counted at each hand-over.
-        flushes: of the index, which holds what it has in so many parts.
-        shard_seconds: CPU of each shard's look-ups and judgement, by number.
         stages: CPU seconds a stage; empty in an unwrapped run.
         overhead_seconds: about what the wrapping cost.
         memory: what the memory was made of when the run was done, if that was asked for.
@@ -93,9 +87,6 @@ class Run(msgspec.Struct, frozen=True):
     peak_rss_bytes: int = 0
     samples: list[Sample] = []
     duplicates_of_flushed: int = 0
-    hops: int = 0
-    flushes: int = 0
-    shard_seconds: list[float] = []
     stages: dict[str, float] = {}
     overhead_seconds: float = 0.0
     memory: memory.Memory | None = None
@@ -150,8 +141,7 @@ def replay_in(
 ) -> Run:
     """Run one replay in a fresh process that leaves its index in a folder, which is made.
 
-    Options are those of the program: `step`, `head_pages`, `shards`, `bands`, `stages`,
-    `memory`.
+    Options are those of the program: `step`, `head_pages`, `stages`, `memory`.
     """
     work.mkdir()
     result = work.with_name("result.json")
@@ -203,17 +193,15 @@ class Stopwatch:
 
 
 class _Looked:
-    """What only the judge and its shards can tell; `base_bytes` is None if memory is not asked for.
+    """What only the judge knows: duplicates of flushed pages, and at the end its memory.
 
-    Duplicates of flushed pages are counted by one sum a batch, all else is looked up at the end.
+    `base_bytes` is None where the memory is not asked for.
     """
 
     def __init__(self, base_bytes: int | None) -> None:
         self._base_bytes = base_bytes
         self.memory: memory.Memory | None = None
-        self.of_flushed = self.hops = self.flushes = 0
-        self.shard_seconds: defaultdict[int, float] = defaultdict(float)
-        self._inside, self._lock = threading.local(), threading.Lock()
+        self.of_flushed = 0
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -227,35 +215,14 @@ class _Looked:
 
         with (
             mock.patch.object(Shard, "_publish", counted),
-            mock.patch.object(Shard, "apply", self._clocked(Shard.apply)),
-            mock.patch.object(Shard, "look_up", self._clocked(Shard.look_up)),
             mock.patch.object(command, "summarise", self._summarise),
         ):
             yield
-
-    def _clocked(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method of shards with its CPU counted; what is called within it is in it."""
-
-        def call(shard: Shard, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - passed on
-            if getattr(self._inside, "shard", False):
-                return function(shard, *given, **named)
-            self._inside.shard = True
-            began = time.thread_time()
-            try:
-                return function(shard, *given, **named)
-            finally:
-                self._inside.shard = False
-                with self._lock:
-                    self.shard_seconds[shard.number] += time.thread_time() - began
-
-        return call
 
     def _summarise(self, outcome: Any, catalogue: Any, judge: Judge, folder: Any) -> Summary:  # noqa: ANN401 - passed on
         """Stand in for the command's function of this name, while the judge is open."""
         if self._base_bytes is not None:
             self.memory = memory.measure(judge, self._base_bytes)
-        self.flushes = folder.store.flushes
-        self.hops = sum(shard.sent.get(shard_name(shard.number + 1), 0) for shard in judge.shards)
         return summarise(outcome, catalogue, judge, folder)
 
 
@@ -274,8 +241,6 @@ def timed_replay(asked: argparse.Namespace) -> Run:
             index=asked.folder / "index",
             summary=asked.folder / "summary.json",
             head_pages=asked.head_pages,
-            shards=asked.shards,
-            bands=asked.bands,
         )
     summary: dict[str, Any] = msgspec.json.decode((asked.folder / "summary.json").read_bytes())
     told = ("pages", "unique", "duplicates", "seconds", "index_bytes", "index_pages")
@@ -286,9 +251,6 @@ def timed_replay(asked: argparse.Namespace) -> Run:
         peak_rss_bytes=resident().peak_bytes,
         samples=stopwatch.samples,
         duplicates_of_flushed=looked.of_flushed,
-        hops=looked.hops,
-        flushes=looked.flushes,
-        shard_seconds=[seconds for _, seconds in sorted(looked.shard_seconds.items())],
         stages=clock.seconds() if asked.stages else {},
         overhead_seconds=clock.overhead_seconds() if asked.stages else 0.0,
         memory=looked.memory,
@@ -303,8 +265,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder to work in")
     parser.add_argument("--step", type=int, default=STEP, help="pages between two rates")
     parser.add_argument("--head-pages", type=int, help="as of streamer replay")
-    parser.add_argument("--shards", type=int, help="as of streamer replay")
-    parser.add_argument("--bands", type=int, help="as of streamer replay")
     parser.add_argument("--stages", action="store_true", help="wrap the stages to time them")
     parser.add_argument("--memory", action="store_true", help="tell what the memory is made of")
     return parser.parse_args(arguments)

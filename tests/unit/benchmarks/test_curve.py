@@ -26,16 +26,3 @@ def test_parts_have_the_recall_and_precision_that_the_texts_give(
     assert all(part.recall > 0.9 < part.precision for part in parts)
     assert curve.table("all", parts).row_count == PASSES
     assert not (tmp_path / "curve").exists()
-
-
-def test_wrong_verdicts_lower_recall_and_precision(tmp_path: Path) -> None:
-    base = tmp_path / "base.jsonl"
-    base.write_bytes(b"".join(corpus.generate(PAGES)))
-    with closing(curve.Truth(base, PAGES)) as truth:
-        truth.due[:] = True
-        tally = curve.Tally(truth)
-        urls = [f"https://a.example/pass-00-{number:09d}.html" for number in range(PAGES)]
-        for url in urls:
-            tally.add(curve.ReadVerdict(url))
-            tally.add(curve.ReadVerdict(url, curve.Named(urls[0])))
-        assert tally.shares() == (0.5, 0)
