@@ -556,7 +556,7 @@ class Settings(BaseSettings):
 
     registry_url: str = _setting(
         REGISTRY,
-        "Schema registry for messages that name their schema (Avro, Protobuf, JSON), for example "
+        "Schema registry for messages that name their schema (Avro, JSON Schema), for example "
         "https://registry.example.org; for Apicurio, append /apis/ccompat/v7.",
         "",
         shown="none",

@@ -2,8 +2,7 @@
 
 A message begins with what names its schema: the byte 0 and 4 bytes of a number, or the byte 1 and
 16 bytes of a GUID. Where a header has these (`__value_schema_id`), they are put before the value,
-as producers with older clients do it. What follows is Avro, or the indexes of a type and Protobuf,
-or JSON; the registry knows which.
+as producers with older clients do it. What follows is Avro or JSON; the registry knows which.
 
 The interface is that of Confluent's registry, which Karapace and Apicurio have too. A schema never
 changes, so it is asked for once. That the registry does not know a schema is an answer, and the
@@ -34,7 +33,6 @@ import msgspec
 
 from streamer.errors import InvalidPage, SettingsError, StreamerError, needs_extra
 from streamer.pages.avro import UNUSABLE, Decode, avro_decoder
-from streamer.pages.protobuf import protobuf_decoder
 
 HEADER = "__value_schema_id"
 SCHEMAS_KEPT_MAX = 1_000
@@ -47,7 +45,6 @@ ANSWER_BYTES_MAX = 4 << 20
 PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each further one
 PAUSE_SECONDS_MAX = 10.0
 _NUMBER_BYTES, _GUID_BYTES = 5, 17
-_HEADER_BYTES_MAX = 256  # a GUID and the indexes of a type
 _NUMBER_MAX = (1 << 31) - 1
 _NOT_FOUND_CODES = {40401, 40402, 40403}  # no such subject, version, schema
 _PASSING = {401, 404, 408, 429}  # and 5xx but 500: what says nothing about the schema
@@ -104,7 +101,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 def schema_in(headers: Headers) -> bytes:
     """Return what names a message's schema in its headers; nothing, where none does."""
     for name, value in headers:
-        if name == HEADER and value and _frame_bytes(value) and len(value) <= _HEADER_BYTES_MAX:
+        if name == HEADER and value and len(value) == _frame_bytes(value):
             return value
     return b""
 
@@ -178,8 +175,6 @@ class SchemaRegistry:
         """
         with needs_extra("registry", "Reading messages of a schema registry"):
             import fastavro  # noqa: F401, PLC0415 - an extra
-            import google.protobuf  # noqa: F401, PLC0415
-            import grpc_tools  # type: ignore[import-untyped]  # noqa: F401, PLC0415
         self.patience_s = patience_s
         self.complaint = ""
         self._client = _Client(address)
@@ -249,26 +244,22 @@ class SchemaRegistry:
             path = f"/schemas/guids/{schema_id}"
         try:
             schema = self._asked(path + "?format=serialized", schema_s)
-            references = dict(self._references(schema, set(), schema_s))
+            references = [*self._references(schema, set(), schema_s)]
         except _UnknownError as error:
             raise InvalidPage("unknown_schema", f"{schema_id}: {error}") from error
         kind, text = schema.get("schemaType") or "AVRO", str(schema.get("schema", ""))
         if kind == "JSON":
             return lambda payload: payload
         if kind == "AVRO":
-            return avro_decoder(text, [*references.values()])
-        if kind == "PROTOBUF":
-            return protobuf_decoder(text, references)
+            return avro_decoder(text, references)
         raise InvalidPage(UNUSABLE, f"{schema_id}: it is of the type {str(kind)[:40]!r}")
 
     def _references(
         self, schema: Mapping[str, Any], seen: set[tuple[str, str]], schema_s: float
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the name and the text of all that a schema refers to, each behind its own."""
+    ) -> Iterator[str]:
+        """Yield the text of all schemas that a schema refers to, each after its own references."""
         for reference in schema.get("references") or ():
-            name, subject, version = (
-                str(reference.get(key, "")) for key in ("name", "subject", "version")
-            )
+            subject, version = (str(reference.get(key, "")) for key in ("subject", "version"))
             if (subject, version) in seen:
                 continue
             seen.add((subject, version))
@@ -277,7 +268,7 @@ class SchemaRegistry:
             path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
             found = self._asked(path + "?format=serialized&deleted=true", schema_s)
             yield from self._references(found, seen, schema_s)
-            yield name, str(found.get("schema", ""))
+            yield str(found.get("schema", ""))
 
     def _asked(self, path: str, schema_s: float) -> Mapping[str, Any]:
         """Return the registry's answer, asked for as long as there is patience."""

@@ -311,7 +311,7 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
 CAMPAIGN = Campaign(
     "fuzz",
     "A record of each input format (JSON, WARC, HTML, gzip, zstd, Kafka record batches, Avro and "
-    "Protobuf, Parquet and Arrow, CSV, WACZ, CDX and its archives) is damaged where its structure "
+    "Parquet and Arrow, CSV, WACZ, CDX and its archives) is damaged where its structure "
     "is; no crash, no hang, memory bounded, every record has a place, and untouched ones are read.",
     rounds=10_000,
     rounds_in_short=1_500,

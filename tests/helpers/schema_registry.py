@@ -113,7 +113,7 @@ class FakeRegistry:
         if path in self.bodies:
             return self.bodies[path]
         if path == "/schemas/types":
-            return 200, b'["JSON","PROTOBUF","AVRO"]'
+            return 200, b'["JSON","AVRO"]'
         if path in self.schemas:
             return 200, json.dumps(self.schemas[path]).encode()
         return 404, b'{"error_code":40403,"message":"Schema not found"}'
