@@ -1,7 +1,7 @@
 """What can be evaluated on: page files, whatever labels lie beside them, and Reuters-21578.
 
     pages.jsonl and truth.tsv        the sample crawl: how each page was made
-    pages.jsonl and truth_pairs.tsv  pairs of pages with a label (marks.py)
+    pages.jsonl and truth_pairs.tsv  pairs of pages with a label: url_a, url_b, label
     *.sgm                            Reuters-21578, which becomes page messages here
     any other JSON-lines page files  without labels
 
@@ -19,6 +19,7 @@ goes to the kept page of the greatest exact resemblance, the earliest of several
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,6 @@ from pathlib import Path, PurePath
 import msgspec
 
 from streamer.analysis.documents import page_texts
-from streamer.analysis.marks import read_marks
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
 from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, pages_of
 from streamer.analysis.sample.score import ConfusionCounts, KeptSoFar
@@ -99,7 +99,6 @@ def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
 
 
 PAIRS_FILE = "truth_pairs.tsv"
-_NO_LABELS = frozenset[tuple[int, int]](), frozenset[tuple[int, int]](), 0
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,7 @@ class Dataset:
     Attributes:
         reader: how its files are read.
         kinds: how a page was made, by its ordinal in the first file.
-        labelled: pairs of pages that are labelled as the same, each with the lower index first.
-        different: pairs that are labelled as different.
-        unknown: how many labelled pairs have a page that is not among the pages.
+        labelled: pairs of pages that have a label, each with the lower index first.
     """
 
     name: str
@@ -120,28 +117,19 @@ class Dataset:
     pages: ReferencePages
     kinds: dict[int, str] = field(default_factory=dict)
     labelled: frozenset[tuple[int, int]] = frozenset()
-    different: frozenset[tuple[int, int]] = frozenset()
-    unknown: int = 0
 
 
-def open_dataset(
-    given: Path | str,
-    scratch: Path,
-    reader: PageReader = DEFAULT_READER,
-    marks: Path | None = None,
-) -> Dataset:
+def open_dataset(given: Path | str, scratch: Path, reader: PageReader = DEFAULT_READER) -> Dataset:
     """Return the dataset in a folder or file; `scratch` takes what is converted.
 
-    A URL's has no labels but those of the file `marks`, which is read instead of the dataset's own.
+    A URL's has no labels.
 
     Raises:
         StreamerError: it holds no pages, a file of it cannot be read, or as `PageReader.read`.
     """
     if is_remote(str(given)):
         sources, name = reader.open([str(given)]), name_of(str(given))
-        pages = _pages_of(name, sources, reader)
-        labelled = _labelled(marks, pages) if marks else _NO_LABELS
-        return Dataset(PurePath(name).stem, sources, reader, pages, {}, *labelled)
+        return Dataset(PurePath(name).stem, sources, reader, _pages_of(name, sources, reader))
     path = Path(given)
     folder = path if path.is_dir() else path.parent
     articles = sorted(path.glob("*.sgm")) if path.is_dir() else [path]
@@ -151,14 +139,14 @@ def open_dataset(
     else:
         sources = reader.open([str(path)])
     pages = _pages_of(str(path), sources, reader)
-    truth, pairs = folder / TRUTH_FILE, marks or folder / PAIRS_FILE
+    truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
     return Dataset(
         path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name,
         sources,
         reader,
         pages,
         read_kinds(truth) if truth.is_file() else {},
-        *(_labelled(pairs, pages) if marks or pairs.is_file() else _NO_LABELS),
+        frozenset(_labelled(pairs, pages)) if pairs.is_file() else frozenset(),
     )
 
 
@@ -188,23 +176,18 @@ def _converted(articles: Sequence[Path], folder: Path) -> Path:
     return out
 
 
-def _labelled(
-    path: Path, pages: ReferencePages
-) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]], int]:
-    """Return the pairs of a file that are the same, those that are not, and how many are unknown.
-
-    Of several labels on two pages, however these are named, the last one counts.
-    """
-    is_same: dict[tuple[int, int], bool] = {}
-    unknown = 0
-    for mark in read_marks(path):
-        one, other = (pages.find(page.location, page.url) for page in (mark.one, mark.other))
-        if one is None or other is None:
-            unknown += 1
-        else:
-            is_same[min(one, other), max(one, other)] = mark.is_same
-    same = frozenset(pair for pair, label in is_same.items() if label)
-    return same, frozenset(is_same.keys() - same), unknown
+def _labelled(path: Path, pages: ReferencePages) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of a file that have a label and whose pages are both known."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, dialect="excel-tab"):
+                one, other = (pages.find(None, row[name]) for name in ("url_a", "url_b"))
+                if row["label"] and one is not None and other is not None:
+                    yield min(one, other), max(one, other)
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{path}: not a file of labelled pairs ({error}); its columns are url_a, url_b, label"
+        ) from error
 
 
 Pair = tuple[int, int]

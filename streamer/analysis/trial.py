@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -141,7 +141,6 @@ class Trial(msgspec.Struct, frozen=True):
         rand_index: of the clusters, against those of a detector without error.
         labelled: how many of the labelled pairs lie in one cluster, and how many there are; None
             without labels.
-        different: as `labelled`, of the pairs that are labelled as different.
         kinds: decisions on pages by planted kind.
         pages_per_second: of CPU time.
         signature_bytes: a page, mean: its keys, its sketch up to the last word that is not 0, and
@@ -157,20 +156,19 @@ class Trial(msgspec.Struct, frozen=True):
     kinds: dict[str, Ratios]
     pages_per_second: float
     signature_bytes: float
-    different: tuple[int, int] | None = None
 
     def cells(self) -> list[str]:
         """Return the method's row of a table: its name, and all figures but those of kinds.
 
         Their order: precision, recall and F1 of pages, of pairs, the Rand index, the labelled pairs
-        in one cluster and those marked different (no cell without such), pages a second, bytes.
+        in one cluster (no cell without labels), pages a second, bytes.
         """
         pages, pairs = self.pages, self.pairs
         shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
         return [
             self.method,
             *(ratio_text(value, 3) for value in (*shares, self.rand_index)),
-            *(f"{pairs[0]:,}" for pairs in (self.labelled, self.different) if pairs),
+            *([f"{self.labelled[0]:,}"] if self.labelled else []),
             f"{self.pages_per_second:,.0f}",
             f"{self.signature_bytes:,.0f}",
         ]
@@ -236,17 +234,13 @@ def try_method(
         ratios(scored.outcomes),
         ratios(pair_outcomes(labels, yardstick.pairs)),
         adjusted_rand_index(labels, yardstick.labels),
-        _together(labels, dataset.labelled),
+        (shared_pairs(labels, dataset.labelled), len(dataset.labelled))
+        if dataset.labelled
+        else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
         len(dataset.pages) / seconds,
         signer.bytes / max(1, signer.pages),
-        _together(labels, dataset.different),
     )
-
-
-def _together(labels: Sequence[int], pairs: Collection[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return how many of the pairs lie in one cluster, and how many there are."""
-    return (shared_pairs(labels, pairs), len(pairs)) if pairs else None
 
 
 def secret_of(seed: int) -> bytes:

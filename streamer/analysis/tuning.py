@@ -17,18 +17,15 @@ a number of min-hashes allows, take the one with the least weighted sum of the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.documents import FoundText, find_texts
-from streamer.analysis.marks import PageOfPair, PairMark
-from streamer.errors import InputError, SettingsError
+from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
@@ -127,97 +124,10 @@ def _unit_nodes(count: int) -> tuple[Floats, Floats]:
 
 BUCKET_PAGES_MAX = 64  # as the index by default
 SHINGLES_MIN = 5  # as the index by default; pages with fewer have no candidates
-_HUNDREDTH = SIMILARITY_ONE // 100
 _SECRET = bytes(32)  # a trial publishes nothing that could be forged
 
 Pairs = npt.NDArray[np.uint64]  # later page << 32 | earlier page, ascending and distinct
 Progress = Callable[[int], None]  # called with the bytes read of all sources
-
-
-class MarkedThreshold(NamedTuple):
-    """The threshold that separates marked pairs best, and on which side of it they are.
-
-    Attributes:
-        same, found: the pairs marked as the same, and how many of them reach the threshold.
-        different, wrong: those marked as different, and how many of them reach it.
-        unknown: pairs of which the sample lacks a page, or which have a page that is too short.
-    """
-
-    threshold: float
-    same: int
-    found: int
-    different: int
-    wrong: int
-    unknown: int
-
-
-def threshold_of_marks(
-    marks: Sequence[PairMark],
-    sources: Sequence[Source],
-    shingle_width: int = 5,
-    progress: Progress = lambda _bytes: None,
-    reader: PageReader = DEFAULT_READER,
-) -> MarkedThreshold:
-    """Return the threshold for which the fewest marked pairs of the sample are on the wrong side.
-
-    It is in the middle of the gap between the two similarities around it, to the hundredth.
-
-    Raises:
-        InputError: the sample has no pair marked as the same, or none marked as different.
-        StreamerError: as `PageReader.read`.
-    """
-    pages = dict.fromkeys(page for mark in marks for page in mark.pair)
-    names = [name for page in pages for name in filter(None, (page.place, page.url))]
-    urls = {page.place: page.url for page in pages if page.place}
-    found = find_texts(reader, sources, names, progress, urls)
-    known = {page: text for page in pages if (text := _text_of(page, found))}
-    signer = NativeSigner(SignatureSettings(shingle_width=shingle_width), _SECRET)
-    bodies, flags = ([getattr(text, name) for text in known.values()] for name in ("body", "flags"))
-    signed = signer.sign(bodies, flags)
-    sketches = {
-        page: sketch
-        for page, sketch, distinct in zip(known, signed.sketches, signed.distinct, strict=True)
-        if distinct >= SHINGLES_MIN
-    }
-    values: dict[bool, list[int]] = {True: [], False: []}
-    comparable = [mark for mark in marks if mark.pair <= sketches.keys()]
-    by_pages = {
-        frozenset(known[page].place or page.url for page in mark.pair): mark for mark in comparable
-    }
-    for mark in by_pages.values():  # the last one on two pages, however these were named
-        value = int(similarity(sketches[mark.one], sketches[mark.other]))
-        values[mark.is_same].append(value)
-    same, different = values[True], values[False]
-    if not (same and different):
-        raise InputError(
-            f"Of the pages of the sample {len(same)} pairs are marked as the same, and "
-            f"{len(different)} as different. Mark at least one of each."
-        )
-    least = _separating(same, different)
-    reaching, wrong = (sum(value >= least for value in each) for each in (same, different))
-    unknown = len(marks) - len(comparable)
-    return MarkedThreshold(
-        least / SIMILARITY_ONE, len(same), reaching, len(different), wrong, unknown
-    )
-
-
-def _text_of(page: PageOfPair, found: Mapping[str, FoundText]) -> FoundText | None:
-    """Return the page at the place if it has the URL, else the first one with the URL."""
-    at_place = found.get(page.place)
-    return at_place if at_place and at_place.url == page.url else found.get(page.url)
-
-
-def _separating(same: Sequence[int], different: Sequence[int]) -> int:
-    """Return the threshold, in ten-thousandths, with the fewest pairs on the wrong side of it."""
-    places = sorted({0, SIMILARITY_ONE, *same, *different})
-
-    def errors(least: int) -> int:
-        return sum(value < least for value in same) + sum(value >= least for value in different)
-
-    below, above = min(pairwise(places), key=lambda gap: (errors(gap[1]), gap[0] - gap[1]))
-    middle = round((below + above) / 2 / _HUNDREDTH) * _HUNDREDTH
-    least = middle if below < middle <= above else above
-    return min(max(least, _HUNDREDTH), SIMILARITY_ONE - _HUNDREDTH)
 
 
 @dataclass(frozen=True, slots=True)

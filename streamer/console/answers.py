@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from streamer.analysis.marks import MarkFile, PageOfPair
 from streamer.cli.dead_letters import REMEDIES
 from streamer.console import queries
 from streamer.console.clusters import (
@@ -35,10 +34,9 @@ from streamer.console.queries import (
     LetterRow,
     NumberedVerdict,
 )
-from streamer.console.retries import RetriedLetters, Retries, RetryState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
-from streamer.model import Representative, Verdict
+from streamer.model import Verdict
 from streamer.run.explanation import place_name, why_duplicate
 
 ROWS_MAX = 500
@@ -53,9 +51,6 @@ Name = Annotated[str, msgspec.Meta(max_length=65_536)]
 
 class NotFound(StreamerError):  # noqa: N818 - what the answer says
     """Report that the view has nothing of what was asked for."""
-
-
-Marked = Literal["same", "different", "nothing"]  # what a form has marked a pair as
 
 
 class WrongQuery(StreamerError):  # noqa: N818 - as NotFound
@@ -73,8 +68,6 @@ class ConsoleData:
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
         texts: the files that the pages' texts are taken from.
-        marks: what people say of pairs, if a file of that is given.
-        retries: takes dead letters that are to be judged again, if there is a place for them.
     """
 
     view: VerdictView
@@ -84,18 +77,6 @@ class ConsoleData:
     shows_text: bool = True
     notices: tuple[str, ...] = ()
     texts: PageTexts = field(default_factory=PageTexts)
-    marks: MarkFile | None = None
-    retries: Retries | None = None
-
-    def mark_of(self, page: Verdict, kept: Verdict | Representative) -> str | None:
-        """Return how a page and a kept one are marked, '' for not at all.
-
-        None stands for no file of marks, and for one that cannot be read, as `trouble` of it says.
-        """
-        if self.marks is None or self.marks.trouble:
-            return None
-        own, other = ((one.url, place_name(one.page)) for one in (page, kept))
-        return self.marks.label_of(PageOfPair(*own), PageOfPair(*other))
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -365,50 +346,33 @@ def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]
 
 
 class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The dead letters of a code; of all codes their counts alone.
-
-    `sent`, `before`, `cut` and `too_often` repeat what became of those that a form has chosen.
-    """
+    """The dead letters of a code; of all codes their counts alone."""
 
     code: Name | None = None
     after: After = 0
     limit: Limit = 20
-    sent: After | None = None
-    before: After | None = None
-    cut: After | None = None
-    too_often: After | None = None
 
 
 class LettersAnswer(msgspec.Struct, frozen=True):
-    """Dead letters by code, with what to do about the code that is asked for.
-
-    `retries` is there if they can be judged again; `done` says what the last form did.
-    """
+    """Dead letters by code, with what to do about the code that is asked for."""
 
     codes: list[CodeRow]
     remedy: str | None
     letters: list[LetterRow]
     next: int | None
-    retries: RetryState | None
-    done: RetriedLetters | None
 
 
 def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
     """Return dead letters."""
-    retries = data.retries.state if data.retries else None
     with data.read() as view:
         codes = queries.records(view, queries.LETTER_CODES, CodeRow)
         if query.code is None:
-            return LettersAnswer(codes, None, [], None, retries, None)
+            return LettersAnswer(codes, None, [], None)
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
     shown = _shown(data, found)
-    counts = query.sent, query.before, query.cut, query.too_often
-    done = RetriedLetters(*(count or 0 for count in counts)) if query.sent is not None else None
-    return LettersAnswer(
-        codes, REMEDIES.get(query.code), shown, _after(found, query.limit), retries, done
-    )
+    return LettersAnswer(codes, REMEDIES.get(query.code), shown, _after(found, query.limit))
 
 
 # ---- checks --------------------------------------------------------------------------------------

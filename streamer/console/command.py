@@ -8,20 +8,18 @@ import os
 import signal
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streamer.analysis.marks import MarkFile
 from streamer.cli.options import command, quiet_connection_of
 from streamer.config import SECURITY, Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.fold_process import FoldProcess, FoldTask
 from streamer.console.given import Given, sorted_out
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
-from streamer.console.retries import FileRetries, TopicRetries
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import VerdictView, default_folder
 from streamer.console.workers import checked_addresses
@@ -95,37 +93,6 @@ class Serving:
         return token
 
 
-@dataclass(frozen=True)
-class Acting:
-    """What forms may do, and where that goes."""
-
-    allow_actions: Annotated[
-        bool,
-        typer.Option(
-            "--allow-actions",
-            help="Let forms mark pairs and choose dead letters; without it all is only shown.",
-        ),
-    ] = False
-    marks: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File of pairs marked same or different, for `tune` and `evaluate`; forms add "
-            "to it.",
-            dir_okay=False,
-        ),
-    ] = None
-    retry_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File (.dead.jsonl) that chosen dead letters are added to, for `replay` to judge "
-            "again.",
-            dir_okay=False,
-        ),
-    ] = None
-
-
 @command
 def console(  # noqa: PLR0913 - the options of the command
     inputs: Annotated[
@@ -168,7 +135,6 @@ def console(  # noqa: PLR0913 - the options of the command
     query_seconds: Annotated[
         float, typer.Option(help="Time that a query may take.", min=0.1, max=600)
     ] = 10.0,
-    acting: Acting,
     reader: PageReader,
     settings: Annotated[
         Settings, "index_name", "brokers", "input_topic", "key_file", "also", SECURITY
@@ -177,7 +143,7 @@ def console(  # noqa: PLR0913 - the options of the command
     """Look at verdicts, clusters, hosts and dead letters in a browser, or over HTTP.
 
     The console reads verdicts as they are written, and an index as of its newest flush; it changes
-    neither, also with --allow-actions. With --index-name or --brokers it reads the topics of
+    neither. With --index-name or --brokers it reads the topics of
     workers instead of files, and shows whether the workers are alive and how far they are behind.
     It goes on with its own view when it is started again. Each page is an address that can be
     shared, and has .json beside it; /openapi.json describes the API. Dead letters next to a file of
@@ -187,12 +153,11 @@ def console(  # noqa: PLR0913 - the options of the command
 
     Example: streamer console --index-name streamer --brokers localhost:9092
 
-    Example: streamer console verdicts.jsonl --pages crawl/ --allow-actions --marks marks.tsv
+    Example: streamer console verdicts.jsonl --pages crawl/
 
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
     options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs or ())
-    options = replace(options, allows_actions=acting.allow_actions)
     topics, workers = _topics(given, settings), checked_addresses(worker or ())
     if workers and not topics:
         raise SettingsError("--worker is for the index of workers: give --index-name too.")
@@ -215,8 +180,6 @@ def console(  # noqa: PLR0913 - the options of the command
         fold = stack.enter_context(closing(FoldProcess(task)))
         data = ConsoleData(
             opened, query_seconds, index, lambda: fold.state, not no_text, given.notices, texts,
-            _marks(acting),
-            _topic_retries(acting, settings) if topics else _retries(acting, given),
         )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), opened, until_closed=serving.until_closed))
 
@@ -237,32 +200,6 @@ def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
             "of one crawl."
         )
     return settings.brokers, settings.index_name, settings.input_topic
-
-
-def _marks(acting: Acting) -> MarkFile | None:
-    """Return the file of marks; that it can be written is found out at the start."""
-    marks = MarkFile(acting.marks) if acting.marks else None
-    if marks is not None and acting.allow_actions:
-        marks.check()
-    return marks
-
-
-def _retries(acting: Acting, given: Given) -> FileRetries | None:
-    if acting.retry_file is None or not acting.allow_actions:
-        return None
-    return FileRetries(acting.retry_file, given.files, next(iter(given.indexes), None))
-
-
-def _topic_retries(acting: Acting, settings: Settings) -> TopicRetries | None:
-    if acting.retry_file is not None:
-        raise SettingsError(
-            "--retry-file is for files: with --allow-actions, dead letters of workers are sent to "
-            "their topic of pages again."
-        )
-    if not acting.allow_actions:
-        return None
-    names = Names(settings.index_name, settings.input_topic)
-    return TopicRetries(quiet_connection_of(settings), names.dead_letters, settings.index_name)
 
 
 def _index(

@@ -25,7 +25,7 @@ from streamer.analysis.comparison import (
 )
 from streamer.analysis.documents import Body, Document, FoundText
 from streamer.analysis.exact import shingle_sets
-from streamer.console.answers import ConsoleData, JudgedPage, Marked, Name, PageQuery, page
+from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
 from streamer.console.index import TEXT_CHARACTERS_MAX, one_space
 from streamer.console.view import QueryTooLong
 from streamer.errors import StreamerError
@@ -40,14 +40,10 @@ _CUT = "Only the first {:,} characters of each text are compared."
 
 
 class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two pages, each by its URL or its place as SOURCE:NUMBER.
-
-    `marked` repeats what the last form did.
-    """
+    """Two pages, each by its URL or its place as SOURCE:NUMBER."""
 
     page: Name = ""
     other: Name = msgspec.field(name="with", default="")
-    marked: Marked | None = None
 
 
 class TextPiece(msgspec.Struct, frozen=True):
@@ -87,14 +83,12 @@ class CompareAnswer(msgspec.Struct, frozen=True):
         pages: both, or none if the query names none.
         figures: what is exact; empty without texts.
         methods: what the method of the index says of the texts, or the default one without one.
-        mark: how people have marked the two, '' for not at all; None without a file of marks.
-        notes: why texts, figures or marks are missing or not whole, or of another fetch.
+        notes: why texts or figures are missing or not whole, or of another fetch.
     """
 
     pages: list[ComparedPage]
     figures: list[Figure]
     methods: list[MethodResult]
-    mark: str | None
     notes: list[str]
 
 
@@ -112,7 +106,7 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         QueryTooLong: reading the files of pages takes longer than it may.
     """
     if not (query.page and query.other):
-        return CompareAnswer([], [], [], None, [])
+        return CompareAnswer([], [], [], [])
     names = query.page, query.other
     judged = [next(iter(page(data, PageQuery(name)).found), None) for name in names]
     if data.texts.sources:
@@ -126,11 +120,7 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         ComparedPage(name, found, [_shown(piece) for piece in side])
         for name, found, side in zip(names, judged, pieces, strict=True)
     ]
-    one, other = judged
-    mark = data.mark_of(one.verdict, other.verdict) if one and other else None
-    if data.marks is not None and (trouble := data.marks.trouble):
-        notes = [*notes, trouble]
-    return CompareAnswer(pages, texts.figures, texts.methods, mark, notes)
+    return CompareAnswer(pages, texts.figures, texts.methods, notes)
 
 
 def _texts(

@@ -12,7 +12,6 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, NamedTuple
 
@@ -96,18 +95,6 @@ class InputBatch(NamedTuple):
     position: int
 
 
-def has_letters(path: Path) -> bool:
-    """Return whether a file begins with a dead letter.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    with suppress(CutOff):
-        for batch in read_batches(path, 0, 0, lines_max=1):
-            return any(line.code is not None for line in batch.lines)
-    return False
-
-
 def read_batches(
     path: Path, position: int, lines_before: int, lines_max: int = _BATCH_LINES
 ) -> Iterator[InputBatch]:
@@ -132,7 +119,7 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
     batch: list[bytes] = []
     size = 0
     cut: CutOff | None = None
-    lines = lines_in(path, position)
+    lines = _lines_in(path, position)
     while cut is None:
         try:
             line = next(lines, b"")
@@ -149,7 +136,7 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
         raise cut
 
 
-def lines_in(path: Path, position: int) -> Iterator[bytes]:
+def _lines_in(path: Path, position: int) -> Iterator[bytes]:
     """Yield the whole lines behind a position of a file's content.
 
     Raises:

@@ -81,13 +81,13 @@ def judged(bar: HistoryBar) -> int:
 
 
 class Renderer:
-    """Makes the pages of a console below the path `base`; forms that act carry the token `csrf`.
+    """Makes the pages of a console below the path `base`.
 
     Raises:
         SettingsError: the extra `console` is not installed.
     """
 
-    def __init__(self, base: str, csrf: str = "") -> None:
+    def __init__(self, base: str) -> None:
         with needs_extra("console", "The console"):
             from jinja2 import (  # noqa: PLC0415 - an extra
                 ChoiceLoader,
@@ -113,7 +113,7 @@ class Renderer:
             judged=judged,
         )
         self._environment.globals.update(
-            link=self.link, menu=MENU, version=__version__, colours=_COLOURS, csrf=csrf
+            link=self.link, menu=MENU, version=__version__, colours=_COLOURS
         )
 
     def view(self, route: Route, answer: object, query: object, json_address: str) -> bytes:

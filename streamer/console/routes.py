@@ -106,23 +106,11 @@ def parsed(route: Route, given: Mapping[str, str]) -> msgspec.Struct:
     Raises:
         WrongQuery: one of them is unknown, missing or outside its bounds.
     """
-    return filled_in(route.query, {name: value for name, value in given.items() if value})
-
-
-def filled_in(
-    kind: type[msgspec.Struct],
-    given: Mapping[str, str],
-    failure: str = "The address cannot be answered",
-) -> msgspec.Struct:
-    """Return the query or form of this kind with these values; `failure` begins an error.
-
-    Raises:
-        WrongQuery: as `parsed`.
-    """
+    values = {name: value for name, value in given.items() if value}
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(values, route.query, strict=False)
     except msgspec.ValidationError as error:
-        raise WrongQuery(f"{failure}: {error}.") from error
+        raise WrongQuery(f"The address cannot be answered: {error}.") from error
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

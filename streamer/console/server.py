@@ -16,7 +16,6 @@ import hmac
 import ipaddress
 import logging
 import re
-import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,15 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
 
-from streamer.console.actions import ACTIONS, CSRF, Action
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
 from streamer.console.render import SCRIPT, STYLE, Renderer
-from streamer.console.routes import ROUTES, ErrorAnswer, Route, filled_in, openapi, parsed
+from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parsed
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
 from streamer.pages.chunk import PAGE_BYTES_MAX
@@ -42,8 +40,6 @@ _AT_ONCE_BYTES = 64 << 10  # of a body that is answered in the loop's thread
 _WAITING_MAX = 32  # queries at a time, for each kind of thread; more are refused at once
 _LINE_MAX = 256 << 10  # of a request: a URL in a URL takes three bytes for one
 _LOGIN_BYTES_MAX = 4096  # of a form with a token: anyone may send one
-_FORM_BYTES_MAX = 1 << 20  # four names of 64 KiB, each byte of which may take three
-_FIELDS_MAX = 20
 _COOKIE = "streamer_console"
 _STREAMS_MAX = 32  # of those who look at a view that changes
 _LIVE_SECONDS, _LIVE_SHARE = 1.0, 10  # between two looks: as least, and of what one has taken
@@ -83,7 +79,6 @@ class ServerOptions:
         base: the path that all its addresses begin with; '' or as `/console`.
         token: what a program or person must know; None where everyone on this machine may look.
         body_max: bytes of a request's body.
-        allows_actions: whether forms may change what they are for.
 
     Raises:
         SettingsError: other machines could look without a token, or the path is none.
@@ -94,7 +89,6 @@ class ServerOptions:
     base: str = ""
     token: str | None = None
     body_max: int = PAGE_BYTES_MAX
-    allows_actions: bool = False
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
@@ -129,9 +123,7 @@ class ConsoleServer:
         self._pool = ThreadPoolExecutor(_THREADS, "query")
         self._index_pool = ThreadPoolExecutor(1, "check")  # reading an index delays no view
         self._waiting: Counter[ThreadPoolExecutor] = Counter()
-        # A page of another site cannot read it, and so cannot have a browser send a form.
-        self._csrf = secrets.token_urlsafe() if options.allows_actions else ""
-        self._render = Renderer(options.base, self._csrf)
+        self._render = Renderer(options.base)
         self._streams = 0
 
     def application(self) -> web.Application:
@@ -146,8 +138,6 @@ class ConsoleServer:
         app.router.add_get(f"{base}/openapi.json", self._openapi)
         if self._options.token is not None:
             app.router.add_post(f"{base}/login", self._login)
-        for action in ACTIONS if self._options.allows_actions else ():
-            app.router.add_post(f"{base}{action.path}", functools.partial(self._act, action))
         for route in ROUTES:
             json = functools.partial(self._json, route)
             if route.is_view:
@@ -193,10 +183,7 @@ class ConsoleServer:
     # ---- answers ---------------------------------------------------------------------------------
 
     async def _home(self, _request: web.Request) -> web.Response:
-        return self._moved(ROUTES[0].path)
-
-    def _moved(self, path: str, **parameters: object) -> web.Response:
-        address = self._render.link(path, **parameters)
+        address = self._render.link(ROUTES[0].path)
         return web.Response(status=303, headers={"Location": address})
 
     async def _file(self, body: bytes, kind: str, _request: web.Request) -> web.Response:
@@ -277,29 +264,6 @@ class ConsoleServer:
         answer = await self._in_thread(lambda: encode(route.answer(data, body)), self._index_pool)
         return web.Response(body=answer, content_type="application/json")
 
-    async def _act(self, action: Action, request: web.Request) -> web.Response:
-        form = await self._form(request, _FORM_BYTES_MAX)
-        if not hmac.compare_digest(_bytes(form.pop(CSRF, "")), self._csrf.encode()):
-            raise web.HTTPForbidden(text="The form is of an earlier start: load its page again.")
-        given = filled_in(action.form, form, "The form cannot be used; load its page again")
-        path, parameters, part = await self._in_thread(
-            lambda: action.act(self._data, given), self._index_pool
-        )
-        response = self._moved(path, **parameters)
-        if part:
-            response.headers["Location"] += f"#{quote(part, errors='replace')}"
-        return response
-
-    async def _form(self, request: web.Request, bytes_max: int) -> dict[str, str]:
-        """Return the fields of a form that is sent."""
-        body = await request.clone(client_max_size=bytes_max).read()
-        try:
-            return dict(
-                parse_qsl(body.decode("utf-8", "replace"), True, max_num_fields=_FIELDS_MAX)
-            )
-        except ValueError as error:
-            raise WrongQuery("The form has too many fields.") from error
-
     def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:
         """Return the threads of a query: one that asks the index takes no time of views."""
         is_slow = route.is_slow or getattr(query, "explain", "no") == "yes"
@@ -325,10 +289,11 @@ class ConsoleServer:
     # ---- who may look ----------------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.Response:
-        form = await self._form(request, _LOGIN_BYTES_MAX)
+        body = await request.clone(client_max_size=_LOGIN_BYTES_MAX).read()
+        form = dict(parse_qsl(body.decode("utf-8", "replace")))
         if not self._is_token(form.get("token", "")):
             raise _wants_token()
-        response = self._moved(ROUTES[0].path)
+        response = await self._home(request)
         response.set_cookie(
             _COOKIE, self._cookie(), path=self._options.base or "/", httponly=True,
             samesite="Strict", secure=request.secure,

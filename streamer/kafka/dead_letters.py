@@ -137,7 +137,7 @@ def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
     value_bytes = _number(text.get(VALUE_BYTES), len(value))
     return DeadLetter(
-        original_place(message, text),
+        _original_place(message, text),
         code,
         "" if detail == code else detail,
         None if key is None else base64.b64encode(key).decode(),
@@ -147,7 +147,7 @@ def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     )
 
 
-def original_place(message: Any, headers: Mapping[str, str]) -> Location:  # noqa: ANN401 - as above
+def _original_place(message: Any, headers: Mapping[str, str]) -> Location:  # noqa: ANN401 - as above
     """Return the place of a dead letter's original, by its headers; its own if they name none."""
     return Location(
         headers.get(ORIGINAL_TOPIC, message.topic),

@@ -8,8 +8,7 @@ part of one chunk may be sent twice.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,14 +25,12 @@ from streamer.kafka.dead_letters import (
     RETRIES,
     VALUE_BYTES,
     WHOLE_BYTES_MAX,
-    original_place,
     retries_of,
     schema_header,
 )
 from streamer.kafka.reader import Fetched, open_reader, reach
 from streamer.kafka.topic_input import Wanted, resolve
 from streamer.kafka.topics import HEADERS_BYTES_MAX
-from streamer.model import Location
 
 SUFFIX = "-dlt"
 
@@ -46,15 +43,11 @@ class Which:
         codes: those with one of these codes; empty: all.
         index: those of this index; None: of all.
         retries_max: those that were sent again less often.
-        place: the one with this original alone.
-        sent: originals that are not sent again; those that have arrived are added.
     """
 
     codes: frozenset[str] = frozenset()
     index: str | None = None
     retries_max: int = 3
-    place: Location | None = None
-    sent: set[Location] | None = None
 
 
 @dataclass(slots=True)
@@ -66,7 +59,6 @@ class Retried:
         cut: those of which the dead letter does not hold all.
         too_often: those that were sent as often as is allowed.
         others: those that are not asked for, or are no dead letters of `topic`.
-        before: those that were sent before.
         offsets: where the next run begins, by partition of the dead letters.
     """
 
@@ -75,7 +67,6 @@ class Retried:
     cut: int = 0
     too_often: int = 0
     others: int = 0
-    before: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -129,39 +120,14 @@ async def _send(
     """Send what is wanted of a chunk, and wait until all of it has arrived."""
     chosen = [each for each in chunk.records if _is_wanted(each, which, done)]
     if not dry_run:
-        await _deliver(producer, chosen, done.topic, set() if which.sent is None else which.sent)
+        waiting = [
+            await producer.send(done.topic, each.value, each.key, headers=_headers(each))
+            for each in chosen
+        ]
+        for future in waiting:
+            await future
     done.sent += len(chosen)
     done.offsets[chunk.partition] = chunk.end
-
-
-async def _deliver(
-    producer: AIOKafkaProducer, chosen: Sequence[Any], topic: str, sent: set[Location]
-) -> None:
-    """Send messages, and wait until they have arrived.
-
-    `sent` has what the producer took, also where the wait is cancelled: it may still arrive. What
-    the brokers refuse is not among it.
-    """
-    waiting: list[tuple[Location, asyncio.Future[Any]]] = []
-    try:
-        for each in chosen:
-            future = await producer.send(topic, each.value, each.key, headers=_headers(each))
-            waiting.append((_place(each), future))
-            sent.add(_place(each))
-        for _, future in waiting:
-            await future
-    except KafkaError:
-        if waiting:
-            await asyncio.wait([future for _, future in waiting])
-        raise
-    finally:
-        ended = [each for each in waiting if each[1].done() and not each[1].cancelled()]
-        sent.difference_update(place for place, future in ended if future.exception())
-
-
-def _place(message: Any) -> Location:  # noqa: ANN401 - the client library's
-    headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
-    return original_place(message, headers)
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
@@ -179,11 +145,8 @@ def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN4
         or headers.get(ORIGINAL_TOPIC) != done.topic.encode()
         or (which.codes and code not in which.codes)
         or which.index not in {None, index}
-        or (which.place is not None and which.place != _place(message))
     ):
         done.others += 1
-    elif which.sent and _place(message) in which.sent:
-        done.before += 1
     elif VALUE_BYTES in headers:
         done.cut += 1
     elif retries_of(headers) >= which.retries_max:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 import shutil
 import signal
 import subprocess
@@ -49,10 +48,8 @@ PAGES = [
     *({"url": f"https://copy.example/{n}", "body": text_of(n % 7)} for n in range(20)),
     *({"url": f"https://own.example/{n}", "body": text_of(100 + n)} for n in range(20)),
 ]  # fmt: skip
-AGAIN = "again.dead.jsonl"
 TITLE = "{} \N{EN DASH} streamer"
 AXE = Axe()
-ONCE = pytest.mark.parametrize("tab", [False], ids=["no_scripts"], indirect=True)
 VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters"]
 
 
@@ -117,16 +114,9 @@ def wait_until(found: Any, address: str, path: str = "overview.json") -> Any:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of what the console writes."""
-    return tmp_path_factory.mktemp("made")
-
-
-@pytest.fixture(scope="module")
-def address(crawl: Path, made: Path) -> Iterator[str]:
+def address(crawl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     arguments = crawl / "v.jsonl", crawl / "index", "--pages", crawl / "pages.jsonl"
-    acting = "--allow-actions", "--marks", made / "marks.tsv", "--retry-file", made / AGAIN
-    with console(made / "view", *arguments, *acting) as (found, _):
+    with console(tmp_path_factory.mktemp("view"), *arguments) as (found, _):
         wait_until(lambda said: said["folded"], found)
         yield found
 
@@ -271,44 +261,6 @@ def test_a_hostile_record_is_text(tab: Page) -> None:
     assert tab.title() == TITLE.format("Dead letters")
 
 
-# ---- actions -------------------------------------------------------------------------------------
-
-
-@ONCE
-def test_pairs_marked_in_a_browser_are_used_by_tune_and_evaluate(
-    tab: Page, crawl: Path, made: Path
-) -> None:
-    (made / "marks.tsv").unlink(missing_ok=True)
-    for one, other, label in (
-        ("https://copy.example/0", "https://copy.example/7", "Same"),
-        ("https://own.example/1", "https://own.example/2", "Different"),
-    ):
-        tab.goto("compare?" + urlencode({"page": one, "with": other}))
-        tab.get_by_role("button", name=label).click()
-        assert tab.locator("main > strong").inner_text() == label.lower()
-    marks = "--marks", made / "marks.tsv"
-    said = run("tune", "--sample", crawl / "pages.jsonl", *marks)
-    assert "1 of 1 marked as the same reach it, and 0 of 1 marked as different" in said
-    said = run("evaluate", crawl / "pages.jsonl", *marks, "--methods", "minhash", "--json")
-    (trial,) = json.loads(said)
-    assert (trial["labelled"], trial["different"]) == ([1, 1], [0, 1])
-
-
-@ONCE
-def test_a_record_chosen_in_a_browser_is_judged_by_a_replay(
-    tab: Page, crawl: Path, made: Path, tmp_path: Path
-) -> None:
-    (made / AGAIN).unlink(missing_ok=True)
-    tab.goto("dead-letters?code=missing_url")
-    tab.get_by_role("button", name="Judge this record again").click()
-    assert "1 records are added" in tab.get_by_role("status").inner_text()
-    command = shlex.split(tab.get_by_role("region", name="Command").inner_text())
-    copy = shutil.copytree(crawl, tmp_path / "copy")
-    command = [part.replace(str(crawl), str(copy)) for part in command[1:]]
-    run(*command, "--fields", '{"url": "/body", "body": "/body"}')
-    assert b'"url":"x"' in (copy / "v.jsonl").read_bytes().splitlines()[-1]
-
-
 # ---- a crawl with faults -------------------------------------------------------------------------
 
 
@@ -321,9 +273,8 @@ def test_four_planted_faults_are_seen(
     planted_crawl(tmp_path, *((600, 40) if folder else (50, 15)))
     outputs = "--verdicts", "verdicts.jsonl", "--index", "my-index"
     run("replay", "crawl.jsonl", *outputs, "--near-misses", "0.15")
-    acting = "--allow-actions", "--marks", "marks.tsv", "--retry-file", AGAIN
     inputs = "verdicts.jsonl", "my-index", "--pages", "crawl.jsonl"
-    with console(tmp_path / "view", *inputs, *acting) as (address, _):
+    with console(tmp_path / "view", *inputs) as (address, _):
         wait_until(lambda said: said["folded"], address)
         first = answer(address, "overview.json")["clusters"]
         assert {(row["look"]["kind"], urlsplit(row["url"]).netloc) for row in first[:2]} == {
@@ -422,7 +373,6 @@ def test_no_text_shows_none(tmp_path: Path) -> None:
         (["v.jsonl", "--pages", "none.jsonl"], "no such file"),
         (["pages.jsonl"], "neither a verdict nor a dead letter"),
         (["index", "index"], "one index"),
-        (["--index-name", "a", "--retry-file", "b.dead.jsonl"], "--retry-file is for files"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(

@@ -21,7 +21,7 @@ from streamer.testing.plugin import leave_out
 from tests.helpers.broker import delete_topic, listens, make_topic, running_broker, send
 from tests.helpers.fleet import Fleet, fleet
 from tests.helpers.verdict_lines import unique
-from tests.integration.test_console import BROWSER, answer, console, wait_until
+from tests.integration.test_console import BROWSER, console, wait_until
 from tests.unit.run.test_page_check import text_of
 
 
@@ -110,10 +110,8 @@ def test_the_console_follows_a_worker(
                 assert tab.evaluate("window.isTheSame")
             process.kill()
         send(brokers, names.pages, pages(60, 70))
-        with console(view, *arguments, "--allow-actions") as (address, _):
+        with console(view, *arguments) as (address, _):
             said = wait_until(lambda said: is_settled(said, 70), address)
-            retries = answer(address, "dead-letters.json", code="invalid_json")["retries"]
-            assert retries == {"target": names.pages, "chosen": 0, "command": ""}
             assert [each.name for each in view.glob("*.sqlite")] == ["view-1.sqlite"]
             broker("kill", folder)
             said = wait_until(lambda said: said["warnings"], address)

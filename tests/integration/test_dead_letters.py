@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from streamer.cli.dead_letters import CHARACTERS_SHOWN, LETTERS_SHOWN, REMEDIES, SOURCES_SHOWN
-from streamer.console.retries import RetriedLetters, RetryState, TopicRetries
-from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from tests.helpers.broker import Sent, make_topic, messages_of, send, verdicts_of
 from tests.helpers.fleet import exit_code, fleet
@@ -264,17 +262,6 @@ def test_what_is_sent_again_gets_verdicts_and_no_loop(
     assert offsets == ["--offsets", f"0:{letters}-"]
     whole = command("retry", *topic, "--max-retries", "1", "--dry-run")
     assert "sent too often    4\n" in whole
-    # By the console, once each.
-    before = len(messages_of(brokers, names.pages)[0])
-    console = TopicRetries(Connection(brokers), names.dead_letters, names.index)
-    chosen = [console.choose("missing_url", f"{names.pages}:{offset}", 30) for offset in (0, 0, 1)]
-    chosen += [console.choose("invalid_json", "", 30) for _ in range(2)]
-    assert chosen == [
-        RetriedLetters(sent=1), RetriedLetters(before=1), RetriedLetters(),
-        RetriedLetters(sent=6), RetriedLetters(before=6),
-    ]  # fmt: skip
-    assert console.state == RetryState(names.pages, 7, "")
-    assert len(messages_of(brokers, names.pages)[0]) == before + 7
 
 
 def test_what_is_no_dead_letter_of_the_pages_is_not_sent(

@@ -17,9 +17,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from streamer.analysis.cli import write_file
-from streamer.analysis.datasets import Dataset, open_dataset, write_collection
+from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.main_text import TREES, read_marked, sheets_of, train
-from streamer.analysis.marks import read_marks
 from streamer.analysis.sample.score import THRESHOLD, ratio_text
 from streamer.analysis.site_training import train_for_sites
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
@@ -28,10 +27,8 @@ from streamer.analysis.tuning import (
     WEIGHT_FP,
     BandChoice,
     BandTrial,
-    MarkedThreshold,
     detection_probability,
     rank_bandings,
-    threshold_of_marks,
     try_bandings,
     weighed_banding,
 )
@@ -47,19 +44,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Marks = Annotated[
-    Path | None,
-    typer.Option(
-        help="File of pairs marked same or different, as the console writes it: the labels of a "
-        "dataset or a sample.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-
 
 @command
-def evaluate(  # noqa: PLR0913 - the options of the command
+def evaluate(
     datasets: Annotated[
         list[str],
         typer.Argument(
@@ -88,7 +75,6 @@ def evaluate(  # noqa: PLR0913 - the options of the command
             help="Count the words of each dataset for the methods that weigh words.",
         ),
     ] = False,
-    marks: Marks = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hash functions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
     plot: Annotated[
@@ -100,9 +86,8 @@ def evaluate(  # noqa: PLR0913 - the options of the command
 
     Each method makes one pass through the stream code with a temporary index. True duplicates are
     those by exact resemblance, from a plain reference implementation that holds all pages in
-    memory. Methods that decide by anything else are measured against the same. Of labelled pairs
-    the table says how many lie in one cluster: of those that are the same, and of those marked as
-    different, where each is wrong.
+    memory. Methods that decide by anything else are measured against the same. The
+    table also counts the labelled pairs that are in one cluster.
 
     Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
     """
@@ -114,25 +99,10 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     trials: list[Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in datasets:
-            dataset = open_dataset(path, Path(scratch), reader, marks)
-            _check_marks(dataset, marks, only=len(datasets) == 1)
+            dataset = open_dataset(path, Path(scratch), reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     _show(trials, threshold, plot, as_json=as_json)
-
-
-def _check_marks(dataset: Dataset, marks: Path | None, *, only: bool) -> None:
-    """Warn of marked pairs that a dataset lacks.
-
-    Raises:
-        InputError: it is the only dataset, and lacks all of them.
-    """
-    if not dataset.unknown:
-        return
-    said = f"{dataset.unknown:,} pairs of {marks} have a page that is not in {dataset.name}."
-    if only and not (dataset.labelled or dataset.different):
-        raise InputError(f"{said} Give the pages that were marked.")
-    Terminal(stderr=True).warn(said)
 
 
 def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:
@@ -165,9 +135,7 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
         padding=(0, 0, 0, 1),
     )
     table.add_column("method", overflow="fold")
-    first = trials[0]
-    labels = [f"of {first.labelled[1]:,}"] if first.labelled else []
-    labels += [f"wrong of {first.different[1]:,}"] if first.different else []
+    labels = [f"of {trials[0].labelled[1]:,}"] if trials[0].labelled else []
     columns = ("P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
@@ -176,23 +144,16 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
     return table
 
 
-Wanted = Annotated[
-    float | None,
-    typer.Option(
-        min=0.01,
-        max=0.99,
-        help="Minimum resemblance of duplicates. \\[default: 0.8; with --marks the one that "
-        "separates them best]",
-    ),
-]
 DEFAULT = SignatureSettings()
 CAPTION = "* the default"
 
 
 @command
-def tune(  # noqa: PLR0913 - the options of the command
+def tune(
     *,
-    threshold: Wanted = None,
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Minimum resemblance of duplicates.")
+    ] = THRESHOLD,
     hashes: Annotated[
         int, typer.Option(min=1, max=HASHES_MAX, help="Maximum number of min-hashes per page.")
     ] = 84,
@@ -208,7 +169,6 @@ def tune(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(help="Page files or folders on which to count candidates."),
     ] = None,
-    marks: Marks = None,
     shingle_width: Annotated[
         int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
     ] = 5,
@@ -224,19 +184,12 @@ def tune(  # noqa: PLR0913 - the options of the command
     under the S-curve below the threshold (false positives: work) and over it above (false
     negatives: duplicates missed). The detector verifies candidates, so to it a false positive is
     work and no wrong verdict: hence the small weight. The default bands and rows are shown beside
-    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory. With
-    pairs that people have marked, the threshold that separates them best comes first.
+    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
 
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
-
-    Example: streamer tune --sample crawl/ --marks marks.tsv
     """
     if plot is not None:
         check_plot(plot)
-    marked = _of_marks(marks, sample, shingle_width, reader) if marks else None
-    if marked:
-        Terminal().say(_said_of(marked))
-    threshold = threshold or (marked.threshold if marked else THRESHOLD)
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
     shown = _with_default(ranked, threshold, weight_fp)
@@ -255,35 +208,6 @@ def _with_default(ranked: list[BandChoice], threshold: float, weight_fp: float) 
     if any(_mark(banding.bands, banding.rows) for banding in ranked):
         return ranked
     return [*ranked, weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
-
-
-def _of_marks(
-    marks: Path, sample: Sequence[str] | None, shingle_width: int, reader: PageReader
-) -> MarkedThreshold:
-    """Return the threshold that separates the marked pairs of the sample best.
-
-    Raises:
-        SettingsError: there is no sample.
-        StreamerError: as `threshold_of_marks`.
-    """
-    if not sample:
-        raise SettingsError("--marks needs the pages that are marked: give them with --sample.")
-    pairs, sources = read_marks(marks), reader.open(sample)
-    compile_with_bar()
-    total = sum(source.total_bytes or 0 for source in sources)
-    with amount_bar("looking for marked pages", total) as report:
-        return threshold_of_marks(pairs, sources, shingle_width, report, reader)
-
-
-def _said_of(marked: MarkedThreshold) -> str:
-    unknown = f" {marked.unknown:,} pairs are not in the sample, or too short." * bool(
-        marked.unknown
-    )
-    return (
-        f"The threshold {marked.threshold:g} separates the marked pairs best: {marked.found:,} of "
-        f"{marked.same:,} marked as the same reach it, and {marked.wrong:,} of "
-        f"{marked.different:,} marked as different.{unknown}"
-    )
 
 
 def _trials_of_bandings(

@@ -87,20 +87,6 @@ def test_a_file_of_pairs_without_its_columns_is_refused(labelled: Path, tmp_path
         open_dataset(labelled, tmp_path)
 
 
-def test_the_last_label_of_two_pages_counts_however_they_are_named(
-    labelled: Path, tmp_path: Path
-) -> None:
-    marks = tmp_path / "marks.tsv"
-    marks.write_text(
-        "url_a\turl_b\tlabel\tplace_a\tplace_b\n"
-        "a\tb\tsame\t\t\nb\ta\tdifferent\tpages.jsonl:1\tpages.jsonl:0\na\tgone\tsame\t\t\n"
-    )
-    found = open_dataset(labelled, tmp_path, marks=marks)
-    assert found.different == {(0, 1)}
-    assert found.unknown == 1
-    assert not found.labelled
-
-
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
 texts = st.lists(
     st.lists(st.sampled_from("abc"), min_size=3, max_size=12).map(" ".join), max_size=10

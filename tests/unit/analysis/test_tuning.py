@@ -18,7 +18,6 @@ from streamer.analysis.tuning import (
     HASHES_MAX,
     ROWS_MAX,
     BandTrial,
-    _separating,
     candidate_pairs,
     detection_probability,
     rank_bandings,
@@ -217,21 +216,3 @@ def test_a_sample_that_is_gone_is_an_error_with_its_name(sample: Path) -> None:
 
 def test_the_pairs_of_the_plain_count_are_all_pairs_where_a_bucket_holds_all() -> None:
     assert plain_pairs([[7]] * 5, 64) == {(b, a) for a, b in combinations(range(5), 2)}
-
-
-@pytest.mark.parametrize(
-    ("same", "different", "least"),
-    [
-        ([8300, 9000], [6000], 7200),
-        ([9000], [8990], 9000),
-        ([9000, 5000], [6000, 6100], 7600),
-        ([10_000], [0], 5000),
-        ([0], [10_000], 5000),
-        ([10_000], [10_000], 5000),
-        ([10_000], [9999], 9900),
-    ],
-)
-def test_the_threshold_of_marks_has_the_fewest_on_the_wrong_side(
-    same: list[int], different: list[int], least: int
-) -> None:
-    assert _separating(same, different) == least

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator
-from streamer.analysis.marks import MarkFile
 from streamer.console import comparing
 from streamer.console.answers import ConsoleData
 from streamer.console.comparing import CompareAnswer, CompareQuery, compare
@@ -68,14 +67,11 @@ def test_a_page_without_a_verdict_has_its_text(data: ConsoleData) -> None:
 
 
 def test_the_text_of_another_fetch_is_said_so(data: ConsoleData, tmp_path: Path) -> None:
-    marks = MarkFile(tmp_path / "marks.tsv")
-    (tmp_path / "marks.tsv").write_text("one\tother\n", "utf-8")
     (tmp_path / "pages.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, PAGES[::-1])))
-    answer = compare(replace(data, marks=marks), BOTH)
-    assert answer.notes[0].startswith("pages.jsonl:0: the text is of ")
-    assert answer.notes[0].endswith("pages.jsonl:2, which is another fetch.")
-    assert [note.partition(".")[0] for note in answer.notes[1:]] == ["Marks are not shown"]
-    assert answer.mark is None
+    answer = compare(data, BOTH)
+    (note,) = answer.notes
+    assert note.startswith("pages.jsonl:0: the text is of ")
+    assert note.endswith("pages.jsonl:2, which is another fetch.")
     assert "first" in "".join(piece.text for piece in answer.pages[0].text)
 
 

@@ -16,17 +16,14 @@ from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from streamer.analysis.marks import MarkFile, read_marks
-from streamer.console.actions import MarkForm, RetryForm, mark, retry
-from streamer.console.answers import ConsoleData, NotFound
+from streamer.console.answers import ConsoleData
 from streamer.console.fold import FoldState
-from streamer.console.retries import FileRetries
 from streamer.console.routes import ROUTES
 from streamer.console.server import ConsoleServer, ServerOptions, is_loopback
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
 from streamer.model import Representative
-from tests.helpers.verdict_lines import duplicate, letter, place, unique, url_of, written
+from tests.helpers.verdict_lines import duplicate, place
 from tests.unit.console.conftest import folded
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
@@ -352,109 +349,3 @@ def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
 
     with pytest.raises(SettingsError, match="Give another --port"):
         asyncio.run(twice())
-
-
-# ---- actions -------------------------------------------------------------------------------------
-
-ACTING = ServerOptions(allows_actions=True)
-COMPARED = "/compare?page=pages.jsonl:1&with=pages.jsonl:0"
-FORM = {
-    "place": "pages.jsonl:1", "kept_place": "pages.jsonl:0", "label": "different",
-}  # fmt: skip
-
-
-def token_in(page: str) -> str:
-    return page.partition('name="csrf" value="')[2].partition('"')[0]
-
-
-@pytest.fixture
-def acting(data: ConsoleData, tmp_path: Path) -> ConsoleData:
-    retries = FileRetries(tmp_path / "again.dead.jsonl", [tmp_path / "v.jsonl"], None)
-    return replace(data, marks=MarkFile(tmp_path / "marks.tsv"), retries=retries)
-
-
-def test_a_form_marks_a_pair_and_leads_back(acting: ConsoleData, tmp_path: Path) -> None:
-    async def work(client: Client) -> None:
-        async with client.get(COMPARED) as response:
-            csrf = token_in(await response.text())
-        form = FORM | {"csrf": csrf}
-        async with client.post("/mark", data=form, allow_redirects=False) as response:
-            assert response.status == 303, await response.text()
-            assert response.headers["Location"].startswith("/compare?page=pages.")
-        async with client.get(response.headers["Location"]) as response:
-            assert "The pages are marked as different." in await response.text()
-        for wrong in ({"label": "maybe"}, {"more": "x"}, {"url": "x"}):
-            async with client.post("/mark", data=FORM | {"csrf": csrf} | wrong) as response:
-                assert response.status == 400
-                assert "The form cannot be used; load its page again" in await response.text()
-        many = {f"f{n}": "x" for n in range(30)}
-        async with client.post("/mark", data=FORM | {"csrf": csrf} | many) as response:
-            assert response.status == 400
-        unknown = {"place": "pages.jsonl:99"}
-        marks = (tmp_path / "marks.tsv").read_bytes()
-        for content, status in ((b"one\tother\n", 503), (marks, 200)):
-            (tmp_path / "marks.tsv").write_bytes(content)
-            async with client.post("/mark", data=FORM | {"csrf": csrf}) as response:
-                assert response.status == status
-        async with client.post("/mark", data=FORM | {"csrf": csrf} | unknown) as response:
-            assert response.status == 404
-
-    with_client(acting, ACTING, work)
-    (mark,) = read_marks(tmp_path / "marks.tsv")
-    assert (mark.one.place, mark.other.url, mark.label) == (
-        "pages.jsonl:1", url_of(0), "different",
-    )  # fmt: skip
-
-
-def test_a_form_marks_the_urls_as_the_verdicts_have_them(tmp_path: Path) -> None:
-    url = "https://bidi.example/\u200fcopy"
-    with folded(tmp_path, unique(0), duplicate(1, of=0, url=url)) as data:
-        acting = replace(data, marks=MarkFile(tmp_path / "marks.tsv"))
-        text = ask(acting, COMPARED, ACTING).text
-        assert 'aria-label="Same: https://bidi.example/\ufffdcopy and ' in text
-        mark(acting, MarkForm("pages.jsonl:1", "pages.jsonl:0", "same"))
-    (found,) = read_marks(tmp_path / "marks.tsv")
-    assert {found.one.url, found.other.url} == {url, url_of(0)}
-
-
-@pytest.mark.parametrize("csrf", ["", "x", "\N{SNOWMAN}"])
-@pytest.mark.parametrize("path", ["/mark", "/retry"])
-def test_a_form_without_the_token_of_this_start_does_nothing(
-    acting: ConsoleData, tmp_path: Path, path: str, csrf: str
-) -> None:
-    answer = ask(acting, path, ACTING, method="POST", data=FORM | {"csrf": csrf})
-    assert (answer.status, "load its page again" in answer.text) == (403, True)
-    assert not (tmp_path / "marks.tsv").exists()
-
-
-def test_without_actions_there_are_no_forms_that_act(acting: ConsoleData) -> None:
-    for path in (COMPARED, "/dead-letters?code=missing_url"):
-        assert "csrf" not in ask(acting, path).text
-    for path in ("/mark", "/retry"):
-        assert ask(acting, path, method="POST", data=FORM).status == 404
-
-
-def test_what_no_file_is_given_for_is_said_so(data: ConsoleData) -> None:
-    with pytest.raises(NotFound, match="start the console with --marks"):
-        mark(data, MarkForm("a:1", "b:1", "same"))
-    with pytest.raises(NotFound, match="start the console with --retry-file"):
-        retry(data, RetryForm("missing_url"))
-
-
-def test_a_form_has_records_judged_again(acting: ConsoleData, tmp_path: Path) -> None:
-    written(tmp_path / "again.dead.jsonl", letter(21))
-    letters = written(tmp_path / "v.dead.jsonl", *(letter(n) for n in range(20, 24)))
-    retries = FileRetries(tmp_path / "again.dead.jsonl", [letters], None)
-
-    async def work(client: Client) -> None:
-        async with client.get("/dead-letters?code=missing_url") as response:
-            page = await response.text()
-        assert page.count(">Judge this record again") == 4
-        form = {"csrf": token_in(page), "code": "missing_url", "place": ""}
-        async with client.post("/retry", data=form) as response:
-            said = " ".join((await response.text()).split())
-        assert "3 records are added to" in said
-        assert "1 were there already" in said
-
-    with_client(replace(acting, retries=retries), ACTING, work)
-    assert len((tmp_path / "again.dead.jsonl").read_bytes().splitlines()) == 4
