@@ -27,7 +27,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm unit test test-all fresh bounds coverage check bench bench-kafka bench-report bench-compare evaluate campaign cluster broker broker-stop format lock clean
+.PHONY: help run warm unit test test-all fresh bounds coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -102,6 +102,10 @@ evaluate: $(VENV)/.bench ## Judge labelled pages by every preset and text; write
 
 bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/baseline.json
 	$(PY) benchmarks/compare.py
+
+train: $(VENV)/.bench ## Train the models of main text again, from ../shared/data: they come out byte for byte
+	$(PY) benchmarks/train.py --out streamer/text/main_text.json
+	$(PY) benchmarks/train.py --sites --out streamer/text/main_text_sites.json
 
 campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours; CAMPAIGN=--short: half of one)
 	$(PY) -m streamer warm --text main

@@ -55,13 +55,13 @@ from benchmarks.main_text_stream import (
     words_or_visible,
 )
 from benchmarks.peers.extractors import Extractor, extractors
-from streamer.analysis.main_text import (
+from benchmarks.training.single_pages import (
     MarkedPage,
     crawl_sheets,
     grow_of_blocks,
     sheets_of,
 )
-from streamer.analysis.site_training import page_trees
+from benchmarks.training.sites import page_trees
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.main_text import (
@@ -155,12 +155,14 @@ def articles_of(data: Path) -> dict[str, str]:
 
 
 def training_pages(data: Path) -> list[Marked]:
-    """Return what the package's model is trained on: marked pages, and articles in templates."""
+    """Return what the package's models are trained on: marked pages, articles in templates."""
     pages = marked_pages(data)
     if (data / TEMPLATES).exists():
         articles = articles_of(data)
         pages += [
-            Marked(each.group, TEMPLATES, MarkedPage(each.html, articles[each.article]))
+            Marked(
+                each.group, TEMPLATES, MarkedPage(each.html, articles[each.article], url=each.url)
+            )
             for each in templates(data)
         ]
     return pages

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.figures import empty_table
 from benchmarks.main_text_stream import Reader, Stream, Words, token_f1, visible_words
-from streamer.analysis.main_text import MarkedPage
+from benchmarks.training.single_pages import MarkedPage
 from streamer.analysis.sample.crawl import SEED, SITES
 from streamer.analysis.sample.prose import LANGUAGES, draw_topic, draw_words, write_article
 from streamer.analysis.sample.sites import make_site

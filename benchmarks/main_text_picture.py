@@ -21,9 +21,9 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks.machine import ROOT
-from streamer.analysis.main_text import read_blocks
+from benchmarks.training.kinds import KINDS, Writer
+from benchmarks.training.single_pages import read_blocks
 from streamer.analysis.sample.crawl import SEED
-from streamer.analysis.sample.kinds import KINDS, Writer
 from streamer.analysis.sample.prose import LANGUAGES, write_article
 from streamer.analysis.sample.sites import make_site
 from streamer.text import blocks

@@ -44,7 +44,7 @@ from benchmarks.main_text import (
     templates,
 )
 from benchmarks.main_text_stream import Stream
-from streamer.analysis.main_text import (
+from benchmarks.training.single_pages import (
     LEAVES,
     TREES,
     MarkedPage,
@@ -52,8 +52,7 @@ from streamer.analysis.main_text import (
     grow,
     read_blocks,
 )
-from streamer.analysis.sample.crawl import Crawl
-from streamer.analysis.site_training import (
+from benchmarks.training.sites import (
     Labelled,
     SiteReader,
     in_order,
@@ -62,6 +61,7 @@ from streamer.analysis.site_training import (
     page_trees,
     with_crawl,
 )
+from streamer.analysis.sample.crawl import Crawl
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.sketch.site_memory import SiteKeys, SiteMemory

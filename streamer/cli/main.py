@@ -65,7 +65,6 @@ PANELS = {
         "score": "analysis.cli.sample_crawl",
         "evaluate": "analysis.cli.evaluate",
         "tune": "analysis.cli.evaluate",
-        "train-main-text": "analysis.cli.evaluate",
         "warm": "cli.upkeep",
     },
 }
@@ -224,7 +223,6 @@ EPILOG = """
   streamer collection build pages/ --out words.json\n
   streamer tune --threshold 0.9 --sample pages/\n
   streamer evaluate pages/ --methods minhash,simhash+minhash\n
-  streamer train-main-text marked.jsonl --out model.json\n
   streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
   v.jsonl
 

@@ -100,7 +100,6 @@ def signer_with(
         return make_signer(signature, secret)
     if not signature.model.knows_sites:
         raise SettingsError(
-            f"The model {SITE_MODEL} is for single pages. Put back that of the package, or make "
-            "one with `streamer train-main-text --sites`."
+            f"The model {SITE_MODEL} is for single pages. Put back that of the package."
         )
     return SiteSigner.of(NativeSigner(signature, secret), memory, secret)

@@ -4,7 +4,7 @@ A row of small integers a block: the block itself (words, links, punctuation), t
 around it, two neighbours on each side, where it stands in the page. An ensemble of trees gives each
 row a score, and a block of 0 or more is main text; a few words that are links alone never are. All
 is integer arithmetic, so every machine decides alike. The trees are data (`main_text.json`, made by
-`streamer train-main-text`); their digest is part of an index's fingerprint.
+`make train`); their digest is part of an index's fingerprint.
 
 The trees are asked without branches, 32 blocks at a time: each node whose test fails strikes out
 the leaves that cannot be reached any more, and the first leaf that is left is the answer
@@ -582,7 +582,7 @@ def _read_model(path: Path) -> Model:
         return model_in(path.read_bytes())
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"The model {path} cannot be used: {error}. `streamer train-main-text` makes one."
+            f"The model {path} cannot be used: {error}. Put back that of the package."
         ) from error
 
 

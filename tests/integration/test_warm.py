@@ -253,10 +253,8 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache_of_main))
     before = files_below(cache_of_main)
     pages = pages_of(crawl, tmp_path)
-    text, marked = tmp_path / "text.html", tmp_path / "marked.jsonl"
+    text = tmp_path / "text.html"
     text.write_text(ODD[0])
-    twice = f"{PROSE} {PROSE}"
-    marked.write_text(json.dumps({"html": f"<p>{twice}<ul>a", "main_text": twice}))
     folder, index = str(tmp_path), str(tmp_path / "index")
     commands = [
         ["replay", str(pages), "--verdicts", f"{folder}/m.jsonl", "--index", index],
@@ -270,9 +268,8 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
             "--overwrite",
         ],
         ["compare", str(text), str(text)],
-        ["train-main-text", str(marked), "--out", f"{folder}/model.json", "--trees", "1"],
     ]
-    for command in commands[:-1]:
+    for command in commands:
         command += ["--text", "main"]
     commands.append(["explain", str(text), "--index", index, "--texts", str(pages)])
     commands.append(["uniqueness", str(text), "--index", index])

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.analysis.main_text import rows_of_blocks
+from benchmarks.training.single_pages import rows_of_blocks
 from streamer.text import blocks
 from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.main_text import (

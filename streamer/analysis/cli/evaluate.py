@@ -1,4 +1,4 @@
-"""The commands `evaluate`, `tune` and `train-main-text`, and the pictures of the first two.
+"""The commands `evaluate` and `tune`, and their pictures.
 
 matplotlib is an extra of the package; it is imported only where a picture is asked for.
 """
@@ -16,11 +16,8 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
-from streamer.analysis.main_text import TREES, read_marked, sheets_of, train
 from streamer.analysis.sample.score import THRESHOLD, ratio_text
-from streamer.analysis.site_training import train_for_sites
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
 from streamer.analysis.tuning import (
     HASHES_MAX,
@@ -282,57 +279,6 @@ def _settings(banding: BandChoice, threshold: float) -> str:
     return (
         f"Settings file:\n  threshold = {threshold:g}\n  bands = {bands}\n  rows = {rows}\n"
         f"Flags:\n  --threshold {threshold:g} --bands {bands} --rows {rows}"
-    )
-
-
-def train_main_text(
-    pages: Annotated[
-        Path,
-        typer.Argument(
-            help='JSON lines: {"html": ..., "main_text": ...}, the main text a paragraph a line; '
-            '"weight" for a page that counts more or less than 1.',
-        ),
-    ],
-    *,
-    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
-    trees: Annotated[int, typer.Option(min=1, max=1000, help="Trees of the model.")] = TREES,
-    sites: Annotated[
-        bool,
-        typer.Option(
-            "--sites",
-            help='Train the model of --site-memory: lines with a "url" are pages of sites, in the '
-            "order in which they were fetched.",
-        ),
-    ] = False,
-) -> None:
-    r"""Train the model of --text main on pages whose main text is marked.
-
-    Pages count whose marked text has 30 words or more, and is found in the page; an empty one says
-    that the page has no main text. Needs scikit-learn: pip install 'streamer-dedup\[train]'.
-
-    Example: streamer train-main-text marked.jsonl --out model.json
-
-    Example: streamer train-main-text marked.jsonl --sites --out model.json
-    """
-    check_writable(out)
-    compile_with_bar(main_text=True)
-    marked = list(read_marked(pages))
-    if sites:
-        write_file(out, train_for_sites(marked, trees), "--out")
-        of_sites = sum(bool(each.url) for each in marked)
-        typer.echo(f"Wrote {out}: {trees} trees from {len(marked):,} pages, {of_sites:,} of sites.")
-        return
-    sheets = list(sheets_of(marked))
-    model = train(marked, sheets, trees)
-    write_file(out, model, "--out")
-    usable = [each[0] for each in sheets if each[0].is_usable]
-    none = sum(not each.main_text.strip() for each in marked)
-    blocks = sum(len(sheet.main) for sheet in usable)
-    main = sum(int(sheet.main.sum()) for sheet in usable)
-    typer.echo(
-        f"Wrote {out}: {trees} trees from {blocks:,} blocks ({main:,} of main text) "
-        f"of {len(usable):,} pages; {none:,} pages without main text, "
-        f"{len(sheets) - len(usable) - none:,} left out."
     )
 
 

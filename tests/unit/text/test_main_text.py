@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamer.analysis.sample.kinds import KINDS, Writer, article
+from benchmarks.training.kinds import KINDS, Writer, article
 from streamer.errors import SettingsError
 from streamer.index.codec import pack_pages, unpack_pages
 from streamer.sketch.collection import count_words

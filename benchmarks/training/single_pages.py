@@ -16,7 +16,7 @@ package's has found, that crawl is learnt from as well.
 Which pages have no main text is learnt beside those whose main text is marked:
 
 - from the same pages with their main text taken out: what is left is a real site's furniture;
-- from these with something else in its place, of a kind that is no main text (sample/kinds.py);
+- from these with something else in its place, of a kind that is no main text (kinds.py);
 - from made pages of these kinds; and from pages that are marked to have no main text.
 
 So that it is not the furniture that tells the two apart, marked text in made furniture and made
@@ -24,8 +24,6 @@ articles are learnt from as well.
 
 Trees of the page look at what those of the blocks chose. These are surer of pages that they were
 trained on than they ever are of others: so each page is scored by trees that others made.
-
-scikit-learn is needed for training alone.
 """
 
 from __future__ import annotations
@@ -43,9 +41,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.training.kinds import KINDS, Writer, article
 from streamer.analysis.sample.crawl import Crawl
-from streamer.analysis.sample.kinds import KINDS, Writer, article
-from streamer.errors import InputError, needs_extra
+from streamer.errors import InputError
 from streamer.text import blocks
 from streamer.text.main_text import (
     FEATURES,
@@ -296,7 +294,6 @@ def grow_of_blocks(sheets: Iterable[Sheet], trees: int = TREES) -> Grown:
 
     Raises:
         InputError: there is none, or none of their blocks is furniture.
-        SettingsError: scikit-learn is not installed.
     """
     usable = [sheet for sheet in sheets if sheet.is_usable]
     main = np.concatenate([sheet.main for sheet in usable]) if usable else np.zeros(0, np.bool_)
@@ -313,11 +310,7 @@ def grow(
     weights: npt.NDArray[np.float64],
     size: tuple[int, int],
 ) -> Grown:
-    """Return trees that tell rows apart, rounded to integers; `size`: how many, and their leaves.
-
-    Raises:
-        SettingsError: scikit-learn is not installed.
-    """
+    """Return trees that tell rows apart, rounded to integers; `size`: trees, leaves of each."""
     classifier = _classifier(*size).fit(rows, labels, sample_weight=weights)
     base = round(float(np.ravel(classifier._baseline_prediction)[0]) * SCORE_ONE)  # noqa: SLF001 - it has no public name
     trees = [_tree(each[0].nodes) for each in classifier._predictors]  # noqa: SLF001 - as above
@@ -325,8 +318,8 @@ def grow(
 
 
 def _classifier(trees: int, leaves: int) -> Any:  # noqa: ANN401 - scikit-learn has no types
-    with needs_extra("train", "Training"):
-        from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
+    from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - not for tests
+
     return HistGradientBoostingClassifier(
         max_iter=trees,
         max_leaf_nodes=leaves,
@@ -372,7 +365,6 @@ def train(pages: Sequence[MarkedPage], sheets: Sequence[list[Sheet]], trees: int
 
     Raises:
         InputError: there is no page that can be used, or none of their blocks is furniture.
-        SettingsError: scikit-learn is not installed.
     """
     marked = [sheet for own in sheets for sheet in own]
     model = grow_of_blocks([*marked, *crawl_sheets(marked)], trees)

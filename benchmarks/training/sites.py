@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.main_text import (
+from benchmarks.training.single_pages import (
     CRAWL_SHARE,
     LEAVES,
     TREES,
@@ -145,7 +145,6 @@ def train_for_sites(pages: Iterable[MarkedPage], trees: int = TREES) -> bytes:
 
     Raises:
         InputError: no page has a URL.
-        SettingsError: scikit-learn is not installed.
     """
     single: list[MarkedPage] = []
     of_a_site: list[MarkedPage] = []

@@ -1,6 +1,6 @@
 """Pages of many kinds: lists, front pages, shelves of shops, products, threads, code; and articles.
 
-What tells a page with a main text from one without is learnt from them (analysis/main_text.py).
+What tells a page with a main text from one without is learnt from them (single_pages.py).
 So they must have nothing in common but what makes their kind: the elements that things stand in,
 the names of classes or none, how much text there is and what stands between are drawn anew for each
 page, and stay the same all over it. A page is its contents in furniture; contents can be set
@@ -43,7 +43,7 @@ class Writer:
 
     def __init__(self, seed: str, language: Language | None = None) -> None:
         """Draw the language of the page if it is not given, and how its author writes."""
-        self.rng = Random(seed)  # noqa: S311 - repeatable pages, no secret
+        self.rng = Random(seed)
         drawn = LANGUAGES[self.pick(0, 0, 0, *range(1, len(LANGUAGES)))]
         self._language = language or drawn
         self._topic = draw_topic(self.rng, self._language)
