@@ -39,10 +39,7 @@ def of_workers(index: Path, settings: Settings) -> list[str]:
     """Return the arguments of a console that shows the topics of an index."""
     names = ["brokers", "index_name", "input_topic", "key_file"]
     names += [one.name for one in declared() if one.panel == SECURITY and one.flag]
-    host = "127.0.0.1" if settings.health_host in {"0.0.0.0", "::"} else settings.health_host  # noqa: S104 - it is compared
-    host = f"[{host}]" if ":" in host else host
-    health = ["--worker", f"http://{host}:{settings.health_port}"] if settings.health_port else []
-    return [*_index(index), *_flags(settings, *names), *health]
+    return [*_index(index), *_flags(settings, *names)]
 
 
 def _index(folder: Path | None) -> list[str]:

@@ -25,7 +25,6 @@ from streamer.console.clusters import (
     seen_cluster,
     seen_clusters,
 )
-from streamer.console.fold import FoldState
 from streamer.console.index import Explanation, IndexReader, PageTexts
 from streamer.console.queries import (
     ClusterRow,
@@ -34,6 +33,7 @@ from streamer.console.queries import (
     LetterRow,
     NumberedVerdict,
 )
+from streamer.console.state import FoldState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 from streamer.model import Verdict

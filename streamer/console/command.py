@@ -22,7 +22,6 @@ from streamer.console.given import Given, sorted_out
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import VerdictView, default_folder
-from streamer.console.workers import checked_addresses
 from streamer.errors import SettingsError
 from streamer.kafka.topics import Names
 from streamer.run.page_reader import PageReader
@@ -94,7 +93,7 @@ class Serving:
 
 
 @command
-def console(  # noqa: PLR0913 - the options of the command
+def console(
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -111,14 +110,6 @@ def console(  # noqa: PLR0913 - the options of the command
         typer.Option(
             help="Page files to take texts from, for why a page has its verdict, and to compare "
             "pages. Repeatable."
-        ),
-    ] = None,
-    worker: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help="Health port of a worker, such as http://127.0.0.1:8080, for its memory and the "
-            "size of its index. Repeatable.",
         ),
     ] = None,
     no_text: Annotated[
@@ -144,7 +135,7 @@ def console(  # noqa: PLR0913 - the options of the command
 
     The console reads verdicts as they are written, and an index as of its newest flush; it changes
     neither. With --index-name or --brokers it reads the topics of
-    workers instead of files, and shows whether the workers are alive and how far they are behind.
+    workers instead of files, and shows how far they are behind.
     It goes on with its own view when it is started again. Each page is an address that can be
     shared, and has .json beside it; /openapi.json describes the API. Dead letters next to a file of
     verdicts are read with it.
@@ -158,9 +149,7 @@ def console(  # noqa: PLR0913 - the options of the command
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
     options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs or ())
-    topics, workers = _topics(given, settings), checked_addresses(worker or ())
-    if workers and not topics:
-        raise SettingsError("--worker is for the index of workers: give --index-name too.")
+    topics = _topics(given, settings)
     for notice in given.notices:
         _log.warning("%s", notice)
     if len(given.indexes) > 1:
@@ -173,7 +162,7 @@ def console(  # noqa: PLR0913 - the options of the command
         folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))
         task = (
-            FoldTask.of_topics(folder, quiet_connection_of(settings), Names(*topics[1:]), workers)
+            FoldTask.of_topics(folder, quiet_connection_of(settings), Names(*topics[1:]))
             if topics
             else FoldTask(str(folder), [*map(str, given.files)])
         )

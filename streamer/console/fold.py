@@ -30,7 +30,7 @@ from streamer.console.inputs import (
     read_batches,
     witness_of,
 )
-from streamer.console.state import Pace, ServiceState, WorkerFigures
+from streamer.console.state import FoldState, Pace
 from streamer.console.view import (
     SOURCES_OF_VIEW_MAX,
     VerdictView,
@@ -153,26 +153,6 @@ def url_key(url: str) -> int:
     return xxhash.xxh3_64_intdigest(url.encode()) - _SIGN
 
 
-class FoldState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a fold is.
-
-    Attributes:
-        is_done: whether the view has all that its inputs had at the start.
-        trouble: what keeps the fold from going on; '' for nothing.
-        rate: how many lines a second are new; None where that is not known.
-        service: what the brokers say of an index at work; None where files are folded.
-        workers: what the workers say of themselves.
-        refused: why the view cannot be opened; '' if it can.
-    """
-
-    is_done: bool = False
-    trouble: str = ""
-    rate: float | None = None
-    service: ServiceState | None = None
-    workers: list[WorkerFigures] = []
-    refused: str = ""
-
-
 class Fold:
     """Folds files into a view, now and as they grow; for one thread.
 
@@ -193,19 +173,9 @@ class Fold:
         self.is_done = threading.Event()
         self.pace = Pace()
 
-    def service(self) -> ServiceState | None:
-        """Return what the brokers say of an index at work; files have none."""
-        return None
-
-    def workers(self) -> list[WorkerFigures]:
-        """Return what workers say of themselves; files have none."""
-        return []
-
     def state(self) -> FoldState:
         """Return how far the fold is, from any thread."""
-        return FoldState(
-            self.is_done.is_set(), self.trouble, self.pace.rate, self.service(), self.workers()
-        )
+        return FoldState(self.is_done.is_set(), self.trouble, self.pace.rate)
 
     def run(self) -> None:
         """Fold until `stop`; what fails is logged, is the `trouble`, and is tried again."""

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamer.console.fold import Fold, FoldState
+from streamer.console.fold import Fold
+from streamer.console.state import FoldState
 from streamer.console.view import VerdictView
 from streamer.errors import StoreUnavailable, StreamerError
 
@@ -48,15 +49,12 @@ class FoldTask(msgspec.Struct, frozen=True):
     files: Sequence[str] = ()
     connection: Mapping[str, str | None] = {}
     topics: Mapping[str, str] = {}
-    workers: Sequence[str] = ()
 
     @classmethod
-    def of_topics(
-        cls, folder: Path, connection: Connection, names: Names, workers: Sequence[str]
-    ) -> FoldTask:
+    def of_topics(cls, folder: Path, connection: Connection, names: Names) -> FoldTask:
         """Return the task of folding the topics of an index."""
         given = {name: value and str(value) for name, value in asdict(connection).items()}
-        return cls(str(folder), (), given, asdict(names), workers)
+        return cls(str(folder), (), given, asdict(names))
 
     def fold(self, view: VerdictView) -> Fold:
         """Return the fold of this task.
@@ -72,7 +70,7 @@ class FoldTask(msgspec.Struct, frozen=True):
         from streamer.kafka.topics import Names  # noqa: PLC0415
 
         connection = Connection(**self.connection)  # type: ignore[arg-type]  # its own fields
-        return TopicFold(view, connection, Names(**self.topics), self.workers)
+        return TopicFold(view, connection, Names(**self.topics))
 
 
 class FoldProcess:

@@ -1,4 +1,4 @@
-"""The overview: figures, an index at work, verdicts over time, what is largest, and warnings."""
+"""The overview: figures, lag, verdicts over time, what is largest, and warnings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streamer.console.queries import (
     SimilarityBar,
     VerdictCount,
 )
-from streamer.console.state import ServiceState, WorkerFigures
+from streamer.console.state import PartitionLag
 from streamer.errors import StreamerError
 from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
@@ -59,7 +59,8 @@ class History(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True):
     """The state of the crawl: verdicts by basis, what is largest, and what should be looked at.
 
-    `pages_a_second` are new verdicts of the last ten seconds; None until that is known.
+    `pages_a_second` are new verdicts of the last ten seconds; None until that is known. `lags` are
+    of the partitions of pages; None where files are read.
     """
 
     pages: int
@@ -77,14 +78,12 @@ class Overview(msgspec.Struct, frozen=True):
     warnings: list[str]
     folded: bool
     index: IndexFacts | None
-    service: ServiceState | None
-    workers: list[WorkerFigures]
+    lags: list[PartitionLag] | None
 
 
 def overview(data: ConsoleData, _query: NoQuery) -> Overview:
     """Return the overview."""
     fold = data.fold()
-    service = fold.service
     with data.read() as view:
         counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
         codes = queries.records(view, queries.LETTER_CODES, CodeRow)
@@ -92,20 +91,18 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         clusters = largest_clusters(view, ClustersQuery(limit=_SHOWN))
         hosts = hosts_in_order(view, HostsQuery(limit=_SHOWN))
         histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
-        history = _history(view, "pages" if service is None else "minutes")
+        history = _history(view, "pages" if fold.lags is None else "minutes")
     pages = sum(each.pages for each in counts)
     unique = sum(each.pages for each in counts if each.verdict == "unique")
     index, gone = _index_facts(data)
-    silent = [f"{each.address}: {each.problem}" for each in fold.workers if each.problem]
     said = fold.trouble, gone, *data.notices, *(each.note for each in inputs)
-    warnings = [*filter(None, said), *(service.warnings if service else ())]
-    warnings += silent
+    warnings = [*filter(None, said)]
     warnings += [_passed_over(each) for each in inputs if each.passed_over]
     warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
     return Overview(
         pages, unique, pages - unique, sum(each.letters for each in codes), fold.rate, counts,
         history, histogram, clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN],
-        inputs, warnings, fold.is_done, index, service, fold.workers,
+        inputs, warnings, fold.is_done, index, fold.lags,
     )  # fmt: skip
 
 

@@ -1,8 +1,4 @@
-"""What is known of an index at work as of a moment, in plain values.
-
-`service.py` makes them of what the brokers say, `workers.py` of what the workers do. The fold and
-the views hand them on, and need nothing that asks anybody.
-"""
+"""How far a fold is, in plain values: the fold's process reports them, and the views show them."""
 
 from __future__ import annotations
 
@@ -23,62 +19,22 @@ class PartitionLag(msgspec.Struct, frozen=True):
     lag: int | None
 
 
-class ShardLag(msgspec.Struct, frozen=True):
-    """A shard's log; `lag` records are not applied and committed, None: unknown.
-
-    `owners` is how many workers own the shard now; None: unknown.
-    """
-
-    shard: int
-    end: int
-    lag: int | None
-    owners: int | None
-
-
-class ServiceState(msgspec.Struct, frozen=True):
-    """An index at work as of a moment; what is None is unknown.
+class FoldState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a fold is.
 
     Attributes:
-        unreachable_since: when the brokers answered last, where they no longer do; '' if they do.
-        heard: when shard 0 was heard of last, '' for never; `is_alive` if that is not long ago.
-        open_pages: pages that a shard has not decided yet.
-        signers: workers that sign.
-        warnings: what is wrong, and what to do.
+        is_done: whether the view has all that its inputs had at the start.
+        trouble: what keeps the fold from going on; '' for nothing.
+        rate: how many lines a second are new; None where that is not known.
+        lags: of the partitions of pages; None where files are folded.
+        refused: why the view cannot be opened; '' if it can.
     """
 
-    index_name: str
-    pages_topic: str
-    brokers: str
-    as_of: str = ""
-    unreachable_since: str = ""
-    is_alive: bool = False
-    heard: str = ""
-    open_pages: int | None = None
-    signers: int | None = None
-    partitions: list[PartitionLag] = msgspec.field(default_factory=list)
-    shards: list[ShardLag] = msgspec.field(default_factory=list)
-    warnings: list[str] = msgspec.field(default_factory=list)
-
-
-class WorkerFigures(msgspec.Struct, frozen=True):
-    """A worker's figures, those of all its shards together; None: it does not have them.
-
-    Attributes:
-        problem: why there are none; '' for nothing.
-        unflushed_records: records of the logs that are applied, and not on disk yet.
-        snapshot: when it took its newest snapshot; '' for none since its start.
-    """
-
-    address: str
-    problem: str = ""
-    is_ready: bool = False
-    memory_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    kept_pages: int | None = None
-    index_bytes: int | None = None
-    disk_free_bytes: int | None = None
-    unflushed_records: int | None = None
-    snapshot: str = ""
+    is_done: bool = False
+    trouble: str = ""
+    rate: float | None = None
+    lags: list[PartitionLag] | None = None
+    refused: str = ""
 
 
 class Pace:

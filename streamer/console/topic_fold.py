@@ -1,4 +1,4 @@
-"""The fold of an index's topics: verdicts and dead letters to the view, the gauge to its state.
+"""The fold of an index's topics: verdicts and dead letters to the view.
 
 The topics are read without a consumer group, committed messages only, from the positions that the
 view has: no broker or worker holds anything for the console. A view is of topics of certain ids;
@@ -24,14 +24,12 @@ from aiokafka.errors import BrokerResponseError, KafkaError
 
 from streamer.console.fold import Fold
 from streamer.console.inputs import FoldedLine
-from streamer.console.service import Layout, layout_of, look, with_gauge
-from streamer.console.state import ServiceState, WorkerFigures, moment
+from streamer.console.state import FoldState, PartitionLag, moment
+from streamer.console.topics import Layout, lag_by_partition, layout_of, verdicts_published
 from streamer.console.view import VerdictView
-from streamer.console.workers import WorkerWatch
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index
-from streamer.kafka.gauge import GAUGES_BEFORE, Gauge, gauge_in
 from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.topics import Names
 
@@ -64,11 +62,8 @@ class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
 class TopicFold(Fold):
     """Folds the topics of an index into a view; all its methods for one thread."""
 
-    def __init__(
-        self, view: VerdictView, connection: Connection, names: Names, workers: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, view: VerdictView, connection: Connection, names: Names) -> None:
         super().__init__(view, ())
-        self._workers = WorkerWatch(workers)
         self._brokers = connection
         self._names = names
         self._runner = asyncio.Runner()
@@ -78,16 +73,15 @@ class TopicFold(Fold):
         self._layout_at = self._looked_at = 0.0
         self._ended: dict[TopicPartition, int] = {}  # where the partitions ended at the start
         self._is_beyond = False  # whether the view has messages that are no longer there
-        self._gauge: tuple[Gauge | None, float] = None, 0.0  # and when it was heard
-        self._state = ServiceState(names.index, names.pages, connection.brokers)
+        self._lags: list[PartitionLag] = []
+        self._missing = ""  # a topic that does not exist
+        self._answered_at = 0.0  # when the brokers answered last, in seconds since 1970
 
-    def workers(self) -> list[WorkerFigures]:
-        """Return what the workers have said last, from any thread."""
-        return self._workers.figures
-
-    def service(self) -> ServiceState:
-        """Return the state of the index at work, from any thread."""
-        return with_gauge(self._state, *self._gauge)
+    def state(self) -> FoldState:
+        """Return how far the fold is and how far signing is behind, from any thread."""
+        found = super().state()
+        trouble = found.trouble or self._missing
+        return msgspec.structs.replace(found, trouble=trouble, lags=self._lags)
 
     def go_on(self) -> None:
         """Fold what the topics have now, as `Fold.go_on`; the console's end ends the wait."""
@@ -98,7 +92,6 @@ class TopicFold(Fold):
         """Close the connections and the database."""
         self._disconnect()
         self._runner.close()
-        self._workers.close()
         super().close()
 
     def _has_changed(self) -> bool:
@@ -125,10 +118,7 @@ class TopicFold(Fold):
             found, is_at_end = self._answered(self._fetch())
             try:
                 for place, messages, position in found:
-                    if place.topic == self._names.gauge:
-                        self._note_gauge(messages)
-                    else:
-                        self._fold_messages(place, messages, position)
+                    self._fold_messages(place, messages, position)
             except BaseException:
                 self._disconnect()  # the client is past these messages; the view is not
                 raise
@@ -149,9 +139,8 @@ class TopicFold(Fold):
             return self._runner.run(self._unless_stopped(work))
         except (StreamerError, KafkaError, OSError, TimeoutError) as error:
             self._disconnect()
-            since = self._state.unreachable_since or self._state.as_of or moment(time.time())
-            self._state = msgspec.structs.replace(self._state, unreachable_since=since, warnings=[])
-            raise StreamerError(_cause(error, since)) from error
+            self._answered_at = self._answered_at or time.time()
+            raise StreamerError(_cause(error, moment(self._answered_at))) from error
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         task = asyncio.ensure_future(work)
@@ -175,7 +164,7 @@ class TopicFold(Fold):
         reader = await self._stack.enter_async_context(open_reader(options, _FETCH_BYTES))
         self._layout, names = await layout_of(reader, self._names), self._names
         self._layout_at, self._reader = time.monotonic(), reader
-        places = self._layout.places(names.verdicts, names.dead_letters, names.gauge)
+        places = self._layout.places(names.verdicts, names.dead_letters)
         reader.consumer.assign(places)
         if not places:
             return
@@ -187,8 +176,6 @@ class TopicFold(Fold):
 
     def _begin(self, place: TopicPartition, start: int) -> int:
         """Return where a partition is read on; note what has expired unread."""
-        if place.topic == self._names.gauge:
-            return max(start, self._ended[place] - GAUGES_BEFORE)
         position, lines, note = self._at(place)
         self._is_beyond |= position > self._ended[place]
         if position < start:
@@ -232,7 +219,7 @@ class TopicFold(Fold):
         return read, all(at)
 
     async def _look(self) -> bool:
-        """Look how far the workers are, if it is time; return whether topics have come or gone."""
+        """Look how far signing is, if it is time; return whether topics have come or gone."""
         assert self._reader
         now = time.monotonic()
         if now - self._looked_at < _LOOK_SECONDS:
@@ -244,24 +231,17 @@ class TopicFold(Fold):
                 await self._stack.aclose()
                 self._stack, self._reader = AsyncExitStack(), None
                 return True
-        self._state, published = await look(self._reader, self._names, self._layout, self._state)
-        self.pace.note(published)
-        self._workers.look()
-        self._looked_at = time.monotonic()
+        self.pace.note(await verdicts_published(self._reader, self._names, self._layout))
+        self._lags = await lag_by_partition(self._reader, self._names, self._layout)
+        self._missing = self._layout.missing(self._names)
+        self._looked_at, self._answered_at = time.monotonic(), time.time()
         return False
 
     def _folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
         names = self._names
-        return layout.ids, layout.places(names.verdicts, names.dead_letters, names.gauge)
+        return layout.ids, layout.places(names.verdicts, names.dead_letters)
 
     # ---- messages --------------------------------------------------------------------------------
-
-    def _note_gauge(self, messages: Sequence[Any]) -> None:
-        for message in messages:
-            if gauge := gauge_in(message):
-                is_old = message.offset < self._ended.get(TopicPartition(message.topic, 0), 0)
-                heard_at = max(message.timestamp / 1000, 0.0) if is_old else time.time()
-                self._gauge = gauge, min(heard_at, time.time())
 
     def _fold_messages(self, place: TopicPartition, messages: Sequence[Any], position: int) -> None:
         """Fold messages of a partition, those of each minute in a transaction.

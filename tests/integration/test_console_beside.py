@@ -56,7 +56,7 @@ def test_the_console_shows_the_run_and_ends_with_it(tmp_path: Path) -> None:
         process.stdin.flush()
         address = address_of(process)
         said = wait_for(lambda said: said["pages"] == 20, address)
-        assert (said["duplicates"], said["service"]) == (10, None)
+        assert (said["duplicates"], said["lags"]) == (10, None)
         process.stdin.close()
         assert process.wait(60) == 0
         assert not listens(urlsplit(address).port or 0)

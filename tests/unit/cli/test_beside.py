@@ -35,7 +35,7 @@ def test_the_console_of_workers_reaches_the_same_brokers(tmp_path: Path) -> None
     pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
     assert pairs == {
         "--brokers": "b:1", "--index-name": "i", "--input-topic": "pages",
-        "--worker": "http://127.0.0.1:8080", "--security-protocol": "SASL_SSL",
+        "--security-protocol": "SASL_SSL",
         "--sasl-mechanism": "PLAIN", "--sasl-username": "u",
     }  # fmt: skip
     own = {"HOME": "/h", "STREAMER_BROKERS": "x:1", "STREAMER_CONSOLE_TOKEN": "t"}

@@ -79,7 +79,7 @@ def test_a_task_keeps_the_connection(tmp_path: Path) -> None:
     connection = Connection(
         "host:1", "SASL_SSL", sasl_mechanism="PLAIN", sasl_username="a", sasl_password=secret
     )
-    task = FoldTask.of_topics(tmp_path, connection, Names("index", "pages"), ["http://h:1"])
+    task = FoldTask.of_topics(tmp_path, connection, Names("index", "pages"))
     again = msgspec.json.decode(msgspec.json.encode(task), type=FoldTask)
     assert Connection(**again.connection) == connection  # type: ignore[arg-type]  # its own fields
     assert Names(**again.topics) == Names("index", "pages")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,12 +16,11 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAuthorization
 from streamer.console.answers import ConsoleData, NoQuery
 from streamer.console.inputs import FoldedLine
 from streamer.console.overview import overview
-from streamer.console.service import Layout
 from streamer.console.topic_fold import TopicFold
+from streamer.console.topics import Layout
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.gauge import Gauge, pack
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import Names
 from tests.helpers.kafka_doubles import FakeMessage
@@ -124,15 +122,11 @@ def test_what_the_view_cannot_hold_is_passed_over_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("timestamp", [-1, 9 * 10**17])
 def test_a_time_that_cannot_be_stops_no_view(tmp_path: Path, timestamp: int) -> None:
-    said = pack(Gauge(position=5, open_pages=7, positions={}))
-    gauge = FakeMessage(0, said, timestamp=timestamp, topic=NAMES.gauge)
     messages = [verdict(0, timestamp=timestamp)]
-    with folding(tmp_path, {NAMES.verdicts: messages, NAMES.gauge: [gauge]}) as (fold, data):
+    with folding(tmp_path, {NAMES.verdicts: messages}) as (fold, data):
         fold.go_on()
         found = overview(data, NoQuery())
         assert (found.pages, len(found.history.bars)) == (1, 1)
-        assert found.service
-        assert found.service.heard <= f"{time.gmtime().tm_year + 1}"
 
 
 @pytest.mark.parametrize(
