@@ -27,7 +27,6 @@ CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its 
 PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
 HEAD_BYTES_MAX = 64 << 10  # of a stream, by which it is known again,
 HEAD_RECORDS_MAX = 64  # or so many records
-CHUNK_BYTES_MIN = 16 << 10  # that any chunk takes, with what is made of it
 KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
 
 PAGE_FILE = "file"
@@ -114,14 +113,6 @@ class Chunk:
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     archives: dict[str, Version] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-
-    @property
-    def held_bytes(self) -> int:
-        """Return about how much memory the chunk takes, with its part of a block of lines."""
-        lines = int(self.lines.ends[-1] - self.lines.starts[0]) if len(self.lines) else 0
-        records = lines + sum(len(value or b"") for _, _, value in self.messages)
-        records += sum(len(page.block) for page in self.pages)
-        return CHUNK_BYTES_MIN + records + sum(len(each.value) for each in self.dead)
 
 
 @dataclass(slots=True)

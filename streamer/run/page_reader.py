@@ -18,7 +18,7 @@ from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue
 from streamer.run.first_records import FirstRecords
-from streamer.run.reading import FileInput, SourceEnd
+from streamer.run.reading import FileInput
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
 
@@ -66,32 +66,23 @@ class PageReader:
     def read(
         self, sources: Sequence[Source], progress: Progress = lambda _bytes, _pages: None
     ) -> Iterator[ReadPages]:
-        """Yield the pages of `sources` in order; what precedes the first page waits for it.
+        """Yield the pages of `sources` in order.
 
         Raises:
             SettingsError: the first records of a source all fail in one way.
             InputError: a source cannot be read, or, once all else has been yielded, the rest of it
                 cannot.
         """
-        catalogue, files = Catalogue(), FileInput(sources)
+        catalogue, files, pages = Catalogue(), FileInput(sources), 0
         files.enter(catalogue)
-        first = FirstRecords(catalogue, self.parser.mapping, keep_going=self.keep_going)
-        held: list[ReadPages] = []
+        first = FirstRecords(self.parser.mapping, keep_going=self.keep_going)
         for step in files.steps():
-            if isinstance(step, SourceEnd):
-                first.see_end(step.source)
-            elif isinstance(step, Chunk):
+            if isinstance(step, Chunk):
                 name, batch = catalogue.entries[step.source].name, self.parser.parse(step)
-                pages = len(batch) + len(batch.by_rule)
-                first.see(step.source, pages, batch.dead, step.held_bytes)
-                held.append(ReadPages(name, step, batch))
-                catalogue.totals.unique += len(batch)
-                progress(step.amount, catalogue.totals.unique)
-            if not first.undecided:
-                yield from held
-                held = []
-        first.see_all()
-        yield from held
+                first.check(name, len(batch) + len(batch.by_rule), batch.dead)
+                pages += len(batch)
+                progress(step.amount, pages)
+                yield ReadPages(name, step, batch)
         for name, damage in files.report.incomplete.items():
             raise InputError(f"{name}: {damage}; copy the file again")
 

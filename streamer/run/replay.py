@@ -80,7 +80,6 @@ class Prepared(NamedTuple):
     turn: int
 
 
-Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
 Notice = Callable[[str, LargeCluster], None]  # a source's name, a cluster of it
 
@@ -137,8 +136,7 @@ class Replay:
         self._checks = checks
         mapping = engine.parser.mapping
         self._mapping = mapping.id
-        self._first = FirstRecords(self._catalogue, mapping, keep_going=checks.keep_going)
-        self._held: list[Work] = []  # read, and nothing is said of their sources' first records
+        self._first = FirstRecords(mapping, keep_going=checks.keep_going)
         self._archives = KnownArchives(engine.judge.store)
         self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
         self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
@@ -193,9 +191,6 @@ class Replay:
         ):
             try:
                 self._handle_all(steps, progress)
-                if not self._stop:
-                    self._first.see_all()
-                    self._handle_held(progress)
             except SettingsError:
                 if self.begun:
                     self._flush()  # what was judged before stands
@@ -264,52 +259,24 @@ class Replay:
     def _handle_all(self, steps: Iterator[Step], progress: Progress) -> None:
         reading = self._until_stopped(steps)
         with closing(in_order(reading, self._submit, CHUNKS_AHEAD, _left_at_pause)) as ahead:
-            for work in ahead:
+            for step, result in ahead:
                 if self._stop:
                     break
-                if isinstance(work[0], Pause):
+                if isinstance(step, Pause):
                     self._see_written(BLOCKS_BEHIND)
                     self._flush_if_due()
-                else:
-                    self._handle_or_hold(work, progress)
+                    continue
+                if not isinstance(step, Checked):
+                    self._handle(step, result.result() if result else None)
+                    self._tell_of_clusters()
+                    self._flush_if_due()
+                if isinstance(step, SourceEnd | Chunk | Checked):
+                    progress(step.amount, self._outcome.totals.records)
 
-    def _handle_or_hold(self, work: Work, progress: Progress) -> None:
-        """Take a step, and those before it, unless it is not yet known whether they count."""
-        step, result = work
-        if isinstance(step, Checked):
-            progress(step.amount, self._outcome.totals.records)
-            return
-        self._held.append(work)
-        if isinstance(step, Chunk):
-            assert result is not None, step
-            self._see(result.result().parsed)
-        elif isinstance(step, SourceEnd):
-            self._first.see_end(step.source)
-        if not self._first.undecided:
-            self._handle_held(progress)
-
-    def _see(self, parsed: Sequence[Parsed]) -> None:
-        """Look at the first records of what was held last.
-
-        Where they end the run, whatever is in a chunk of small files before them is not counted as
-        read either: it has no page, or the run would go on.
-        """
-        for own in parsed:
-            self._first.see(own.source, own.pages, own.dead, own.held_bytes)
-            if own.status is not None:
-                self._first.see_end(own.source)
-
-    def _handle_held(self, progress: Progress) -> None:
-        held, self._held = self._held, []
-        for step, result in held:
-            self._begin()
-            self._handle(step, result)
-            if isinstance(step, SourceEnd | Chunk):
-                progress(step.amount, self._outcome.totals.records)
-            self._tell_of_clusters()
-            self._flush_if_due()
-
-    def _handle(self, step: Step, result: Future[Prepared] | None) -> None:
+    def _handle(self, step: Step, prepared: Prepared | None) -> None:
+        if prepared is not None:
+            self._check_first(prepared.parsed)
+        self._begin()
         if isinstance(step, SettingsChange):
             self._judge.configure(step.settings)
         elif isinstance(step, Forgotten):
@@ -318,8 +285,16 @@ class Replay:
             self._finish(step.source, step.status)
             self._behind(partial(self._end_counting, step.source))
         elif isinstance(step, Chunk):
-            assert result is not None, step
-            self._judge_new(step, result.result())
+            assert prepared is not None, step
+            self._judge_new(step, prepared)
+
+    def _check_first(self, parsed: Sequence[Parsed]) -> None:
+        """Check the first records of a chunk's source; small files are checked as one."""
+        first = next((own for own in parsed if own.dead), parsed[0])
+        entry = self._catalogue.entries[first.source]
+        pages = sum(own.pages for own in parsed)
+        dead = [letter for own in parsed for letter in own.dead]
+        self._first.check(entry.name, pages, dead, known=entry.mapping == self._mapping)
 
     def _finish(self, source: int, status: tuple[int, ...]) -> None:
         """Note that a source has ended."""

@@ -24,7 +24,6 @@ from streamer.model import SEQUENCE_BITS
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import (
     CHUNK_BYTES_MAX,
-    CHUNK_BYTES_MIN,
     PAGE_FILE,
     Chunk,
     PageBatch,
@@ -180,7 +179,6 @@ class Parsed(NamedTuple):
         pages: how many there are, with those that a rule leaves out.
         dead: with their ordinals in the source.
         skips: whether there are other records.
-        held_bytes: as `Chunk.held_bytes`.
         status: of the file that ends with it; None where more may come.
     """
 
@@ -190,7 +188,6 @@ class Parsed(NamedTuple):
     pages: int
     dead: list[Rejected]
     skips: bool
-    held_bytes: int
     status: tuple[int, ...] | None = None
 
 
@@ -199,7 +196,7 @@ def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
     if not chunk.parts:
         pages, skips = len(batch) + len(batch.by_rule), batch.skipped.total() > 0
         places = chunk.source, chunk.end, chunk.mark
-        return [Parsed(*places, pages, batch.dead, skips, chunk.held_bytes)]
+        return [Parsed(*places, pages, batch.dead, skips)]
     ends = [part.end for part in chunk.parts]
     dead: dict[int, list[Rejected]] = {}
     for each in batch.dead:
@@ -208,15 +205,12 @@ def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
         dead.setdefault(at, []).append(replace(each, sequence=ordinal))
     judged = _counts(batch.sequences, ends)
     left_out = _counts(batch.by_rule, ends)
-    sizes = [len(page.block) for page in chunk.pages]
-    starts = [0, *(np.cumsum(sizes).tolist() if sizes else chunk.lines.ends.tolist())]
     found = []
     for at, part in enumerate(chunk.parts):
         letters, count = dead.get(at, []), judged[at] + left_out[at]
-        records, size = part.end - part.first, starts[part.end] - starts[part.first]
-        skips, held = judged[at] + len(letters) < records, CHUNK_BYTES_MIN + size
-        own = part.source, records, part.mark, count, letters, skips, held, part.status
-        found.append(Parsed(*own))
+        records = part.end - part.first
+        skips = judged[at] + len(letters) < records
+        found.append(Parsed(part.source, records, part.mark, count, letters, skips, part.status))
     return found
 
 

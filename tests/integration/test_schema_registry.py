@@ -80,8 +80,8 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
     number = (HEADER, b"\0" + avro.to_bytes(4, "big"))
     plain = json.dumps({"url": "http://a.example/j", "body": text(1)}).encode()
     lost, misfit = by_number(9999, page(1)), page(1)[:-4]
-    messages: list[Sent] = [(by_number(avro, page(n)), []) for n in range(6)]
-    messages += [(page(6), [number]), (by_number(schema, plain), []), (plain, [])]
+    messages: list[Sent] = [(by_number(avro, page(n)), []) for n in range(10)]
+    messages += [(page(10), [number]), (by_number(schema, plain), []), (plain, [])]
     messages += [(lost, []), (misfit, [number])]
     make_topic(brokers, names.pages)
     send(brokers, names.pages, messages)
@@ -91,7 +91,7 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
         workers.wait_until_settled()
         found = verdicts_of(brokers, names)
         assert Counter(json.loads(each)["verdict"] for each in found) == {
-            "unique": 3, "duplicate": 6,
+            "unique": 3, "duplicate": 10,
         }  # fmt: skip
         dead = dead_letters(workers)
         assert [each.value for each in dead] == [lost, misfit]
@@ -112,7 +112,7 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
     ]
     done = streamer(
         "replay", "--from-topic", names.pages, "--brokers", brokers, "--verdicts",
-        tmp_path / "w.jsonl", "--offsets", "0:0-6",
+        tmp_path / "w.jsonl", "--offsets", "0:0-10",
     )  # fmt: skip
     assert done.returncode == 2
     assert "all fail with no_registry" in done.stderr.replace("\n", " ")

@@ -60,7 +60,7 @@ HERE = sorted(COMMANDS.keys() - {"produce"})  # tests/integration has it, with a
 def test_every_command_reads_compressed_pages_of_other_fields_and_refuses_a_wrong_mapping(
     tmp_path: Path, name: str
 ) -> None:
-    pages = write(tmp_path / "pages.jsonl.gz", count=1 if name == "compare" else 12)
+    pages = write(tmp_path / "pages.jsonl.gz")
     (tmp_path / "own.txt").write_text(TEXT)
     replayed(tmp_path, pages)
     arguments = COMMANDS[name](pages)
@@ -68,6 +68,8 @@ def test_every_command_reads_compressed_pages_of_other_fields_and_refuses_a_wron
     assert isinstance(refused.exception, SettingsError), refused.output
     assert "missing_url" in str(refused.exception)
     assert "/uri, /text" in str(refused.exception)
+    if name == "compare":
+        write(pages, count=1)
     done = run([*arguments, "--fields", FIELDS])
     assert done.exit_code == 0, (done.output, done.exception)
 
