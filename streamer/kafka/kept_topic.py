@@ -36,9 +36,7 @@ def check_kept_topic(names: Names, name: str) -> None:
     Raises:
         SettingsError: it is, or Kafka does not take the name.
     """
-    own = {
-        names.pages, names.verdicts, names.hints, names.gauge, names.sites, names.dead_letters,
-    }  # fmt: skip
+    own = {names.pages, names.verdicts, names.gauge, names.sites, names.dead_letters}
     if name in own or name.startswith(names.log(0)[:-1]):
         raise SettingsError(
             f"--kept-topic {name} is a topic that this index reads or writes. Name another topic."

@@ -75,11 +75,6 @@ class Names:
         return f"{self.index}.verdicts"
 
     @property
-    def hints(self) -> str:
-        """Return the topic of hints for crawlers, by host."""
-        return f"{self.index}.hints"
-
-    @property
     def sites(self) -> str:
         """Return the topic in which signers share what they have learned of sites."""
         return f"{self.index}.sites"
@@ -155,12 +150,6 @@ def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -
         "message.timestamp.type": "CreateTime",
     }
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
-
-
-def hints_topic(names: Names, replicas: int) -> Topic:
-    """Return the topic of hints: of each host the newest is kept."""
-    config = {"cleanup.policy": "compact", "max.message.bytes": str(MESSAGE_BYTES_MAX)}
-    return Topic(names.hints, 1, replicas, config)
 
 
 def sites_topic(names: Names, replicas: int) -> Topic:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
@@ -15,10 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from streamer.analysis.sample.url_variants import TRUTH_FILE, read_url_truth, write_url_variants
-from streamer.kafka.reader import open_reader
-from streamer.kafka.topics import Names, topic_config
 from streamer.testing.plugin import leave_out
-from tests.helpers.broker import administer, make_topic, messages_of, send
 from tests.helpers.fleet import exit_code
 from tests.integration.test_replay import lines
 
@@ -118,52 +114,3 @@ def test_java_reads_the_rules_as_python_does(crawl: Path) -> None:
         expected.append("-" if any(re.search(each, left) for each in patterns) else left)
     assert told == expected
     assert 0 < expected.count("-") < len(urls) / 3
-
-
-def test_hints_are_published_by_host_once_and_taken_back(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
-    command = ("hints", "--brokers", brokers, "--index-name", names.index)
-    assert exit_code(*command, "--publish") == 1  # there is no such topic
-    make_topic(brokers, names.verdicts, 2)
-    send(brokers, names.verdicts, [(None, each) for each in sessions("a.example", 0)])
-    out = tmp_path / "hints.jsonl"
-    assert exit_code(*command, "--out", out) == 0
-    assert names.hints not in administer(brokers, lambda admin: admin.list_topics())
-    for _ in range(2):  # the second time changes nothing
-        assert exit_code(*command, "--publish") == 0
-        (message,) = messages_of(brokers, names.hints)[0]
-        assert (message.key, message.value + b"\n") == (b"a.example", out.read_bytes())
-
-    send(brokers, names.verdicts, [(None, each) for each in sessions("b.example", 100)])
-    assert exit_code(*command, "--support-min", "31", "--publish") == 0
-    assert [each.key for each in messages_of(brokers, names.hints)[0]] == [b"a.example"] * 2
-    assert messages_of(brokers, names.hints)[0][-1].value is None
-    assert exit_code(*command, "--publish") == 0
-    newest = {each.key: each.value for each in messages_of(brokers, names.hints)[0]}
-    assert sorted(newest) == [b"a.example", b"b.example"]
-    assert all(newest.values())
-    config = asyncio.run(hints_config(brokers, names))
-    assert config["cleanup.policy"] == "compact"
-
-    send(brokers, names.verdicts, [(None, b"no verdict")])
-    assert exit_code(*command, "--publish") == 1
-    assert len(messages_of(brokers, names.hints)[0]) == 4
-
-
-def sessions(host: str, first: int) -> list[bytes]:
-    """Return verdicts on thirty pages of a host, each with two sessions."""
-    found = []
-    for n in range(first, first + 30):
-        url = f"https://{host}/item?id={n}&sid="
-        page = {"topic": "pages", "partition": 0, "offset": 2 * n}
-        kept = {"page": page, "url": f"{url}a"}
-        again = {"page": {**page, "offset": 2 * n + 1}, "url": f"{url}b"}
-        found.append({**kept, "verdict": "unique"})
-        found.append({**again, "verdict": "duplicate", "representative": kept})
-    return [json.dumps(each).encode() for each in found]
-
-
-async def hints_config(brokers: str, names: Names) -> dict[str, str]:
-    async with open_reader({"bootstrap_servers": brokers}) as reader:
-        return await topic_config(reader.admin, names.hints)

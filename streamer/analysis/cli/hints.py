@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
@@ -20,15 +17,12 @@ from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
-from streamer.analysis.sample.score import decode_verdict, read_places
-from streamer.cli.options import command, quiet_connection_of
+from streamer.analysis.sample.score import read_places
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, progress_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import SECURITY, Settings
-from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
-from streamer.kafka.hints_topic import publish_hints, published_verdicts
-from streamer.kafka.topics import Names
 from streamer.pages.files import Source
 from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output
 from streamer.run.page_reader import PageReader
@@ -88,7 +82,7 @@ class HintOutputs:
 
 @dataclass(frozen=True)
 class HintOptions:
-    """Which hints are given, and what is done with them beyond files."""
+    """Which hints are given, and what they are compared with."""
 
     error_max: Annotated[
         float,
@@ -110,31 +104,22 @@ class HintOptions:
             "links of the pages. May be given several times.",
         ),
     ] = None
-    publish: Annotated[
-        bool,
-        typer.Option(
-            "--publish",
-            help="Without files: publish the hints to the topic INDEX_NAME.hints, by host.",
-        ),
-    ] = False
 
 
 @command
 def hints(
     verdicts: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(
-            help="The verdicts of an index: JSON lines (.gz, .zst as well) or Parquet, in order. "
-            "\\[default: the topic of verdicts of --index-name]",
+            help="The verdicts of an index: JSON lines (.gz, .zst as well) or Parquet, in order.",
             exists=True,
             dir_okay=False,
         ),
-    ] = None,
+    ],
     *,
     outputs: HintOutputs,
     options: HintOptions,
     reader: PageReader,
-    settings: Annotated[Settings, "index_name", "brokers", "replicas", SECURITY],
 ) -> None:
     """Learn from verdicts which URLs of a host have the same content, so need not be fetched.
 
@@ -143,39 +128,27 @@ def hints(
     support, its error, and the share of its URLs that must still be fetched to notice a change.
     Without an output, a table is shown.
 
-    Without files, it reads the verdicts that a worker has published so far, and ends. Memory is
-    bounded: verdicts are sorted in TMPDIR (about 200 bytes each), and of a host the first 200,000
-    URLs are looked at.
+    Memory is bounded: verdicts are sorted in TMPDIR (about 200 bytes each), and of a host the first
+    200,000 URLs are looked at.
 
     Example: streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json
 
     Example: streamer hints verdicts.jsonl --pages crawl/ --out hints.jsonl
 
     Example: streamer hints verdicts.jsonl --nutch regex-normalize.xml --nutch regex-urlfilter.txt
-
-    Example: streamer hints --index-name streamer --brokers localhost:9092 --publish
     """
-    files = verdicts or []
-    if files and options.publish:
-        raise SettingsError("--publish is for the verdicts of a topic. Leave out the files.")
     sources = reader.open(options.pages) if options.pages else []
     regular = [source.name for source in sources if source.is_regular]
-    outputs.check([*map(str, files), *regular], options.pages or ())
+    outputs.check([*map(str, verdicts), *regular], options.pages or ())
     console = Terminal(stderr=True)
     freeze_gc()
     with VerdictsByHost() as by_host:
-        if files:
-            _read(files, by_host, console)
-        else:
-            _read_topic(settings, by_host, console)
+        _read(verdicts, by_host, console)
         if sources:
             _read_links(reader, sources, by_host)
         limits = HintLimits(options.error_max, options.support_min)
         learned = by_host.hints(limits, with_links=options.pages is not None)
-        with TemporaryFile() if options.publish else nullcontext() as copy:
-            table = _write(learned, outputs, copy)
-            if copy is not None:
-                _publish(settings, copy, console)
+        table = _write(learned, outputs)
     (console if outputs.names else Terminal()).print(table)
 
 
@@ -193,64 +166,13 @@ def _read(files: Sequence[Path], by_host: VerdictsByHost, console: Terminal) -> 
                 by_host.add(verdict, place)
                 place += 1
         judged, lacking = by_host.judged - before[0], by_host.without_host - before[1]
-        _warn_of_lacking(str(path), judged, lacking, console)
+        if lacking:
+            console.warn(f"{path}: {lacking:,} of {judged:,} verdicts have no URL of a web host.")
     more = f" and {len(files) - 1:,} more files" if len(files) > 1 else ""
-    _check_hosts(f"{files[0]}{more}", by_host)
-
-
-def _read_topic(settings: Settings, by_host: VerdictsByHost, console: Terminal) -> None:
-    """Read the verdicts that an index has published.
-
-    Raises:
-        InputError: there is no such topic, it cannot be decoded, or no verdict has a URL.
-        StreamerError: the brokers cannot be reached, or refuse.
-    """
-    names = Names(settings.index_name, settings.input_topic)
-
-    async def read() -> None:
-        async with aclosing(published_verdicts(quiet_connection_of(settings), names)) as found:
-            async for place, value, name in found:
-                by_host.add(decode_verdict(value, name), place)
-
-    asyncio.run(read())
-    _warn_of_lacking(names.verdicts, by_host.judged, by_host.without_host, console)
-    _check_hosts(names.verdicts, by_host)
-
-
-def _check_hosts(name: str, by_host: VerdictsByHost) -> None:
-    """Raise InputError if no verdict has a host."""
     if by_host.without_host == by_host.judged:
         raise InputError(
-            f"{name}: no verdict with the URL of a web page, from which hints are learned; "
-            "give verdicts of pages with URLs"
-        )
-
-
-def _warn_of_lacking(name: str, judged: int, lacking: int, console: Terminal) -> None:
-    if lacking:
-        console.warn(f"{name}: {lacking:,} of {judged:,} verdicts have no URL of a web host.")
-
-
-def _publish(settings: Settings, copy: IO[bytes], console: Terminal) -> None:
-    """Publish the lines of a file of hints.
-
-    Raises:
-        StreamerError: the brokers cannot be reached or refuse, or hints are too large.
-    """
-    copy.seek(0)
-    names = Names(settings.index_name, settings.input_topic)
-    lines = (line.rstrip() for line in copy)
-    hosts = ((msgspec.json.decode(line, type=HostHints).host, line) for line in lines)
-    connection = quiet_connection_of(settings)
-    done = asyncio.run(publish_hints(connection, names, hosts, settings.replicas))
-    console.say(
-        f"{names.hints}: {done.changed:,} hosts published, {done.withdrawn:,} withdrawn,"
-        f" {done.unchanged:,} unchanged"
-    )
-    if done.too_large:
-        raise StreamerError(
-            f"The hints of {len(done.too_large):,} hosts are too large for a message, first "
-            f"{done.too_large[0]}. Write them to a file with --out; the others are published."
+            f"{files[0]}{more}: no verdict with the URL of a web page, from which hints are "
+            "learned; give verdicts of pages with URLs"
         )
 
 
@@ -268,18 +190,15 @@ def _read_links(reader: PageReader, sources: Sequence[Source], by_host: Verdicts
                     by_host.add_canonical(url.decode(), link)
 
 
-def _write(learned: Iterable[HostHints], outputs: HintOutputs, copy: IO[bytes] | None) -> Table:
-    """Write the files that are asked for, and a copy of the hints; return the table."""
+def _write(learned: Iterable[HostHints], outputs: HintOutputs) -> Table:
+    """Write the files that are asked for; return the table."""
     rules, table, encode = FilterRules(), _Shown(), msgspec.json.Encoder().encode
 
     def lines() -> Iterator[bytes]:
         for each in learned:
             rules.add(each)
             table.add(each)
-            line = encode(each) + b"\n"
-            if copy is not None:
-                copy.write(line)
-            yield line
+            yield encode(each) + b"\n"
 
     if outputs.out is None:
         for _ in lines():

@@ -76,7 +76,7 @@ def read_places(
             place = 0
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    judged = decode_verdict(line, f"{path}:{number}")
+                    judged = _decoded(line, path, number)
                     if judged.verdict is not None:
                         yield place, judged
                 place += len(line)
@@ -98,16 +98,11 @@ def verdict_at(file: BinaryIO, place: int) -> VerdictLine:
     return _DECODE(file.readline())
 
 
-def decode_verdict(line: bytes, name: str) -> VerdictLine:
-    """Return what a line or a message says.
-
-    Raises:
-        InputError: it is no verdict; the message has its name.
-    """
+def _decoded(line: bytes, path: Path, number: int) -> VerdictLine:
     try:
         return _DECODE(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{name}: not a verdict ({error})") from error
+        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
 
 
 LARGEST = 10

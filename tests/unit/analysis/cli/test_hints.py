@@ -81,7 +81,6 @@ def test_compressed_files_and_several_give_the_hints_of_one_plain_file(
     ("options", "error"),
     [
         (["--nutch", "rules.json"], "must end in .xml"),
-        (["--publish"], "for the verdicts of a topic"),
         (["--out", "VERDICTS"], "same file"),
         (["--stormcrawler", "VERDICTS"], "same file"),
     ],
