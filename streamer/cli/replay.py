@@ -92,6 +92,15 @@ class Targets:
     index: Annotated[
         Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
     ] = None
+    moved: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Path of files or folders that the index knows, and their path now. May be given "
+            "several times.",
+            show_default=False,
+        ),
+    ] = None
     dead_letters: Annotated[
         str | None,
         typer.Option(
@@ -558,8 +567,9 @@ def _run(
 ) -> tuple[Outcome, Summary]:
     names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
+    catalogue.move(targets.moved or ())
     pages, bar = make_input(folder.fingerprint)
-    wanted = {name: catalogue.known_length(name, folder.fingerprint) for name in names.values()}
+    wanted = {name: catalogue.known_length(name) for name in names.values()}
     check_complete(catalogue, names)
     made = {name: names[option] for option, name in targets.made.items()}
     tables = [

@@ -9,40 +9,32 @@ pipe has no name of its own: it is known by the digests at the ends of its first
 that begins otherwise is another source. Each partition of a topic is a source; the topic is known
 by its name and its id, which it has only until it is made anew.
 
-An index may be moved or restored at another place, with its inputs and outputs or without: a file
-under a new path is the one that was known under another if that is gone, or led to it from where
-the index lay, and if it holds what is known of that.
+Where files or outputs were moved, the user says so (`move`). A new file that looks like one that is
+gone is refused: its pages would become duplicates of themselves.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
-from streamer.errors import StoreMismatch, damaged
+from streamer.errors import SettingsError, StoreMismatch, damaged
 from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.files import FileIdentity, Source, folder_resolver
-from streamer.pages.remote import is_remote
-from streamer.run.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
+from streamer.run.outputs import content_digest, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
 from streamer.stored.store import Store
 
 ENTRIES_A_BLOCK = 256
-CANDIDATES_MAX = 8  # that a file may be, of those that are gone and alike in one way
-WAY_NAMES = 3  # at the end of a path, by which these are alike
 ADDED = "added"  # of pages that a program adds; no path is, as those are resolved
-
-
-_Likeness = str | tuple[int, str]  # the end of a path, or how a file begins
 
 
 class SourceEntry(msgspec.Struct, omit_defaults=True):
@@ -77,10 +69,10 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
 
     `outputs` holds the bytes of each output file that belong to the flushed state, `digests` what
     they are, by resolved paths; `order` the id of the log in whose order a topic was read, "" for
-    none. `folder` is where the index lies, `folder_before` where it lay before it was moved.
+    none.
 
     Entries are stored apart, in blocks of which a flush writes those that have changed; `apart`
-    says in the state how many they are. A state of an earlier version has them itself.
+    says in the state how many they are.
 
     `roles` names the option of each output that pages themselves are written to.
 
@@ -94,8 +86,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     totals: Totals = msgspec.field(default_factory=Totals)
     order: str = ""
     digests: dict[str, str] = {}
-    folder: str = ""
-    folder_before: str = ""
     apart: int = 0
     roles: dict[str, str] = {}
     last_source: int = -1
@@ -109,30 +99,48 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         self.several_runs |= self.ended
         self.last_source = max(source, self.last_source)
 
-    def set_folder(self, folder: Path) -> None:
-        """Take note of where the index lies now."""
-        now = str(folder.resolve())
-        if now != self.folder:
-            self.folder, self.folder_before = now, self.folder
+    def move(self, prefixes: Iterable[str]) -> None:
+        """Know files and outputs by their new paths; each of `prefixes` is OLD=NEW.
 
-    def _path_before(self, path: str) -> str:
-        """Return where a file would have lain before the index was moved, if it was with it."""
-        if not self.folder_before:
-            return path
-        way = os.path.relpath(path, self.folder)
-        return os.path.normpath(Path(self.folder_before, way))
+        A path may contain a = itself, so the first OLD counts under which something is known.
 
-    def known_length(self, name: str, fingerprint: str) -> int | None:
+        Raises:
+            SettingsError: one of them has no =.
+        """
+        for given in prefixes:
+            if "=" not in given:
+                raise SettingsError(
+                    f"--moved {given} is not OLD=NEW. Give the old path and the new."
+                )
+            for at in (place for place, character in enumerate(given) if character == "="):
+                if self._move(given[:at], given[at + 1 :]):
+                    break
+
+    def _move(self, old: str, new: str) -> bool:
+        """Replace a prefix of the paths where nothing is any more; return whether any has it."""
+        old, new = (os.path.realpath(path).rstrip("/") for path in (old, new))
+
+        def renamed(path: str) -> str:
+            is_below = path == old or path.startswith(f"{old}/")
+            return new + path[len(old) :] if is_below and not os.path.lexists(path) else path
+
+        moved = [n for n, entry in enumerate(self.entries) if entry.path != renamed(entry.path)]
+        for number in moved:
+            entry = self.to_change(number)
+            entry.path = renamed(entry.path)
+        known = {*self.outputs}
+        self.outputs = {renamed(key): length for key, length in self.outputs.items()}
+        self.digests = {renamed(key): digest for key, digest in self.digests.items()}
+        self.roles = {renamed(key): option for key, option in self.roles.items()}
+        return bool(moved) or known != {*self.outputs}
+
+    def known_length(self, name: str) -> int | None:
         """Return how much of an output is of the index's state; None if nothing is.
-
-        `fingerprint` is the index's, which its verdicts carry.
 
         Raises:
             StoreMismatch: the file holds something else than the index has written to it.
         """
         key = output_key(name)
-        if key not in self.outputs:
-            self._rename_output(key, fingerprint)
         length, digest = self.outputs.get(key), self.digests.get(key)
         found = content_digest(Path(name), length or 0)
         if found and digest and found != digest:
@@ -141,29 +149,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 "Put the file back, or name another one for what is still to come."
             )
         return length
-
-    def _rename_output(self, key: str, fingerprint: str) -> None:
-        """Know an output by the path `key`, if it lay elsewhere before."""
-        path, before = Path(key), self._path_before(key)
-        if key == STANDARD_OUTPUT or not path.is_file() or not path.stat().st_size:
-            return
-        same = [
-            known
-            for known, digest in self.digests.items()
-            if digest and content_digest(path, self.outputs[known]) == digest
-        ]
-        if not same and self.outputs.get(before) == 0 and begun_by(path, fingerprint):
-            same = [before]  # nothing of it was flushed yet
-        if same:
-            known = max(same, key=self.outputs.__getitem__)
-            self.outputs[key] = self.outputs[known]
-            self.digests[key] = self.digests.get(known, "")
-            if known in self.roles:
-                self.roles[key] = self.roles[known]
-            if not _exists(known):
-                del self.outputs[known]
-                self.digests.pop(known, None)
-                self.roles.pop(known, None)
 
     def locator(self) -> Locate:
         """Return a function from a page ref to its place."""
@@ -193,8 +178,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         identity = source.identity(path)
         assert identity is not None, source
         known = (identity.size_bytes, identity.head_digest, identity.head_bytes)
-        if identity.size_bytes and source.remote is None:
-            self._rename_source(identity, source)
         for number in self._by_path[identity.path]:
             entry = self.entries[number]
             if entry.identity:
@@ -203,6 +186,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 self.to_change(number)
                 entry.finished, entry.identity = False, known
                 return number
+        self._check_not_moved(source.name, identity)
         return self._add(self._named_apart(SourceEntry(source.name, identity.path, known)))
 
     def is_same(self, number: int, source: Source) -> bool:
@@ -305,41 +289,28 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     @cached_property
     def _changed(self) -> set[int]:
         """The blocks of entries that the next flush is to write."""
-        return {number // ENTRIES_A_BLOCK for number in range(len(self.entries))}
+        return set()
 
-    def _rename_source(self, identity: FileIdentity, source: Source) -> None:
-        """Know a file by its path now, if it lay elsewhere before and goes on as what was read."""
-        path = identity.path
-        if self._by_path[path] or not (self._gone or self.folder_before):
-            return
-        before = self._by_path[self._path_before(path)] if self.folder_before else []
-        found = [number for number in before if self.entries[number].identity]
-        keys: list[_Likeness] = [*_ways(path), (identity.head_bytes, identity.head_digest)]
-        for alike in itertools.chain([found], map(self._gone_under, keys)):
-            moved = [number for number in alike if _is_continued(self.entries[number], source)]
-            if moved:
-                self._move(max(moved, key=lambda each: _likeness(self.entries[each], path)), path)
-                return
+    def _check_not_moved(self, name: str, identity: FileIdentity) -> None:
+        """Raise StoreMismatch where a new file looks like one that was judged and is gone."""
+        same = identity.size_bytes, identity.head_digest, identity.head_bytes
+        for path in self._judged.get(same, ()):
+            if not os.path.lexists(path):
+                old, new = _changed_prefix(path, identity.path)
+                raise StoreMismatch(
+                    f"{name} has the size and the beginning of {path}, which the index has judged "
+                    f"and which is not there any more: give `replay` --moved {old}={new} if it was "
+                    "moved, or a new --index."
+                )
 
-    def _gone_under(self, key: _Likeness) -> list[int]:
-        """Return the files that were gone, still are, and have a key; at most CANDIDATES_MAX."""
-        known = self._gone.get(key)
-        if known is None:
-            return []
-        found: list[int] = []
-        while known and len(found) < CANDIDATES_MAX:
-            number = known.pop()
-            if not _exists(self.entries[number].path):  # else it was moved
-                found.append(number)
-        known += reversed(found)
-        return found
-
-    def _move(self, number: int, path: str) -> None:
-        """Know a source by another path from now on."""
-        entry = self.to_change(number)
-        self._by_path[entry.path].remove(number)
-        self._by_path[path].append(number)
-        entry.path = path
+    @cached_property
+    def _judged(self) -> dict[tuple[int, str, int], list[str]]:
+        """The paths of the files of which something was judged when the run began."""
+        paths: defaultdict[tuple[int, str, int], list[str]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.identity and entry.identity[2] and entry.position:
+                paths[entry.identity].append(entry.path)
+        return paths
 
     @cached_property
     def _resolved(self) -> Callable[[str], str]:
@@ -352,21 +323,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         for number, entry in enumerate(self.entries):
             numbers[entry.path].append(number)
         return numbers
-
-    @cached_property
-    def _gone(self) -> dict[_Likeness, list[int]]:
-        """The files that were gone when this run began, by beginning and by the end of the path.
-
-        Those that came first are last.
-        """
-        gone: defaultdict[_Likeness, list[int]] = defaultdict(list)
-        for number, entry in reversed([*enumerate(self.entries)]):
-            if entry.identity and entry.identity[0] and not _exists(entry.path):
-                _, digest, covered = entry.identity
-                keys: list[_Likeness] = [*_ways(entry.path), (covered, digest)]
-                for key in keys:
-                    gone[key].append(number)
-        return dict(gone)
 
     @cached_property
     def _named(self) -> Counter[str]:
@@ -395,30 +351,12 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         return len(self.entries) - 1
 
 
-def _ways(path: str) -> list[str]:
-    """Return the ends of a path by which a file may be known again, its name last."""
-    parts = path.rsplit("/", WAY_NAMES)[1:]  # of many thousand: pathlib takes ten times as long
-    return ["/".join(parts[start:]) for start in range(len(parts))]
-
-
-def _exists(path: str) -> bool:
-    """Return whether there is something at a path; where that cannot be told, there is."""
-    if is_remote(path):
-        return True
-    try:
-        os.stat(path)  # noqa: PTH116 - of many thousand
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def _likeness(entry: SourceEntry, path: str) -> tuple[int, int]:
-    """Return how likely a file lies at `path` now: how much of the path is equal, and its size."""
-    pairs = zip(reversed(Path(entry.path).parts), reversed(Path(path).parts), strict=False)
-    equal = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
-    return equal, entry.identity[0] if entry.identity else 0
+def _changed_prefix(old: str, new: str) -> tuple[str, str]:
+    """Return two paths without the names at their ends that are the same."""
+    before, now = Path(old), Path(new)
+    while before.name == now.name and before.name:
+        before, now = before.parent, now.parent
+    return str(before), str(now)
 
 
 def _is_continued(entry: SourceEntry, source: Source) -> bool:
@@ -479,7 +417,7 @@ def own_catalogue(data: bytes, index: str) -> Catalogue:
 
 
 def open_catalogue(store: Store, folder: Path) -> Catalogue:
-    """Return the catalogue of a replay's index in `folder`, which takes note of where it is now.
+    """Return the catalogue of a replay's index in `folder`.
 
     Raises:
         StoreDamaged: a part of it is missing or does not fit.
@@ -487,7 +425,6 @@ def open_catalogue(store: Store, folder: Path) -> Catalogue:
     """
     catalogue = own_catalogue(store.meta.owner if store.meta else b"", str(folder))
     catalogue.read_entries(store)
-    catalogue.set_folder(folder)
     return catalogue
 
 

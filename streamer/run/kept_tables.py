@@ -44,8 +44,8 @@ _MADE_OF = b"streamer.rows"  # in a table's metadata
 _STEP_REFS = 1 << 20
 _REMEDY = "Judge it in a run of its own, with other outputs and the same --index."
 _GONE = (
-    "Put it back, or give it too if it was moved: then it is known again. Or name another file "
-    "for what is still to come."
+    "Put it back, or give --moved OLD=NEW if it was moved. Or name another file for what is still "
+    "to come."
 )
 
 

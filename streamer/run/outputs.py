@@ -2,8 +2,8 @@
 
 With each flush the index stores the length of each output file. What comes after that length was
 written by a run that was killed before its next flush: it is cut off, and written again with the
-same bytes. The index also stores a digest of what comes before, which recognises a file that was
-moved, and refuses one that has been replaced.
+same bytes. The index also stores a digest of what comes before, and refuses a file that has been
+replaced.
 
 Lines reach the system as soon as they are written, so a reader that follows a file sees them. Those
 of a file whose name ends in .gz or .zst are compressed. A flush ends a gzip member or a zstd frame:
@@ -26,9 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streamer.compression import unpacked, zstd
-from streamer.errors import InputError, OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
-from streamer.model import DEAD_LETTER_SCHEMA
-from streamer.pages.bytestream import first_bytes
+from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.pages.table_copy import is_table_name
 from streamer.text.visible import Buffer
 
@@ -36,7 +34,6 @@ STANDARD_OUTPUT = "-"
 ROWS_SUFFIX = ".rows"  # of what a table of kept rows is made of
 LINES_SUFFIX = ".jsonl.zst"  # of what Parquet verdicts are made of
 _GZIP_LEVEL = 6  # with a header that has no name and no time
-_FIRST_LINE_BYTES = 1 << 20
 _TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 
@@ -305,7 +302,8 @@ def check_output(
         return
     if known is None and size:
         raise SettingsError(
-            f"{name} exists and was not written with this index. Name another file."
+            f"{name} exists and was not written with this index. Name another file, or give "
+            "--moved OLD=NEW if the index has written it under another path."
         )
     if known is not None and size < known:
         raise StoreMismatch(
@@ -414,19 +412,6 @@ def content_digest(path: Path, length: int) -> str:
 def is_table(name: str) -> bool:
     """Tell by its name whether a verdict file holds CSV."""
     return bool(_TABLE_NAME.search(name))
-
-
-def begun_by(path: Path, fingerprint: str) -> bool:
-    """Return whether a file begins with a verdict of this fingerprint, or with a dead letter.
-
-    The first line of CSV has the names of columns.
-    """
-    try:
-        head = first_bytes(str(path), _FIRST_LINE_BYTES)
-    except InputError:
-        return False
-    lines = b"\n".join(head.split(b"\n", 2)[:2])
-    return fingerprint.encode() in lines or DEAD_LETTER_SCHEMA.encode() in lines
 
 
 class _FirstPart(io.RawIOBase):

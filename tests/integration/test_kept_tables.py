@@ -241,7 +241,7 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
     moved = one.rename(place.folder / "moved.parquet")
     before = tree(place.folder)
     assert place.replay(three, "--kept", kept) == 2
-    assert f"has rows of {one}, which is not there any more. Put it back, or give it" in said(
+    assert f"has rows of {one}, which is not there any more. Put it back, or give --moved" in said(
         capsys
     )
     assert tree(place.folder) == before
@@ -252,7 +252,7 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
     assert read_rows(kept) == whole
     assert tree(place.folder) == before
     one.unlink()
-    assert place.replay(three, moved, "--kept", kept) == 0  # which is known again
+    assert place.replay(three, moved, "--kept", kept, "--moved", f"{one}={moved}") == 0
     assert read_rows(kept) == split(place.verdicts, files)[0]
     assert place.replay(three) == 2
     assert f"The index writes --kept {kept}, which would lack" in said(capsys)

@@ -199,7 +199,8 @@ def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
     assert place.replay(three, "--kept", later) == 0
     assert (kept.read_bytes(), later.read_bytes()) == (page(1) + page(2), page(3))
     moved = later.rename(place.folder / "moved.jsonl")
-    assert place.replay(place.write("4.jsonl", page(4)), "--kept", moved) == 0
+    change = ("--moved", f"{later}={moved}")
+    assert place.replay(place.write("4.jsonl", page(4)), "--kept", moved, *change) == 0
     assert moved.read_bytes() == page(3) + page(4)
 
 

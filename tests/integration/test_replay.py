@@ -283,7 +283,9 @@ def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixtu
 RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2), page(4)]
 
 
-def _judge(place: Place, folder: Path, count: int, *, out: str = "out/v", pages: str = "in") -> int:
+def _judge(
+    place: Place, folder: Path, count: int, *moved: str, out: str = "out/v", pages: str = "in"
+) -> int:
     """Replay the first records of `in` from within a folder, by names that lie in it."""
     for number, records in enumerate((RECORDS[:count], RECORDS[1:count])):
         path = folder / pages / f"{number}.jsonl"
@@ -292,8 +294,9 @@ def _judge(place: Place, folder: Path, count: int, *, out: str = "out/v", pages:
     key = place.folder / "key"
     with contextlib.chdir(folder):
         return place.streamer(
-            "replay", pages, "--verdicts", out, "--index", "index", "--key-file", key
-        )
+            "replay", pages, "--verdicts", out, "--index", "index", "--key-file", key,
+            *(f"--moved={change}" for change in moved),
+        )  # fmt: skip
 
 
 def _move_all(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -321,16 +324,20 @@ def _move_each_elsewhere(folder: Path) -> tuple[Path, dict[str, str]]:
     return there, {"pages": "pages", "out": "results/v"}
 
 
-def _restore_beside(folder: Path) -> tuple[Path, dict[str, str]]:
-    shutil.copytree(folder, folder.with_name("restored"))
-    return folder.with_name("restored"), {}
-
-
 @pytest.mark.parametrize(
-    "move", [_move_all, _move_verdicts, _move_inputs, _move_each_elsewhere, _restore_beside]
+    ("move", "moved"),
+    [
+        (_move_all, ["{}=../moved"]),
+        (
+            _move_verdicts,
+            ["out/v=other/verdicts.jsonl", "out/v.dead.jsonl=other/verdicts.jsonl.dead.jsonl"],
+        ),
+        (_move_inputs, ["in=archive"]),
+        (_move_each_elsewhere, ["{}/in=pages", "{}/out=results"]),
+    ],
 )
-def test_what_was_moved_or_restored_goes_on_with_each_line_once(
-    place: Place, move: Callable[[Path], tuple[Path, dict[str, str]]]
+def test_what_was_moved_goes_on_with_each_line_once(
+    place: Place, move: Callable[[Path], tuple[Path, dict[str, str]]], moved: list[str]
 ) -> None:
     place.write("key", b"ab" * 32)
     quiet, folder = place.folder / "quiet", place.folder / "folder"
@@ -342,9 +349,11 @@ def test_what_was_moved_or_restored_goes_on_with_each_line_once(
     for name in ("v", "v.dead.jsonl"):  # of a run that was killed before its flush
         with (folder / "out" / name).open("ab") as file:
             file.write(b'{"verdict": "of a run that was ki')
+    changes = [each.format(folder) for each in moved]
     folder, names = move(folder)
+    assert _judge(place, folder, 4, **names) in {2, 3}, "it says what to do"
     for _ in range(2):
-        assert _judge(place, folder, 8, **names) == 0
+        assert _judge(place, folder, 8, *changes, **names) == 0
         out = folder / names.get("out", "out/v")
         assert [out.read_bytes(), Path(f"{out}.dead.jsonl").read_bytes()] == wanted
 
@@ -360,7 +369,6 @@ def test_an_older_backup_goes_on_with_the_verdicts_as_they_are_now(place: Place)
         assert _judge(place, each, 6) == 0
     shutil.rmtree(folder / "index")
     (folder / "backup").rename(folder / "index")
-    folder = folder.rename(place.folder / "moved")
     assert _judge(place, folder, 6) == 0
     for each in (quiet, folder):
         assert _judge(place, each, 8) == 0

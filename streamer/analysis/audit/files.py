@@ -113,8 +113,7 @@ def verify_files(
 
 def _check_whole(target: FileTarget, path: Path) -> None:
     """Raise InputError where a killed run has left lines that the index does not know."""
-    fingerprint = str(target.index.identity["fingerprint"])
-    known = target.catalogue.known_length(str(path), fingerprint)
+    known = target.catalogue.known_length(str(path))
     if known is not None and mark_of(str(path)).exists() and path.stat().st_size > known:
         raise InputError(
             f"{path} has more than the index knows of: a run was killed, or goes on. Run the same "

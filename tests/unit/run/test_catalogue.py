@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from streamer.errors import InputError, StoreMismatch
-from streamer.model import DEAD_LETTER_SCHEMA, page_ref
+from streamer.errors import InputError, SettingsError, StoreMismatch
+from streamer.model import page_ref
 from streamer.pages.bytestream import Trail
 from streamer.pages.files import HEAD_BYTES_MAX, Source
 from streamer.run import catalogue as module
 from streamer.run.catalogue import (
-    CANDIDATES_MAX,
     ENTRIES_A_BLOCK,
     Catalogue,
     SourceEntry,
@@ -93,9 +91,10 @@ def test_no_two_sources_have_one_name_in_verdicts(
         catalogue.enter(source("x.jsonl"))
     second = tmp_path / "two" / "x.jsonl"
     read_to_the_end(catalogue, 1)
-    moved(second, tmp_path / "three.jsonl")
+    third = moved(second, tmp_path / "three.jsonl")
     catalogue = later(catalogue)
-    catalogue.enter(source(tmp_path / "three.jsonl"))
+    catalogue.move([f"{second}={third}"])
+    assert catalogue.enter(source(third)) == 1
     second.write_bytes(b'{"day": "another"}\n')
     assert catalogue.enter(source(second)) == 2
     assert pipe(catalogue, b"1\n") == 3
@@ -173,32 +172,59 @@ def moved(path: Path, to: Path) -> Path:
     return path.rename(to)
 
 
-@pytest.mark.parametrize(
-    ("name", "grown"),
-    [
-        *(("archive/pages.jsonl", n) for n in (0, 5, HEAD_BYTES_MAX // len(LINE) + 10)),
-        ("other.jsonl", 0),
-    ],
-)
-def test_a_file_that_was_moved_or_renamed_is_the_same_source(
-    tmp_path: Path, page_file: Path, name: str, grown: int
+@pytest.mark.parametrize("name", ["in/other.jsonl", "in=2/pages.jsonl"])
+@pytest.mark.parametrize("grown", [0, 5, HEAD_BYTES_MAX // len(LINE) + 10])
+def test_a_file_is_the_same_source_under_a_new_path_that_is_told(
+    tmp_path: Path, name: str, grown: int
 ) -> None:
+    old = tmp_path / "day=1" / "in" / "pages.jsonl"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(LINE * 3)
     catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
-    there = moved(page_file, tmp_path / name)
-    with there.open("ab") as file:
+    read_to_the_end(catalogue, catalogue.enter(source(old)))
+    new = moved(old, tmp_path / "day=1" / name)
+    with new.open("ab") as file:
         file.write(LINE * grown)
+    before = old.parent if new.name == old.name else old
+    for _ in range(2):  # the same command may be given again
+        catalogue = later(catalogue)
+        catalogue.move([f"{before}={new.parent if new.name == old.name else new}"])
+        assert catalogue.enter(source(new)) == 0
+        entry = catalogue.entries[0]
+        assert (entry.name, entry.path, entry.position) == (str(old), str(new), 3)
+
+
+def test_a_prefix_is_one_of_names_and_needs_both_paths(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "pages.jsonl" for folder in ("in", "input")]
+    catalogue = Catalogue(entries=[SourceEntry("x", str(path), (1, "", 1)) for path in files])
+    catalogue.move([f"{tmp_path}/in/={tmp_path}/out", "/elsewhere=/there"])
+    assert [entry.path for entry in catalogue.entries] == [
+        f"{tmp_path}/out/pages.jsonl", str(files[1]),
+    ]  # fmt: skip
+    with pytest.raises(SettingsError, match="--moved in is not OLD=NEW"):
+        catalogue.move(["in"])
+
+
+@pytest.mark.parametrize("name", ["archive/in/pages.jsonl", "in/other.jsonl"])
+def test_a_file_that_looks_like_one_that_is_gone_is_refused(tmp_path: Path, name: str) -> None:
+    old = tmp_path / "in" / "pages.jsonl"
+    old.parent.mkdir()
+    old.write_bytes(LINE * 3)
+    catalogue = Catalogue()
+    read_to_the_end(catalogue, catalogue.enter(source(old)))
+    new = moved(old, tmp_path / name)
+    change = f"{tmp_path}={tmp_path}/archive" if new.name == old.name else f"{old}={new}"
+    with pytest.raises(StoreMismatch, match=f"--moved {change} if it was moved"):
+        later(catalogue).enter(source(new))
     for _ in range(2):
         catalogue = later(catalogue)
-        assert catalogue.enter(source(there)) == 0
-        entry = catalogue.entries[0]
-        assert (entry.name, entry.path) == (str(page_file), str(there))
-        assert entry.position == 3
+        catalogue.move([change])
+        assert catalogue.enter(source(new)) == 0
 
 
 def test_a_copy_beside_its_original_is_a_source_of_its_own(tmp_path: Path, page_file: Path) -> None:
     catalogue = Catalogue()
-    catalogue.enter(source(page_file))
+    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
     catalogue = later(catalogue)
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(page_file.read_bytes())
@@ -211,7 +237,7 @@ def test_another_file_in_the_place_of_one_that_is_gone_is_a_source_of_its_own(
     tmp_path: Path, page_file: Path, content: bytes
 ) -> None:
     catalogue = Catalogue()
-    catalogue.enter(source(page_file))
+    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
     catalogue = later(catalogue)
     page_file.unlink()
     other = tmp_path / "new" / "pages.jsonl"
@@ -220,83 +246,17 @@ def test_another_file_in_the_place_of_one_that_is_gone_is_a_source_of_its_own(
     assert catalogue.enter(source(other)) == 1
 
 
-def test_an_empty_file_that_is_gone_is_continued_by_none(tmp_path: Path, page_file: Path) -> None:
-    empty = tmp_path / "sub" / "pages.jsonl"
-    empty.parent.mkdir()
-    empty.touch()
-    catalogue = Catalogue()
-    catalogue.enter(source(empty))
-    empty.unlink()
-    assert later(catalogue).enter(source(page_file)) == 1
-
-
-def test_equal_files_of_a_folder_that_was_moved_keep_their_numbers(tmp_path: Path) -> None:
-    names = ["a/pages.jsonl", "b/pages.jsonl", "b/same.jsonl"]
-    catalogue = Catalogue()
-    for name in names:
-        path = tmp_path / "in" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(LINE * 3)
-        catalogue.enter(source(path))
-    moved(tmp_path / "in", tmp_path / "elsewhere" / "in")
-    there = [source(tmp_path / "elsewhere" / "in" / name) for name in reversed(names)]
-    catalogue = later(catalogue)
-    assert [catalogue.enter(each) for each in there] == [2, 1, 0]
-
-
-@pytest.mark.parametrize("alike", ["name", "content", "both"])
-def test_a_file_is_compared_with_few_of_many_that_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alike: str
-) -> None:
-    def write(folder: str, number: int, content: bytes) -> Source:
-        name = f"{folder}{number}.jsonl" if alike == "content" else "pages.jsonl"
-        path = tmp_path / folder / f"{folder}{number}" / name
-        path.parent.mkdir(parents=True)
-        path.write_bytes(LINE if alike != "name" else content)
-        return source(path)
-
-    catalogue, many = Catalogue(), 100
-    for number in range(many):
-        catalogue.enter(write("old", number, b"%03d" % number))
-    shutil.rmtree(tmp_path / "old")
-    catalogue, compared = later(catalogue), list[SourceEntry]()
-    is_continued = module._is_continued  # noqa: SLF001 - what reads a file
-
-    def counted(entry: SourceEntry, own: Source) -> bool:
-        compared.append(entry)
-        return is_continued(entry, own)
-
-    monkeypatch.setattr(module, "_is_continued", counted)
-    numbers = [catalogue.enter(write("new", i, b"other %03d" % i)) for i in range(many)]
-    assert len(compared) <= 2 * CANDIDATES_MAX * many
-    assert len(set(numbers)) == many
-    assert (max(numbers) >= many) == (alike == "name")
-
-
 def test_a_flush_writes_the_blocks_of_entries_that_have_changed() -> None:
     count = 2 * ENTRIES_A_BLOCK + 1
-    old = Catalogue(entries=[SourceEntry(f"{i}", f"/{i}", None) for i in range(count)])
-    catalogue = later(old)  # as a state of an earlier version has them
+    catalogue = Catalogue(entries=[SourceEntry(f"{i}", f"/{i}", None) for i in range(count)])
+    for number in range(count):
+        catalogue.to_change(number)
     state, blocks = catalogue.to_flush()
     assert (state.entries, state.apart, len(blocks)) == ([], count, 3)
-    assert catalogue == old
+    assert len(catalogue.entries) == count
     assert catalogue.to_flush()[1] == []
     catalogue.to_change(ENTRIES_A_BLOCK).position = 7
     assert [key for key, _ in catalogue.to_flush()[1]] == [blocks[1][0]]
-
-
-def test_a_copy_that_lies_to_a_restored_index_as_its_original_did_is_the_same_source(
-    tmp_path: Path, page_file: Path
-) -> None:
-    catalogue = Catalogue()
-    catalogue.set_folder(tmp_path / "index")
-    catalogue.enter(source(page_file))
-    restored = tmp_path / "restored" / "pages.jsonl"
-    restored.parent.mkdir()
-    restored.write_bytes(page_file.read_bytes())
-    catalogue = later(catalogue)
-    catalogue.set_folder(tmp_path / "restored" / "index")
-    assert catalogue.enter(source(restored)) == 0
 
 
 def test_a_pipe_is_known_by_how_it_begins() -> None:
@@ -366,16 +326,15 @@ def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
     assert unpack_catalogue(b"") == Catalogue()
 
 
-FINGERPRINT = "0123456789abcdef"
 VERDICTS = b'{"verdict":"unique","index":"0123456789abcdef"}\n' * 300
 
 
 def wrote(path: Path, length: int) -> Catalogue:
-    """Return the catalogue of an index beside `path` that has published so much to it."""
+    """Return the catalogue of an index that has published so much to `path`."""
     catalogue = Catalogue()
-    catalogue.set_folder(path.parent / "index")
     catalogue.outputs[str(path)] = length
     catalogue.digests[str(path)] = content_digest(path, length)
+    catalogue.roles[str(path)] = "kept"
     return later(catalogue)
 
 
@@ -387,70 +346,26 @@ def verdicts(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("length", [len(VERDICTS), 9000, 48, 1])
-def test_an_output_that_was_moved_is_known_by_what_it_holds(
-    tmp_path: Path, verdicts: Path, length: int
-) -> None:
-    catalogue = wrote(verdicts, length)
-    there = moved(verdicts, tmp_path / "there" / "other.jsonl")
-    assert catalogue.known_length(str(there), FINGERPRINT) == length
-    assert catalogue.outputs == {str(there): length}
-    assert catalogue.digests == {str(there): content_digest(there, length)}
-
-
-def test_a_copy_of_an_output_may_be_continued_and_so_may_the_original(
-    tmp_path: Path, verdicts: Path
-) -> None:
+def test_an_output_is_known_under_a_new_path_that_is_told(tmp_path: Path, verdicts: Path) -> None:
     catalogue = wrote(verdicts, 9000)
-    copy = tmp_path / "copy.jsonl"
-    copy.write_bytes(verdicts.read_bytes())
-    assert catalogue.known_length(str(copy), FINGERPRINT) == 9000
-    assert catalogue.known_length(str(verdicts), FINGERPRINT) == 9000
-
-
-@pytest.mark.parametrize("name", ["verdicts.jsonl", "other.jsonl"])
-@pytest.mark.parametrize("content", [VERDICTS[:8999], b"x" + VERDICTS[1:], VERDICTS[:8999] + b"x"])
-def test_an_output_that_holds_something_else_is_not_the_indexs(
-    tmp_path: Path, verdicts: Path, content: bytes, name: str
-) -> None:
-    catalogue = wrote(verdicts, 9000)
-    catalogue.set_folder(tmp_path / "there" / "index")
-    there = moved(verdicts, tmp_path / "there" / name)
-    there.write_bytes(content)
-    assert catalogue.known_length(str(there), FINGERPRINT) is None
+    there = moved(verdicts, tmp_path / "there" / "verdicts.jsonl")
+    assert catalogue.known_length(str(there)) is None
+    catalogue.move([f"{verdicts.parent}={there.parent}"])
+    assert catalogue.known_length(str(there)) == 9000
+    assert [*catalogue.outputs, *catalogue.digests, *catalogue.roles] == [str(there)] * 3
 
 
 def test_a_known_output_that_has_been_replaced_is_refused(verdicts: Path) -> None:
     catalogue = wrote(verdicts, 9000)
     verdicts.write_bytes(VERDICTS.upper())
     with pytest.raises(StoreMismatch, match=r"holds something else\. Put the file back, or name"):
-        catalogue.known_length(str(verdicts), FINGERPRINT)
-
-
-@pytest.mark.parametrize(
-    ("content", "known"),
-    [
-        (VERDICTS[:1000], 0),
-        (b'{"code":"no_url","schema":"%s"}\n' % DEAD_LETTER_SCHEMA.encode(), 0),
-        (VERDICTS.replace(b"0123456789abcdef", b"fedcba9876543210"), None),
-        (LINE, None),
-    ],
-)
-def test_an_output_of_which_nothing_was_flushed_is_known_by_its_way_and_its_first_line(
-    tmp_path: Path, verdicts: Path, content: bytes, known: int | None
-) -> None:
-    verdicts.write_bytes(content)
-    catalogue = wrote(verdicts, 0)
-    there = moved(verdicts, tmp_path / "there" / "verdicts.jsonl")
-    assert catalogue.known_length(str(there), FINGERPRINT) is None, "the index was not moved"
-    catalogue.set_folder(tmp_path / "there" / "index")
-    assert catalogue.known_length(str(there), FINGERPRINT) == known
+        catalogue.known_length(str(verdicts))
 
 
 def test_an_index_that_does_not_know_what_its_outputs_hold_knows_them_by_their_paths(
     tmp_path: Path, verdicts: Path
 ) -> None:
     catalogue = Catalogue(outputs={str(verdicts): 9000})
-    assert catalogue.known_length(str(verdicts), FINGERPRINT) == 9000
-    assert catalogue.known_length(str(tmp_path / "new.jsonl"), FINGERPRINT) is None
-    assert catalogue.known_length("-", FINGERPRINT) is None
+    assert catalogue.known_length(str(verdicts)) == 9000
+    assert catalogue.known_length(str(tmp_path / "new.jsonl")) is None
+    assert catalogue.known_length("-") is None
