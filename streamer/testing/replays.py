@@ -8,7 +8,6 @@ same bytes on each machine.
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -26,14 +25,13 @@ from streamer.testing.verdicts import (
     check_same_files,
 )
 
-if TYPE_CHECKING:  # they import numba
-    from streamer import AnyPage, Settings
+if TYPE_CHECKING:  # it imports numba
+    from streamer import AnyPage
 
 KEY = b"streamer.testing".hex() * 2
 """The secret of all hashes in a test, as a key file has it."""
 
 _CACHE = "STREAMER_CACHE_DIR"  # the one variable that is no setting of a replay
-_SERVER = "from streamer.testing.server import main; main()"
 
 
 class KillMarker(Enum):
@@ -50,16 +48,8 @@ Pages = list["AnyPage | bytes | KillMarker"]
 class Replayer:
     """The fixture `streamer_replay`: judge pages with a new index, and return the verdicts."""
 
-    def __init__(self, new_folder: Callable[[], Path], brokers: Callable[[], str]) -> None:
+    def __init__(self, new_folder: Callable[[], Path]) -> None:
         self._new_folder = new_folder
-        self._brokers = brokers
-        self._server: subprocess.Popen[str] | None = None
-
-    def close(self) -> None:
-        """End the process that replays are forked off."""
-        if self._server is not None:
-            with self._server:  # it ends at the end of its standard input
-                pass
 
     def __call__(
         self,
@@ -67,32 +57,26 @@ class Replayer:
         *,
         topic: str | None = None,
         order_of: str | None = None,
-        settings: Settings | None = None,
         **options: Any,
     ) -> ReplayVerdicts:
-        """Judge a file, a folder of files, a list of pages, or a topic.
+        """Judge a file, a folder of files, a list of pages, or a topic of the `brokers`.
 
-        Of a topic the brokers are those of the fixture `streamer_broker`, unless `brokers` names
-        others; with `order_of`, an index's name, verdicts are those of its worker, whose `key_file`
-        is to be given. Options are settings by their names, as `threshold=0.9`; paths among them
-        are `Path`, or absolute.
+        With `order_of`, an index's name, verdicts are those of its worker, whose `key_file` is to
+        be given. Options are settings by their names, as `threshold=0.9`; paths among them are
+        `Path`, or absolute.
 
-        With KILL among the pages, they are judged twice: once in peace, and once by a process that
-        is killed at each marker and started again.
+        With KILL among the pages, they are judged twice: once without a kill, and once by a process
+        that is killed at each marker and started again.
 
         Raises:
             AssertionError: the replay failed, with what it printed; or a kill changed a byte.
-            TypeError: the arguments do not go together.
+            TypeError: pages and a topic are given, or none of them.
         """
         __tracebackhide__ = True
         if (pages is None) == (topic is None):
             raise TypeError("Give pages or topic=, one of the two.")
-        if settings is not None and options:
-            raise TypeError(f"Give settings or {next(iter(options))}=, not both.")
-        given = options if settings is None else settings.model_dump(exclude_unset=True)
         folder, where, kills = self._new_folder(), None, []
         if topic is not None:
-            given = given if "brokers" in given else {"brokers": self._brokers(), **given}
             source = ["--from-topic", topic, *(["--order-of", order_of] if order_of else [])]
         elif isinstance(pages, str | os.PathLike):
             path = Path(pages).absolute()
@@ -100,56 +84,44 @@ class Replayer:
         else:
             kills = _write_pages(folder / "pages.jsonl", pages or ())
             source = ["--complete", "pages.jsonl"]
-        cut = math.gcd(*kills) or 1 if kills else 0  # so that some records end at each marker
         quiet, killed = folder / "quiet", folder / "killed"
-        _prepare(quiet, given)
-        self._run(quiet, source, where or folder, cut)
+        _prepare(quiet, options)
+        _run(quiet, source, where or folder)
         if kills:
-            _prepare(killed, {"head_pages": 1, **given})
+            _prepare(killed, {"head_pages": 1, **options})
             for at in (*kills, None):
-                self._run(killed, source, folder, cut, at)
+                _run(killed, source, folder, at)
             check_same_files(killed, quiet)
         return ReplayVerdicts(quiet)
 
-    def _run(
-        self, own: Path, source: Sequence[str], where: Path, cut: int, kill_at: int | None = None
-    ) -> None:
-        """Run a replay in `where`, with all that it writes in its `own` folder."""
-        __tracebackhide__ = True
-        self._server = self._server or _start_server()
-        output = own / "output"
-        request = {
-            "arguments": [
-                *source, "--config", own / "settings.toml", "--index", own / INDEX,
-                "--verdicts", own / VERDICTS, "--dead-letters", own / DEAD_LETTERS,
-            ],
-            "folder": where, "output": output, "cut": cut, "kill_at": kill_at,
-        }  # fmt: skip
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps(request, default=str) + "\n")
-        self._server.stdin.flush()
-        if not (answer := self._server.stdout.readline()):
-            raise RuntimeError("The process that runs replays has ended; its errors are on stderr.")
-        code = int(answer)
-        expected = 0 if kill_at is None else -signal.SIGKILL
-        said = output.read_text(encoding="utf-8")
-        if code != expected:
-            raise AssertionError(f"The replay ended with exit code {code}, not {expected}:\n{said}")
-        sys.stdout.write(said)
+
+def _run(own: Path, source: Sequence[str], where: Path, kill_at: int | None = None) -> None:
+    """Run a replay in `where`, with all that it writes in its `own` folder."""
+    __tracebackhide__ = True
+    program = ["streamer"] if kill_at is None else ["streamer.testing.child", str(kill_at)]
+    done = subprocess.run(
+        [
+            sys.executable, "-P", "-m", *program, "replay", *source,
+            "--config", own / "settings.toml", "--index", own / INDEX,
+            "--verdicts", own / VERDICTS, "--dead-letters", own / DEAD_LETTERS,
+        ],
+        cwd=where, env=_environment(), text=True, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    expected = 0 if kill_at is None else -signal.SIGKILL
+    if done.returncode != expected:
+        said = f"The replay ended with exit code {done.returncode}, not {expected}"
+        raise AssertionError(f"{said}:\n{done.stdout}")
+    sys.stdout.write(done.stdout)
 
 
-def _start_server() -> subprocess.Popen[str]:
-    """Start the process that replays are forked off; it knows no settings of the environment."""
-    environment = {
+def _environment() -> dict[str, str]:
+    """Return the variables of this process without settings of the replay."""
+    return {
         name: value
         for name, value in os.environ.items()
         if name == _CACHE or not name.upper().startswith("STREAMER_")
     }
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", _SERVER], env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
 
 
 def _prepare(folder: Path, options: Mapping[str, Any]) -> None:
@@ -158,8 +130,13 @@ def _prepare(folder: Path, options: Mapping[str, Any]) -> None:
     key.parent.mkdir(parents=True)
     key.touch(0o600)
     key.write_text(Path(options["key_file"]).read_text() if "key_file" in options else KEY)
-    lines = [f"{k} = {_toml(v)}\n" for k, v in options.items() if k != "key_file" and v is not None]
+    lines = [f"{k} = {_toml(v)}\n" for k, v in options.items() if k != "key_file"]
     (folder / "settings.toml").write_text("".join(lines), encoding="utf-8")
+
+
+def _toml(value: object) -> str:
+    """Return a setting's value as TOML has it, which is JSON for strings, numbers and lists."""
+    return json.dumps(value, ensure_ascii=False, default=lambda path: str(path.absolute()))
 
 
 def _write_pages(path: Path, pages: Iterable[AnyPage | bytes | KillMarker]) -> list[int]:
@@ -178,12 +155,3 @@ def _write_pages(path: Path, pages: Iterable[AnyPage | bytes | KillMarker]) -> l
             file.write(record + b"\n")
             count += 1
     return kills
-
-
-def _toml(value: object) -> str:
-    """Return a setting's value as TOML has it."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, Path):
-        value = str(value.absolute())
-    return json.dumps(value, ensure_ascii=False)

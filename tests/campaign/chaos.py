@@ -8,9 +8,8 @@ from pathlib import Path
 
 from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
-from streamer.testing.broker import free_port
 from tests.campaign.campaign import Campaign, Outcome
-from tests.helpers.broker import running_broker
+from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import Run, disturb, make_crawl
 
 CRAWL_PAGES = 20_000

@@ -17,9 +17,8 @@ from typing import Any
 
 from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
-from streamer.testing.broker import free_port
 from tests.campaign.campaign import Campaign, Outcome
-from tests.helpers.broker import messages_of, running_broker
+from tests.helpers.broker import free_port, messages_of, running_broker
 from tests.helpers.feeder import Feeder
 from tests.helpers.fleet import KEY, ROOT, Fleet, fleet
 from tests.integration.chaos import load, make_crawl

@@ -22,9 +22,8 @@ from streamer.kafka.reader import Reader, open_reader
 from streamer.kafka.topic_input import WaitingLoop
 from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
-from streamer.testing.broker import free_port
 from tests.campaign.campaign import Campaign, Outcome
-from tests.helpers.broker import listens, running_broker
+from tests.helpers.broker import free_port, listens, running_broker
 from tests.helpers.cable import Cable, cable
 from tests.helpers.feeder import Feeder
 from tests.helpers.fleet import Fleet, fleet

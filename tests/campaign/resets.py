@@ -23,9 +23,16 @@ from aiokafka.errors import KafkaError
 from streamer.errors import StreamerError
 from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
-from streamer.testing.broker import broker, free_port
 from tests.campaign.campaign import Campaign, Outcome
-from tests.helpers.broker import delete_topic, make_topic, running_broker, send, verdicts_of
+from tests.helpers.broker import (
+    broker,
+    delete_topic,
+    free_port,
+    make_topic,
+    running_broker,
+    send,
+    verdicts_of,
+)
 from tests.helpers.fleet import Fleet, fleet
 from tests.helpers.wait import wait_until
 

@@ -29,9 +29,8 @@ from benchmarks.resident import resident
 from streamer.analysis.audit.verify import left
 from streamer.kafka.reader import Reader, open_reader
 from streamer.kafka.topics import Names
-from streamer.testing.broker import free_port
 from tests.campaign.campaign import Campaign, Outcome
-from tests.helpers.broker import running_broker
+from tests.helpers.broker import free_port, running_broker
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load, start_all

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 
-from streamer.testing.plugin import leave_out
 from tests.cluster.machines import CGROUPS, ROOT, Machines
+from tests.helpers.missing import leave_out
 
 SECONDS_MAX = 2400  # for what hangs; it takes about four minutes once all is built
 

@@ -23,8 +23,8 @@ from deploy.monitoring.make import (
     rule_text,
 )
 from streamer.metrics import Metrics
-from streamer.testing.plugin import leave_out
 from tests.helpers.metric_values import metrics_in_use
+from tests.helpers.missing import leave_out
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"

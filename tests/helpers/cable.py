@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from streamer.testing.broker import free_port
+from tests.helpers.broker import free_port
 
 DIRECTIONS = ("to the broker", "from the broker", "both ways", "the link itself")
 _NOBODY = "02:00:00:00:00:99"

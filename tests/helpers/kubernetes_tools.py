@@ -13,7 +13,7 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from streamer.testing.plugin import leave_out
+from tests.helpers.missing import leave_out
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from streamer.testing.broker import free_port
-from tests.helpers.broker import listens
+from tests.helpers.broker import free_port, listens
 from tests.helpers.kubernetes_tools import tool
 from tests.helpers.wait import wait_until
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streamer.testing.plugin import leave_out
+from tests.helpers.missing import leave_out
 
 ROOT = Path(__file__).parents[2]
 VERSION = "0.1.0"

@@ -17,9 +17,8 @@ from typing import Any
 
 import fastavro
 
-from streamer.testing.broker import free_port
-from streamer.testing.plugin import leave_out
-from tests.helpers.broker import listens
+from tests.helpers.broker import free_port, listens
+from tests.helpers.missing import leave_out
 from tests.helpers.wait import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from streamer.testing.broker import free_port
-from tests.helpers.broker import listens
+from tests.helpers.broker import free_port, listens
 from tests.helpers.podman import BROKER, HARDENED, ROOT, VERSION, WORKER, Podman
 from tests.helpers.secure_broker import PASSWORD, USER, Authority
 from tests.helpers.wait import PATIENCE_S, wait_until

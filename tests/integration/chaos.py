@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
-from streamer.testing.broker import broker, free_port
-from tests.helpers.broker import running_broker
+from tests.helpers.broker import broker, free_port, running_broker
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import ROOT, Fleet, fleet
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamer.kafka.topics import Names
+from tests.helpers.broker import need_broker, shared_broker
 from tests.helpers.object_store import ObjectStore, running_store
 from tests.integration.chaos import make_crawl
 
@@ -31,8 +32,17 @@ def _collected() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def brokers(streamer_broker: str) -> str:
-    return streamer_broker
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield HOST:PORT of Apache Kafka: that of STREAMER_TEST_BROKER, else one of this run."""
+    if named := os.environ.get("STREAMER_TEST_BROKER"):
+        yield named
+        return
+    need_broker()
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent  # of all processes
+    with shared_broker(run / "brokers") as started:
+        yield started
 
 
 @pytest.fixture

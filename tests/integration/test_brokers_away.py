@@ -17,8 +17,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.kafka.topics import Names
-from streamer.testing.broker import broker, free_port
-from tests.helpers.broker import make_topic, running_broker, send
+from tests.helpers.broker import broker, free_port, make_topic, running_broker, send
 from tests.helpers.fleet import Fleet, fleet
 from tests.helpers.wait import wait_until
 

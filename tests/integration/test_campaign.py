@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamer.testing.plugin import leave_out, need_broker
 from tests.campaign.campaign import Campaign, campaigns
 from tests.campaign.clock import faketime
 from tests.campaign.one import run_apart
+from tests.helpers.broker import need_broker
+from tests.helpers.missing import leave_out
 
 SEED = 1
 SECONDS_MAX = 600  # for what hangs; a slice takes about a minute

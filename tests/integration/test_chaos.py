@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.kafka.topics import Names
-from streamer.testing.broker import free_port
-from tests.helpers.broker import running_broker
+from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import Run, disturb
 
 RUNS = (

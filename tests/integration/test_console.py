@@ -24,7 +24,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-from streamer.testing.plugin import leave_out
+from tests.helpers.missing import leave_out
 from tests.helpers.planted_crawl import LOST, MIRROR, SHOP, WALLED, planted_crawl
 from tests.helpers.verdict_lines import LETTER, duplicate, letter, unique
 from tests.unit.run.test_page_check import text_of

@@ -16,10 +16,17 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from streamer.kafka.topics import Names
-from streamer.testing.broker import broker, free_port
-from streamer.testing.plugin import leave_out
-from tests.helpers.broker import delete_topic, listens, make_topic, running_broker, send
+from tests.helpers.broker import (
+    broker,
+    delete_topic,
+    free_port,
+    listens,
+    make_topic,
+    running_broker,
+    send,
+)
 from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.missing import leave_out
 from tests.helpers.verdict_lines import unique
 from tests.integration.test_console import BROWSER, console, wait_until
 from tests.unit.run.test_page_check import text_of

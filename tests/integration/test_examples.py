@@ -20,9 +20,8 @@ import pytest
 from pyarrow import parquet
 
 from streamer.kafka.topics import Names
-from streamer.testing.broker import LIBRARIES, free_port
-from streamer.testing.plugin import leave_out
-from tests.helpers.broker import make_topic, send
+from tests.helpers.broker import LIBRARIES, free_port, make_topic, send
+from tests.helpers.missing import leave_out
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/README.md"))

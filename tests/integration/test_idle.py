@@ -17,9 +17,10 @@ from aiokafka.structs import TopicPartition
 from streamer.kafka.gauge import RECORDS_BEHIND_MAX
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from streamer.testing.broker import broker, free_port
 from tests.helpers.broker import (
     administer,
+    broker,
+    free_port,
     make_topic,
     messages_of,
     running_broker,

@@ -24,8 +24,14 @@ from streamer.errors import StreamerError
 from streamer.kafka.kept_copies import PAGE
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from streamer.testing.broker import free_port
-from tests.helpers.broker import administer, make_topic, messages_of, running_broker, send
+from tests.helpers.broker import (
+    administer,
+    free_port,
+    make_topic,
+    messages_of,
+    running_broker,
+    send,
+)
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import SESSION_SECONDS, broker_kills, kills, load, start_all

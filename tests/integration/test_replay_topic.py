@@ -22,8 +22,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.run.replay import Replay
 from streamer.testing import Replayer, assert_same_verdicts
-from streamer.testing.broker import free_port
-from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of, verdicts_of
+from tests.helpers.broker import Sent, delete_topic, free_port, make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import KEY, exit_code, fleet
 from tests.helpers.wait import wait_until
 
@@ -153,7 +152,7 @@ def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
     for p, messages in enumerate(parts):
         lines = b"\n".join(value or b"" for _, value in messages) + b"\n"
         (tmp_path / f"{p}.jsonl").write_bytes(lines)
-    found = streamer_replay(topic=topic, shards=shards)
+    found = streamer_replay(topic=topic, brokers=brokers, shards=shards)
     expected = streamer_replay(tmp_path, shards=shards)
     assert list(map(judged, found)) == list(map(judged, expected))
     assert sum(verdict.is_duplicate for verdict in found) > 20
@@ -176,7 +175,9 @@ def test_aborted_messages_and_markers_are_no_pages(
     assert place.replay(topic, "--summary", summary) == 0
     plain = f"{topic}-plain"
     send(place.brokers, plain, parts)
-    found, expected = streamer_replay(topic=topic), streamer_replay(topic=plain)
+    found, expected = (
+        streamer_replay(topic=each, brokers=place.brokers) for each in (topic, plain)
+    )
     assert list(map(judged, found)) == list(map(judged, expected))
     assert json.loads(summary.read_bytes())["records"] == sum(map(len, parts))
     held = {
@@ -211,7 +212,9 @@ def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
     # What the command line says of the threshold is for indexes that have none of their own.
     assert place.replay(topic, "--order-of", name, "--threshold", 0.3, *index, out="o.jsonl") == 0
     assert len(published) == PARTITIONS * 100
-    replayed = streamer_replay(topic=topic, order_of=name, key_file=place.key)
+    replayed = streamer_replay(
+        topic=topic, brokers=place.brokers, order_of=name, key_file=place.key
+    )
     assert_same_verdicts(replayed, map(Decoder(Verdict).decode, published))
     assert sorted(place.lines("o.jsonl")) == sorted(published)
     similarities: dict[bool, list[float]] = {True: [], False: []}

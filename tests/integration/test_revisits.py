@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from streamer.testing.plugin import leave_out
 from tests.helpers.kills import code_of
 from tests.helpers.kubernetes_tools import TOOLS
+from tests.helpers.missing import leave_out
 from tests.integration.test_page_outputs import KILLED, expanded, text_of
 from tests.integration.test_replay import Place, lines, page
 

@@ -14,7 +14,7 @@ from lxml import etree
 from typer.testing import CliRunner
 
 from streamer.analysis.cli.compare import compare
-from streamer.testing.plugin import leave_out
+from tests.helpers.missing import leave_out
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.testing.plugin import leave_out
+from tests.helpers.missing import leave_out
 from tests.integration.test_replay import Place, page
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"

@@ -20,11 +20,11 @@ from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from streamer.kafka.topics import Names
-from streamer.testing.broker import free_port
 from tests.helpers.broker import (
     Sent,
     administer,
     delete_topic,
+    free_port,
     make_topic,
     messages_of,
     send,

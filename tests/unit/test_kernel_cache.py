@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.testing.plugin import leave_out
+from tests.helpers.missing import leave_out
 
 ROOT = Path(__file__).parents[2]
 SHOW = "import numba, streamer.kernel; print(numba.config.CACHE_DIR)"

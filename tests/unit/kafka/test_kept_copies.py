@@ -25,7 +25,7 @@ from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
-from streamer.testing.broker import free_port
+from tests.helpers.broker import free_port
 from tests.helpers.kafka_doubles import FakeMessage
 
 SECONDS = 20.0

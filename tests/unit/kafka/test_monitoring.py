@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from streamer.errors import SettingsError
 from streamer.kafka.monitoring import HealthServer, ProgressLog, SignMetrics
 from streamer.metrics import Metrics
-from streamer.testing.broker import free_port
+from tests.helpers.broker import free_port
 from tests.helpers.kafka_doubles import in_loop
 
 HERE = "127.0.0.1"

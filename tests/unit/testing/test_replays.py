@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from streamer import Page, Settings
-from streamer.testing import KEY, KILL, Pages, Replayer, replays
+from streamer import Page
+from streamer.testing import KEY, KILL, Pages, Replayer
 
 TEXT = " ".join(f"word{number}" for number in range(100))
 NEAR = TEXT.replace("word50", "other")
@@ -42,24 +38,16 @@ def test_verdicts_depend_on_no_variable_and_no_folder(
     assert first.page.topic == "one/crawl.jsonl"
 
 
-def test_settings_are_taken_by_name_or_as_an_object(
-    streamer_replay: Replayer, tmp_path: Path
-) -> None:
+def test_settings_are_taken_by_name(streamer_replay: Replayer, tmp_path: Path) -> None:
     rules, key = tmp_path / "rules.toml", tmp_path / "key"
     rules.write_text('[[rule]]\nhost = "none.example"\nthreshold = 0.5\n')
     key.write_text("5a" * 32)
-    options: dict[str, Any] = {
-        "threshold": 0.9,
-        "carry": ("score",),
-        "track_changes": True,
-        "rules": rules,
-        "key_file": key,
-    }
-    by_name = streamer_replay(PAGES, **options)
-    assert by_name == streamer_replay(PAGES, settings=Settings(**options))
-    assert by_name[2].carried == {"score": 3}
-    assert [each.change for each in by_name] == ["new"] * 3
-    assert by_name[0].index != streamer_replay(PAGES)[0].index, "the key has no effect"
+    found = streamer_replay(
+        PAGES, threshold=0.9, carry=("score",), track_changes=True, rules=rules, key_file=key
+    )
+    assert found[2].carried == {"score": 3}
+    assert [each.change for each in found] == ["new"] * 3
+    assert found[0].index != streamer_replay(PAGES)[0].index, "the key has no effect"
 
 
 def test_what_fails_is_shown_as_the_command_says_it(streamer_replay: Replayer) -> None:
@@ -72,8 +60,6 @@ def test_arguments_that_do_not_go_together_are_refused(streamer_replay: Replayer
         streamer_replay()
     with pytest.raises(TypeError, match="one of the two"):
         streamer_replay([], topic="pages")
-    with pytest.raises(TypeError, match="settings or threshold="):
-        streamer_replay(PAGES, settings=Settings(), threshold=0.5)
     with pytest.raises(TypeError, match="one line"):
         streamer_replay([b"{}\n"])
 
@@ -88,39 +74,13 @@ def test_a_replay_killed_at_each_marker_ends_with_the_bytes_of_a_quiet_one(
     assert [each.code for each in judged.dead_letters] == ["invalid_json"]
 
 
-@pytest.fixture
-def own_replay(tmp_path: Path) -> Iterator[Replayer]:
-    """Yield what has a server of its own, which a test may break."""
-    folders = (tmp_path / str(number) for number in itertools.count())
-    with closing(Replayer(lambda: made(next(folders)), str)) as replayer:
-        yield replayer
-
-
-def made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
-
-
 def test_a_replay_that_does_not_go_on_where_it_was_killed_fails(
-    own_replay: Replayer, monkeypatch: pytest.MonkeyPatch
+    streamer_replay: Replayer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = """
-from streamer.run import outputs
-outputs.OutputFile.start = lambda output: output._file.seek(0, 2)  # and cuts nothing off
-from streamer.testing.server import main
-main()
-"""
-    monkeypatch.setattr(replays, "_SERVER", broken)
-    with pytest.raises(AssertionError, match="killed and resumed"):
-        own_replay(Pages([*PAGES[:2], KILL, PAGES[2]]), head_pages=1_000_000)
-
-
-def test_a_process_that_was_not_killed_fails(
-    own_replay: Replayer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spared = (
-        "import os; os.kill = lambda *_: None; from streamer.testing.server import main; main()"
+    (tmp_path / "sitecustomize.py").write_text(
+        "from streamer.run import outputs\n"
+        "outputs.OutputFile.start = lambda output: output._file.seek(0, 2)  # cuts nothing off\n"
     )
-    monkeypatch.setattr(replays, "_SERVER", spared)
-    with pytest.raises(AssertionError, match="ended with exit code 0, not -9"):
-        own_replay(Pages([*PAGES[:2], KILL, PAGES[2]]))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(AssertionError, match="killed and resumed"):
+        streamer_replay(Pages([*PAGES[:2], KILL, PAGES[2]]), head_pages=1_000_000)

@@ -1,0 +1,45 @@
+"""A replay that SIGKILL ends at a record: `python -m streamer.testing.child RECORD replay ...`.
+
+RECORD is counted from 0. All earlier records have been judged and written by then, and flushed if
+that was due. Where there is no such record, the process ends before the last flush.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from unittest import mock
+
+from streamer.cli.main import run
+from streamer.pages.chunk import Chunk
+from streamer.run.replay import Prepared, Replay
+
+
+def _die_at(record: int) -> None:
+    """Kill this process before it judges a record; records are judged one at a time."""
+    judge, flush = Replay._judge_new, Replay._flush
+
+    def die(replay: Replay) -> None:
+        replay._see_written(0)
+        replay._judge.finish()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def judge_or_die(replay: Replay, chunk: Chunk, prepared: Prepared) -> None:
+        if record < chunk.end:
+            die(replay)
+        judge(replay, chunk, prepared)
+
+    def flush_or_die(replay: Replay, *, sweep: bool = False) -> None:
+        if sweep:  # at the end of a run
+            die(replay)
+        flush(replay)
+
+    mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 1).start()
+    mock.patch("streamer.pages.lines.SMALL_RECORDS_MAX", 0).start()  # else they are one chunk
+    mock.patch.multiple(Replay, _judge_new=judge_or_die, _flush=flush_or_die).start()
+
+
+if __name__ == "__main__":
+    _die_at(int(sys.argv.pop(1)))
+    run()
