@@ -10,6 +10,10 @@ IndexSettings). The tree is built at the edge; each part of the program gets onl
 needs.
 """
 
+# cli/options.py makes typer's options, because the command line of pydantic-settings is argparse's.
+# A preset is a source of values after the file, so explicit settings override it. It is refused
+# with another method, because a threshold means something for one measure only.
+
 from __future__ import annotations
 
 import os

@@ -12,6 +12,9 @@ raises IndexError: for tests, since checks cost time. Memory that is given as an
 `put_word`) has no length to check against.
 """
 
+# A temporary folder is used only if no other user can enter it, because loading a kernel runs what
+# the folder holds.
+
 from __future__ import annotations
 
 import errno

@@ -7,6 +7,10 @@ the rules gives the same verdicts wherever it is read.
 A pattern is text in which `*` stands for any characters, none too; all of a host or path must fit.
 """
 
+# Patterns have stars only, because a URL could make a regular expression run for ever. Rules about
+# the text are part of the fingerprint: the parser marks such pages, and two signers sign each
+# batch.
+
 from __future__ import annotations
 
 import re

@@ -6,6 +6,10 @@ where one was deleted and made again, the view is made again, too. While the bro
 that was folded is shown as it is, and they are asked again every second.
 """
 
+# A dead connection is given up with its event loop: aiokafka (0.14) raises the cancellation of its
+# own tasks when it is stopped while brokers are away, and leaves others behind. A consumer group
+# would be one more thing to clean up, and to be allowed.
+
 from __future__ import annotations
 
 import asyncio

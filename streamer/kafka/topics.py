@@ -6,6 +6,9 @@ tools expect them. A topic is made with the settings that it needs; one that is 
 refused with the remedy. Its id distinguishes it from one that was deleted and made again.
 """
 
+# aiokafka (0.14) cannot request ids, so this request is encoded by hand. The first record of a
+# topic would not do: it may be missing or expired, and a mirror has it too.
+
 from __future__ import annotations
 
 import asyncio

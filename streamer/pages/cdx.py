@@ -9,6 +9,11 @@ A line whose record is no page for sure, a revisit or by its status, is counted 
 cannot be read, or is not what the line says, is a dead letter with the line.
 """
 
+# Positions, resuming and identity so need no state for each archive: a crawl has 90,000. No request
+# looks an archive up: the first range tells its size and ETag (run/known_archives.py). One more
+# request decides whether a failure is the archive's or the store's: a missing file is a dead
+# letter, and expired credentials end the run.
+
 from __future__ import annotations
 
 import re

@@ -5,6 +5,9 @@ letter with its code: one that was cut, or a record of a WARC or ARC file, whose
 letter lacks. A line that is no dead letter is a message itself.
 """
 
+# A record that is judged again gets the place of its dead letter. Keeping its old place took a
+# source of its own in the log, intervals in the catalogue, and 500 lines.
+
 from __future__ import annotations
 
 import base64

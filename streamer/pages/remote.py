@@ -10,6 +10,10 @@ A file's name is its URL without the part behind the question mark, which may si
 is shown and stored. A URL with a password in it is refused.
 """
 
+# Blocks of 4 MiB, one request each, and not one long response: so a reader can seek (Parquet, WACZ,
+# a gzip member that is read twice), memory is bounded, and a dropped connection costs the rest of
+# one block. Versions are compared here, because servers differ in how they handle If-Match.
+
 from __future__ import annotations
 
 import io

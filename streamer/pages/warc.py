@@ -17,6 +17,8 @@ begins with no status line is a body without headers; one of another protocol (D
 one) is no page.
 """
 
+# Wasted work of the search is bounded; otherwise forged members would take for ever.
+
 from __future__ import annotations
 
 import io

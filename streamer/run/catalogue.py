@@ -13,6 +13,11 @@ Where files or outputs were moved, the user says so (`move`). A new file that lo
 gone is refused: its pages would become duplicates of themselves.
 """
 
+# A file is not read again while its size, times and inode are unchanged; an inode's change time
+# cannot be set. XXH3 of 128 bits (0.3 us per 4 kB) detects mistakes, not forgeries. A name for each
+# pipe would do as well as its first records, but a killed run that is repeated without it would
+# call its first pages duplicates.
+
 from __future__ import annotations
 
 import os

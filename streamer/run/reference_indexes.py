@@ -9,6 +9,9 @@ Pages of a reference index never expire here and take no place in a bucket. Any 
 fits: a shard asks each shard of a reference index for the keys that both of them have.
 """
 
+# A digest of their state is in the CONFIG record. Their rows crowd out no candidate. The price is
+# memory: 170 bytes per page of theirs.
+
 from __future__ import annotations
 
 import re

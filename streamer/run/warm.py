@@ -6,6 +6,9 @@ that ask for it. `warm_kernels` takes a page through all stages, so that their c
 worker that joins a group and must answer soon.
 """
 
+# Constants get no versions of their own: by numba's default, half of the compilation went into
+# second versions for a literal 0.
+
 from __future__ import annotations
 
 import fcntl

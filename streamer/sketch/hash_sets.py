@@ -13,6 +13,10 @@ of a page with 600, and 2.2 of one with 60,000. No bytes at all stand for a set 
 that of a page with more than SET_MAX distinct shingles, or with none. There the sketches decide.
 """
 
+# The margin is three standard deviations, .048 on both sides for long pages at .8. The variance is
+# an integer, so every machine has the same pages in doubt. The kernel stops where it needs sets,
+# receives the resemblance, and continues: only candidates' sets are read.
+
 from __future__ import annotations
 
 import math

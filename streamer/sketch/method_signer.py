@@ -11,6 +11,8 @@ From the shingle hashes of a text to min-hashes, keys and sketch, methods go by 
 kernels, which here work on the whole set at once: uint64 hashes, distinct and ascending.
 """
 
+# If keys that a short page lacks were zero, all short pages would be candidates of each other.
+
 from __future__ import annotations
 
 import itertools

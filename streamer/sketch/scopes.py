@@ -10,6 +10,12 @@ With `--scope-not`, a page is answered only by pages of other scopes. That canno
 keys, so 32 bits of the hash are in the sketch, and the rule (index/rule.py) compares them.
 """
 
+# A comparison of scopes in the index would have to stand at each place that looks at candidates,
+# and full buckets would still show what others publish. There is no scope `domain`: which names are
+# domains changes with a list. With `--scope-not`, level and bins take 19 bits of a sketch's first
+# word, so a scope costs no column; two scopes of equal hashes (one pair in 2**32) are taken for
+# one.
+
 from __future__ import annotations
 
 import hashlib

@@ -9,6 +9,10 @@ signed again. `settle` notices that. So turns make signing fast, and are no cond
 right.
 """
 
+# A flush takes out what is ahead, copies the parts of the table that changed since the last flush
+# (1 KiB each), and puts it back. A pool begins work in the order of turns, so the turn that others
+# wait for is always being worked on.
+
 from __future__ import annotations
 
 import hashlib

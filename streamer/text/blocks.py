@@ -12,6 +12,9 @@ are looked for by one automaton (Aho and Corasick, 1975), a step a byte.
 Text of titles, buttons and fields to choose from is visible, but belongs to no block.
 """
 
+# F1 on articles in templates was .94 for the first model, .90 without the open elements, and .74
+# with the block's own text alone.
+
 from __future__ import annotations
 
 from collections import deque

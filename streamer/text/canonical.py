@@ -11,6 +11,9 @@ token a character: Han and Kana, and those of South-East Asia. The tables follow
 Unicode version, which is therefore part of an index's fingerprint.
 """
 
+# Words of scripts without spaces cannot be found without a dictionary, and shingles of five
+# characters work well.
+
 from __future__ import annotations
 
 import threading

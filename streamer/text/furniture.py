@@ -13,6 +13,12 @@ Every write is noted with what it replaced. So pages that were learned ahead can
 the newest first, and put back.
 """
 
+# A table that is read a fixed number of chunks late would need each entry's value at several
+# moments. So each chunk takes a turn when it is read, learns its pages in order, and is signed with
+# what the table said. The price: pages are scanned twice. Without the rule about versions, crawls
+# with edited copies lose half of their duplicates; it costs sites whose pages are all short below
+# long notes.
+
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -24,6 +24,9 @@ after one position is missing after every later one.
 Helpers marked inline run once a tag: as calls they cost a third of the time.
 """
 
+# A parser that builds a tree can be made to explode: 64 KiB of nested `<p><font>` took 2.7 GB of
+# memory, 128 KiB took 11 GB and up to 14 s. Native code cannot be interrupted.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -5,6 +5,10 @@ folder it is written under another name, synced, and renamed. A folder has a loc
 in snapshot_bucket.py.
 """
 
+# Object stores are used through obstore: fsspec's S3 driver cannot be installed next to Faust
+# (python-dateutil), and cannot refuse to overwrite an object, which is how one of two writers is
+# detected.
+
 from __future__ import annotations
 
 import fcntl

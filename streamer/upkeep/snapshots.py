@@ -13,6 +13,9 @@ All bytes are compared with their digests when they are read. This detects damag
 names in a snapshot are not trusted: nothing is written outside the index that is restored.
 """
 
+# Copies are named by digest, because a restored index numbers its files differently. A restored
+# index recognizes its log by the digest of the record before its position, which `trim-log` keeps.
+
 from __future__ import annotations
 
 import re
