@@ -99,6 +99,7 @@ class Targets:
             help="Path of files or folders that the index knows, and their path now. May be given "
             "several times.",
             show_default=False,
+            rich_help_panel=FAULTS,
         ),
     ] = None
     dead_letters: Annotated[
