@@ -1,4 +1,4 @@
-"""Pages without a main text: how many there are, and what their stricter threshold does."""
+"""Pages without a main text: what their stricter threshold does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ TEXTS = """\
 ## Pages without a main text
 
 With `--text main`, a page in which no main text is found is compared by all that is visible, and at
-the stricter threshold of `--fallback-threshold`. Of the sample crawl at `balanced`: pages of each
-kind with a main text and without, and the share that is judged right, pages that are new included.
-"""
-EFFECT = """\
-What the threshold does: at that of the preset (0.65), pages of a reference, which share menus and
-forms, are taken for each other; at 0.8, the default, some new releases of a page are missed. For a
-documentation take 0.7.
+the stricter threshold of `--fallback-threshold`. At that of `balanced` (0.65), pages of a reference,
+which share menus and forms, are taken for each other; at 0.8, the default, some new releases of a
+page are missed. For a documentation take 0.7.
 """
 
 
@@ -31,22 +27,9 @@ def try_out(labelled: Set) -> dict[str, Score]:
     }
 
 
-def section(sample: Score, scores: Mapping[str, Mapping[str, Score]]) -> str:
-    """Return the part of the page; `sample` is what `balanced` makes of the sample crawl."""
-    parts = (TEXTS, texts_table(sample), EFFECT, thresholds_table(scores))
-    return "\n\n".join(part.strip() for part in parts)
-
-
-def texts_table(score: Score) -> str:
-    """Return how many pages of each kind have a main text, and which share is judged right."""
-    table = empty_table("", "kind", "main text", "judged right", "none", "judged right")
-    for kind, found in score.texts.items():
-        cells = []
-        for text in ("main", "visible"):
-            pages, right = found.get(text, (0, 0))
-            cells += [f"{pages:,}", f"{right / pages:.3f}" if pages else ""]
-        table.add_row(kind, *cells)
-    return markdown([table])
+def section(scores: Mapping[str, Mapping[str, Score]]) -> str:
+    """Return the part of the page."""
+    return f"{TEXTS}\n{thresholds_table(scores)}"
 
 
 def thresholds_table(scores: Mapping[str, Mapping[str, Score]]) -> str:

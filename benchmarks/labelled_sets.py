@@ -27,15 +27,13 @@ SAMPLE = "sample crawl"
 class Set(NamedTuple):
     """Pages in a folder, with the label of each by its URL: pages of one label are the same.
 
-    `templates` says of which site's furniture a page is, or what it is else like without being the
-    same; `kinds` how each was made.
+    `kinds` says how each was made.
     """
 
     name: str
     what: str
     pages: Path
     labels: Mapping[str, str]
-    templates: Mapping[str, str] = {}
     kinds: Mapping[str, str] = {}
 
 
@@ -48,8 +46,6 @@ class Score(msgspec.Struct):
             one of these.
         wrong: pages said to be duplicates of another page, new or not.
         kinds: by kind, (seen, found).
-        texts: by kind, by what was compared (main text, or all that is visible), the pages and
-            those judged right, new ones included.
     """
 
     new: int = 0
@@ -58,7 +54,6 @@ class Score(msgspec.Struct):
     found: int = 0
     wrong: int = 0
     kinds: dict[str, tuple[int, int]] = {}
-    texts: dict[str, dict[str, tuple[int, int]]] = {}
 
     @property
     def precision(self) -> float:
@@ -81,14 +76,11 @@ def score(labelled: Set, verdicts: Path) -> Score:
     kept: defaultdict[str, int] = defaultdict(int)
     result = Score()
     kinds: defaultdict[str, list[bool]] = defaultdict(list)
-    texts: defaultdict[str, defaultdict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for line in verdicts.read_bytes().splitlines():
         verdict = msgspec.json.decode(line)
         url, other = verdict["url"], verdict["representative"]
         label = labelled.labels[url]
         right = other is not None and labelled.labels[other["url"]] == label
-        is_right = right if kept[label] else other is None
-        texts[labelled.kinds.get(url, "")][verdict.get("text", "visible")].append(is_right)
         if kept[label]:
             result.seen += 1
             result.found += right
@@ -99,10 +91,6 @@ def score(labelled: Set, verdicts: Path) -> Score:
         result.wrong += other is not None and not right
         kept[label] += other is None
     result.kinds = {kind: (len(each), sum(each)) for kind, each in sorted(kinds.items())}
-    result.texts = {
-        kind: {text: (len(each), sum(each)) for text, each in sorted(found.items())}
-        for kind, found in sorted(texts.items())
-    }
     return result
 
 
@@ -126,17 +114,15 @@ def sample(folder: Path) -> Set:
             labels[url] = labels.get(row["origin_url"] or url, url)
     kinds = {row["url"]: row["kind"] for row in rows}
     what = "the project's own crawl in seven languages, planted copies and edits"
-    sites = {url: url.split("/")[2] for url in labels}
-    return Set(SAMPLE, what, crawl / PAGES_FILE, labels, sites, kinds)
+    return Set(SAMPLE, what, crawl / PAGES_FILE, labels, kinds)
 
 
 def others(folder: Path) -> Iterator[Set]:
     """Yield the labelled sets of real pages next to the checkout."""
     if pages := quality.unpacked(folder, quality.DATA, "set3_llvm_docs"):
         labels = dict(_rows(pages.parent / "truth_clusters.tsv")[1:])
-        parts = {url: label.partition("/")[0] for url, label in labels.items()}
         what = "four releases of a documentation: the same page of another release"
-        yield Set("releases", what, pages, labels, parts)
+        yield Set("releases", what, pages, labels)
     if pages := quality.unpacked(folder, quality.DATA, "set7_mccormick"):
         labels = {url: url for url in _urls(pages)}
         for one, other, *_ in _rows(pages.parent / "truth_pairs.tsv")[1:]:
@@ -146,8 +132,7 @@ def others(folder: Path) -> Iterator[Set]:
         rows = _rows(pages.parent / "truth_articles.tsv")
         labels = {url: article for url, article, _ in rows}
         what = "real articles in the furniture of other sites: the same article"
-        sites = {url: site for url, _, site in rows}
-        yield Set("articles in templates", what, pages, labels, sites)
+        yield Set("articles in templates", what, pages, labels)
 
 
 def _rows(path: Path) -> list[list[str]]:

@@ -9,14 +9,10 @@ project's own sample crawl, and those beside the checkout where they are.
 
 from __future__ import annotations
 
-import random
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from matplotlib.figure import Figure
@@ -24,126 +20,20 @@ from matplotlib.figure import Figure
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import broad, fallback, main_text_picture
+from benchmarks import fallback, main_text_picture
 from benchmarks.figures import empty_table, markdown
-from benchmarks.labelled_sets import SAMPLE, Score, Set, judged, sets
+from benchmarks.labelled_sets import SAMPLE, Score, judged, sets
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.results import figures_of_page
 from streamer.analysis.datasets import open_dataset
-from streamer.analysis.exact import compare_words
 from streamer.analysis.trial import Yardstick, select, try_method
 from streamer.analysis.tuning import detection_probability
 from streamer.config import PURPOSES
-from streamer.pages.files import Source
-from streamer.run.page_reader import DEFAULT_READER
-from streamer.sketch.method import PageText
-from streamer.text.words import CanonicalOptions
 
 OUT = ROOT / "docs" / "quality.md"
 PLOTS = "quality"
 FOLDER = ROOT / "build" / "evaluate"
-
-
-# ---- measures on pairs ---------------------------------------------------------------------------
-
-PAIRS_MAX = 1_000  # of the same page, and of different ones of each sort
-FOLDS = 10
-WORDS_MIN = 5
-
-
-class Pair(NamedTuple):
-    """Two pages: how alike each measure says they are, and whether they are the same."""
-
-    shares: Mapping[str, float]
-    same: bool
-
-
-class Measured(msgspec.Struct):
-    """How well a measure tells the pairs of a set: F1 and threshold as folds learn them."""
-
-    measure: str
-    f1: float
-    threshold: float
-
-
-def shares(one: Sequence[str], other: Sequence[str]) -> dict[str, float]:
-    """Return by measure how alike two texts are."""
-    exact = compare_words(one, other, 5)
-    covered = min(exact.covered)
-    return {
-        "five-word sequences": exact.jaccard,
-        "bag of words": exact.bag,
-        "covered share": covered,
-        "lesser of sequences and bag": min(exact.jaccard, exact.bag),
-        "lesser of bag and covered share": min(exact.bag, covered),
-    }
-
-
-def pairs_of(labelled: Set, form: CanonicalOptions) -> list[Pair]:
-    """Return pairs of one label, pairs of one site or template, and pairs of any pages."""
-    draw = random.Random(1)
-    texts = dict(_texts(labelled.pages, form))
-    groups = [_grouped(labelled.labels, texts), _grouped(labelled.templates, texts)]
-    same, alike = (
-        draw.sample(found, min(len(found), PAIRS_MAX))
-        for found in (
-            [pair for urls in group for pair in combinations(urls, 2)] for group in groups
-        )
-    )
-    urls = list(texts)
-    far = [(draw.choice(urls), draw.choice(urls)) for _ in range(PAIRS_MAX)]
-    return [
-        Pair(shares(texts[one], texts[other]), labelled.labels[one] == labelled.labels[other])
-        for one, other in (*same, *alike, *far)
-        if one != other
-    ]
-
-
-def _grouped(labels: Mapping[str, str], texts: Mapping[str, object]) -> list[list[str]]:
-    groups: defaultdict[str, list[str]] = defaultdict(list)
-    for url in texts:
-        if url in labels:
-            groups[labels[url]].append(url)
-    return list(groups.values())
-
-
-def _texts(pages: Path, form: CanonicalOptions) -> Iterator[tuple[str, list[str]]]:
-    """Yield URL and words of each page that has some."""
-    for _, _, batch in DEFAULT_READER.read([Source(str(pages), is_regular=True)]):
-        for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
-            words = PageText.of_body(body, flags, form).words
-            if len(words) >= WORDS_MIN:
-                yield url.decode(), words
-
-
-def measured(pairs: Sequence[Pair]) -> list[Measured]:
-    """Return for each measure its F1, each fold judged at the best threshold of the others."""
-    found = []
-    for name in pairs[0].shares:
-        right = said = 0
-        thresholds = []
-        for fold in range(FOLDS):
-            others = [pair for i, pair in enumerate(pairs) if i % FOLDS != fold]
-            thresholds.append(best_threshold(name, others))
-            own = [pair.same for pair in pairs[fold::FOLDS] if pair.shares[name] >= thresholds[-1]]
-            right, said = right + sum(own), said + len(own)
-        true = sum(pair.same for pair in pairs)
-        found.append(Measured(name, 2 * right / max(1, said + true), sum(thresholds) / FOLDS))
-    return found
-
-
-def best_threshold(measure: str, pairs: Sequence[Pair]) -> float:
-    """Return the threshold at which a measure has the greatest F1."""
-    ordered = sorted(((pair.shares[measure], pair.same) for pair in pairs), reverse=True)
-    true = sum(same for _, same in ordered)
-    right, best, threshold = 0, 0.0, 1.0
-    for said, (share, same) in enumerate(ordered, 1):
-        right += same
-        f1 = 2 * right / max(1, said + true)
-        if (said == len(ordered) or ordered[said][0] < share) and f1 > best:
-            best, threshold = f1, share
-    return threshold
 
 
 # ---- exact resemblance ---------------------------------------------------------------------------
@@ -216,23 +106,21 @@ COLOURS = (OTHERS, "#6f9fd8", OURS, TARGET)
 
 
 class Results(msgspec.Struct):
-    """All figures of the page: of each set what it is, the scores by way, and the measures.
+    """All figures of the page: of each set what it is, and the scores by way.
 
-    `decided` are the decisions on each set by sketches and by shingles; `tried` are those of
-    broad.py; `fallbacks` are the scores of `balanced` by the threshold of pages without main text.
+    `decided` are the decisions on each set by sketches and by shingles; `fallbacks` are the scores
+    of `balanced` by the threshold of pages without main text.
     """
 
     sets: dict[str, str]
     scores: dict[str, dict[str, Score]]
-    measures: dict[str, list[Measured]]
     decided: dict[str, dict[str, Decided]] = {}
-    tried: dict[str, broad.Tried] = {}
     fallbacks: dict[str, dict[str, Score]] = {}
 
 
 def measure(folder: Path) -> Results:
-    """Judge all sets in each way, and measure their pairs."""
-    results = Results({}, {}, {})
+    """Judge all sets in each way."""
+    results = Results({}, {})
     for labelled in sets(folder):
         results.sets[labelled.name] = labelled.what
         results.scores[labelled.name] = {}
@@ -240,13 +128,8 @@ def measure(folder: Path) -> Results:
             found = judged(labelled, *options)
             results.scores[labelled.name][way] = found
             print(f"{labelled.name}: {way}, F1 {found.f1:.3f}", flush=True)
-        if labelled.templates:
-            for form in (CanonicalOptions(text="visible"), CanonicalOptions(text="main")):
-                found_pairs = pairs_of(labelled, form)
-                results.measures[f"{labelled.name}, {form.text} text"] = measured(found_pairs)
         with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
             results.decided[labelled.name] = decided(labelled.pages, Path(scratch))
-        results.tried[labelled.name] = broad.try_out(labelled)
         results.fallbacks[labelled.name] = fallback.try_out(labelled)
     return results
 
@@ -274,28 +157,6 @@ def kinds_table(results: Results) -> str:
         counts = [one.kinds.get(kind, (0, 0)) for one in ways.values()]
         table.add_row(kind, *(f"{found / max(1, seen):.2f}" for seen, found in counts))
     return markdown([table])
-
-
-def measures_table(results: Results) -> str:
-    """Return F1 of each measure on the pairs of each set, at thresholds that other folds gave."""
-    names = [one.measure for one in next(iter(results.measures.values()))]
-    table = empty_table("", "pairs of", *names)
-    for name, found in results.measures.items():
-        table.add_row(name, *(f"{one.f1:.3f} at {one.threshold:.2f}" for one in found))
-    return markdown([table])
-
-
-def lesser_sentence(results: Results) -> str:
-    """Return whether the lesser of two measures holds up against the better one of them."""
-    gains = []
-    for found in results.measures.values():
-        f1 = {one.measure: one.f1 for one in found}
-        for lesser, parts in LESSER.items():
-            gains.append(f1[lesser] - max(f1[part] for part in parts))
-    return (
-        f"The lesser of two measures gains {max(gains):+.3f} of F1 at best over the better one of "
-        f"the two, {min(gains):+.3f} at worst, and {sum(gains) / len(gains):+.3f} on average."
-    )
 
 
 def draw_sets(results: Results) -> Figure:
@@ -331,11 +192,6 @@ def draw_curves() -> Figure:
     return figure
 
 
-LESSER = {
-    "lesser of sequences and bag": ("five-word sequences", "bag of words"),
-    "lesser of bag and covered share": ("bag of words", "covered share"),
-}
-
 HEAD = """\
 # What is found, and what is not
 
@@ -359,7 +215,9 @@ by folds.
 - `balanced` compares the page's own text and lets a few sentences differ. Take it for corpora and
   search: it finds nearly all that `strict` finds, and the article on another site.
 - `broad` finds pages of which half is new. Take it where one page of a story is enough. Pages that
-  fill one form with other data (references, product lists) become duplicates of each other.
+  fill one form with other data (references, product lists) become duplicates of each other. Words
+  in any order instead of sequences have a mean F1 of 0.956 on these sets, sequences 0.968 (measured
+  at 3e59711).
 - `words` finds texts in which words are replaced throughout. It is no preset, since below
   0.7 it takes unrelated pages for duplicates (231 of the sample crawl at 0.6).
 """
@@ -406,18 +264,6 @@ every decision on a candidate within three standard deviations of the threshold 
 shingles themselves; what is left as missed has no candidate: the pair shares no band key, which at
 0.8 happens to one or two of 100 pairs, and hardly ever above 0.85.
 """
-MEASURES = """\
-## Other measures, and two at once
-
-How well exact measures tell pairs: F1, each tenth of the pairs judged at the threshold that the
-other nine gave, which is shown. Pairs of the same page, of pages of one site or template, and of
-any two pages, 1,000 each at most. *Covered share*: of the words of each page those inside a
-five-word sequence that both have, the smaller of the two.
-"""
-NO_AND = """\
-There is no `--accept A --and B` for that: it would halve the bits of each sketch, or double the
-bytes of a page, for a gain that another choice of pages turns into a loss.
-"""
 
 
 def page(results: Results) -> str:
@@ -427,14 +273,10 @@ def page(results: Results) -> str:
     parts += [BANDS, f"![Share of pairs compared over their resemblance]({PLOTS}/curves.svg)"]
     parts += [KINDS, kinds_table(results)]
     if results.fallbacks:
-        parts.append(fallback.section(results.scores[SAMPLE]["balanced"], results.fallbacks))
+        parts.append(fallback.section(results.fallbacks))
     parts += [PICTURE, LACKS]
     if results.decided:
         parts += [EXACT, decided_table(results)]
-    if results.measures:
-        parts += [MEASURES, measures_table(results), lesser_sentence(results), NO_AND]
-    if results.tried:
-        parts.append(broad.section(results.tried))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
