@@ -128,11 +128,6 @@ class IndexMetrics:
         self._counters(registry)
         self._log(gauge)
         self._index(gauge)
-        self.largest_cluster_share = Gauge(
-            "streamer_largest_cluster_share",
-            "Share of the newest pages in the largest cluster; 0 below a fifth.",
-            registry=registry,
-        )
         self.latency = PageHistogram(
             "streamer_verdict_latency_seconds",
             "Seconds from a page's timestamp in Kafka to the publishing of its verdict.",

@@ -90,9 +90,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                     + " / " + rate("streamer_verdicts_total"),
                     "of all verdicts",
                 ),
-                (f"max by (job) (streamer_largest_cluster_share{OF})", "the largest cluster"),
             ),
-            about="The largest cluster shows from a fifth of the newest pages on.",
         ),
         Panel(
             "Changes of URLs a second", "ops",

@@ -48,7 +48,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import FileInput
-from streamer.run.replay import Checks, Replay
+from streamer.run.replay import Replay
 from streamer.run.stages import OneAThread
 from streamer.run.warm import warm_kernels
 from streamer.sketch.method_signer import make_signer
@@ -292,7 +292,7 @@ def _judge(
         warm_kernels(signature)  # else the first method's time has the compiling in it
         parser, signers = dataset.reader.parser, OneAThread[PageSigner](lambda: signer)
         engine = Engine(judge, Catalogue(), parser, signers, folder.fingerprint)
-        job = Replay(engine, 1, Checks(keep_going=True))
+        job = Replay(engine, 1, keep_going=True)
         started = time.process_time()
         job.run(
             FileInput(dataset.sources), output, None, lambda _amount, records: progress(records)

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -45,7 +44,6 @@ from streamer.pages.tables import needs_arrow
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable, rows_name
-from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -68,7 +66,7 @@ from streamer.run.page_outputs import (
 from streamer.run.parquet_verdicts import lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.replay import Checks, Outcome, Progress, Replay
+from streamer.run.replay import Outcome, Progress, Replay
 from streamer.run.revisits import Originals
 
 FAULTS = "Bad input"  # a panel of the help
@@ -291,20 +289,6 @@ class Handling:
             rich_help_panel=FAULTS,
         ),
     ] = None
-    warn_share: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Warn of a cluster that holds this share of a source, 0 to 1.",
-            rich_help_panel=FAULTS,
-        ),
-    ] = SHARE_MIN
-
-    def checks(self, errors: Terminal) -> Checks:
-        """Return what the run looks out for; it warns on `errors`, the console of errors."""
-        notice = partial(_warn_of, errors)
-        return Checks(self.keep_going, self.warn_share, notice)
 
 
 MakeInput = Callable[[str], tuple[Input, AbstractContextManager[Progress]]]
@@ -368,8 +352,8 @@ def replay(
             else _file_input(pages or [], targets, handling, settings, parser, errors)
         )
         folder = stack.enter_context(_index_folder(targets.index, settings))
-        lasting, checks = targets.index is not None, handling.checks(errors)
-        outcome, result = _run(folder, make_input, targets, parser, settings, checks)
+        lasting = targets.index is not None
+        outcome, result = _run(folder, make_input, targets, parser, settings, handling)
     print_summary(console, result)
     if targets.summary is not None:
         _write_summary(targets.summary, result)
@@ -431,12 +415,6 @@ def _read_in_part(incomplete: dict[str, str], *, lasting: bool) -> str:
     each = "; ".join(f"{name} ({why})" for name, why in incomplete.items())
     again = "; the same command then goes on where the good part ended" if lasting else ""
     return f"Not read to the end: {each}. Copy what is damaged or cut off again{again}."
-
-
-def _warn_of(console: Terminal, source: str, cluster: LargeCluster) -> None:
-    who = f"representative is {cluster.url}"
-    said = suspicion(source, cluster.pages, cluster.share, who)
-    console.warn(said)
 
 
 def _check_summary(summary: Path, outputs: Iterable[str]) -> None:
@@ -564,7 +542,7 @@ def _run(
     targets: Targets,
     parser: PageParser,
     settings: Settings,
-    checks: Checks,
+    handling: Handling,
 ) -> tuple[Outcome, Summary]:
     names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
@@ -594,7 +572,7 @@ def _run(
         compile_with_bar(main_text=settings.signature.takes_main_text)
         _note_changed(folder, references.named_in(settings.index), catalogue.totals.records)
         with open_engine(folder, catalogue, settings, parser, references) as engine:
-            job = Replay(engine, settings.signing_threads, checks)
+            job = Replay(engine, settings.signing_threads, keep_going=handling.keep_going)
             freeze_gc()
             with _stopped_by_signals(job), _console(targets, names, settings), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)

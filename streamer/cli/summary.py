@@ -12,6 +12,7 @@ from streamer.model import Change
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
+from streamer.run.large_clusters import LargeCluster
 from streamer.run.page_reader import named, skipped_files
 from streamer.run.replay import Outcome
 from streamer.run.totals import Totals
@@ -50,7 +51,7 @@ class Summary(msgspec.Struct):
     files_passed_over: list[str]
     examples: dict[str, str]
     missing_fields: list[str]
-    large_clusters: list[dict[str, Any]]
+    large_clusters: list[LargeCluster]
     interrupted: bool
     total: dict[str, Any]
 
@@ -88,15 +89,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         files_passed_over=outcome.report.skipped_files,
         examples=outcome.examples,
         missing_fields=outcome.missing_fields if pages_of(totals) else [],
-        large_clusters=[
-            {
-                "source": name,
-                "representative": cluster.url,
-                "pages": cluster.pages,
-                "share": round(cluster.share, 4),
-            }
-            for name, cluster in outcome.large_clusters
-        ],
+        large_clusters=outcome.large_clusters,
         interrupted=outcome.interrupted,
         total=msgspec.to_builtins(catalogue.totals),
     )
@@ -212,7 +205,7 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
     if summary.large_clusters:
         lines.append(("large clusters", f"{len(summary.large_clusters):,}"))
         lines += [
-            (f"  {cluster['share']:.0%} of {cluster['source']}", f"{cluster['pages']:,}")
+            (f"  {cluster.share:.0%} of {cluster.source}", f"{cluster.duplicates:,}")
             for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
         ]
     if summary.sources_empty:

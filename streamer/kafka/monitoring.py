@@ -23,7 +23,6 @@ is told, which is the loopback interface by default.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections import Counter
@@ -49,14 +48,9 @@ from streamer.index.shard import Shard
 from streamer.index.url_versions import count_changes
 from streamer.kafka.status_page import status_page
 from streamer.metrics import UPKEEP, Metrics, Stage
-from streamer.model import Decision, split_ref
-from streamer.run.large_clusters import LargeClusters
+from streamer.model import Decision
 from streamer.stored.lookup import StoredLookup
 from streamer.upkeep.snapshots import Report, Taken
-
-CLUSTER_WINDOW_PAGES = 100_000
-CLUSTER_TOLD_SECONDS = 3600.0
-_TOPIC = 0  # all pages are of one source: partitions are no different sites
 
 _log = structlog.get_logger()
 _OUTCOMES = [(verdict, basis) for basis in BASIS_NAMES for verdict in Decision]  # unique first
@@ -105,53 +99,10 @@ class SignMetrics:
         self._metrics.paused.set(paused)
 
 
-class ClusterWatch:
-    """Warns of clusters that swallow a large part of the pages, while it happens.
-
-    One object serves all shards of a process, since a page may be judged by any of them. It counts
-    what was judged since the process began, and what was so long ago counts less.
-    """
-
-    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
-        self._share = metrics.shards.largest_cluster_share
-        self._clock = clock
-        self._clusters = LargeClusters(window=CLUSTER_WINDOW_PAGES)
-        self._told_at: dict[int, float] = {}
-
-    def count(self, block: Verdicts) -> None:
-        """Count verdicts, once they are published; warn of a cluster, once an hour at most."""
-        now = self._clock()
-        found = self._clusters.add(_TOPIC, block)
-        large = self._clusters.of(_TOPIC)
-        again = [each for each in large if each.representative in self._told_at]
-        for each in {each.representative: each for each in (*found, *again)}.values():
-            if now - self._told_at.get(each.representative, -math.inf) < CLUSTER_TOLD_SECONDS:
-                continue
-            self._told_at[each.representative] = now
-            partition, offset = split_ref(each.representative)
-            _log.warning(
-                "large_cluster", share=round(each.share, 4), pages=each.pages,
-                partition=partition, offset=offset,
-                reason=f"{each.share:.0%} of the newest pages are near-duplicates of one page: a "
-                "block page, a login form, or a template that is taken for content?",
-            )  # fmt: skip
-        lasting = {each.representative for each in again}
-        self._told_at = {
-            ref: at
-            for ref, at in self._told_at.items()
-            if ref in lasting or now - at < CLUSTER_TOLD_SECONDS
-        }
-        if self._told_at or not large:
-            self._share.set(large[0].share if large else 0.0)
-
-
 class ShardMetrics:
     """What one shard of this process shows; `head_pages` are kept pages that make a flush due."""
 
-    def __init__(
-        self, metrics: Metrics, shard: Shard, head_pages: int, clusters: ClusterWatch | None = None
-    ) -> None:
-        self._clusters = clusters or ClusterWatch(metrics)
+    def __init__(self, metrics: Metrics, shard: Shard, head_pages: int) -> None:
         self._metrics = metrics.shards
         self._stages = metrics.stage_seconds
         self._shard = shard
@@ -192,7 +143,6 @@ class ShardMetrics:
             counter.inc(count)
         for change, count in count_changes(block.pages.changes):
             self._metrics.changes.labels(self._name, change).inc(count)
-        self._clusters.count(block)
 
     def count_latency(
         self, timestamps_ms: npt.NDArray[np.int64], pages: npt.NDArray[np.int64], now_ms: int

@@ -37,7 +37,6 @@ from streamer.kafka.gauge import FlowControl, follow, last_gauge
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
 from streamer.kafka.monitoring import (
-    ClusterWatch,
     HealthServer,
     ProgressLog,
     ShardMetrics,
@@ -352,12 +351,11 @@ class Worker:
         self._topics = TopicWatch(client, prepared.topic_ids(names))
         signs = [names.sign_group] if options.signs else []
         await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
-        clusters = ClusterWatch(self.metrics)
         outlet = Outlet(names, publisher, prepared.verdict_partitions)
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
-            metrics = ShardMetrics(self.metrics, owner.shard, settings.head_pages, clusters)
+            metrics = ShardMetrics(self.metrics, owner.shard, settings.head_pages)
             owner.show_in(metrics)
             catch_up = CatchUp(client, names.log(shard), owner, metrics)
             app = ShardApp(

@@ -29,7 +29,7 @@ from streamer.run.engine import Engine
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
 from streamer.run.known_archives import KnownArchives
-from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
+from streamer.run.large_clusters import LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile, is_table
 from streamer.run.page_outputs import PageOutputs
 from streamer.run.reading import (
@@ -62,7 +62,6 @@ from streamer.run.totals import Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
-LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 
 
 class Prepared(NamedTuple):
@@ -81,22 +80,6 @@ class Prepared(NamedTuple):
 
 
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
-Notice = Callable[[str, LargeCluster], None]  # a source's name, a cluster of it
-
-
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """What a run looks out for.
-
-    Attributes:
-        keep_going: go on where the first records of a source all fail in the same way.
-        share_min: the share of a source's pages that makes a cluster suspicious.
-        notice: is told of such a cluster as soon as it shows.
-    """
-
-    keep_going: bool = False
-    share_min: float = SHARE_MIN
-    notice: Notice = lambda _source, _cluster: None
 
 
 @dataclass(slots=True)
@@ -105,7 +88,7 @@ class Outcome:
 
     Attributes:
         examples: for each code of dead letters and skipped records, where the first one stands.
-        large_clusters: by their sources' names, the largest shares first.
+        large_clusters: the largest shares first.
         report: what is to be told of the sources.
         missing_fields: those to be carried that no page had.
     """
@@ -115,7 +98,7 @@ class Outcome:
     interrupted: bool = False
     report: InputReport = field(default_factory=InputReport)
     examples: dict[str, str] = field(default_factory=dict)
-    large_clusters: list[tuple[str, LargeCluster]] = field(default_factory=list)
+    large_clusters: list[LargeCluster] = field(default_factory=list)
     missing_fields: list[str] = field(default_factory=list)
 
 
@@ -129,18 +112,15 @@ class Replay:
     `interrupt` is for signal handlers: the run ends after the batch in hand, as if the input did.
     """
 
-    def __init__(self, engine: Engine, threads: int, checks: Checks = Checks()) -> None:
+    def __init__(self, engine: Engine, threads: int, *, keep_going: bool = False) -> None:
         self._engine = engine
         self._judge, self._catalogue = engine.judge, engine.catalogue
         self._threads = threads
-        self._checks = checks
         mapping = engine.parser.mapping
         self._mapping = mapping.id
-        self._first = FirstRecords(mapping, keep_going=checks.keep_going)
+        self._first = FirstRecords(mapping, keep_going=keep_going)
         self._archives = KnownArchives(engine.judge.store)
-        self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
-        self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
-        self._announced: set[tuple[int, int]] = set()
+        self._clusters = LargeClusters()  # is the writing thread's
         self.begun = False  # something of this run is in the index and the outputs
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
@@ -201,7 +181,9 @@ class Replay:
             self._begin()
             self._catalogue.ended |= not self._stop
             self._flush(sweep=True)
-            self._note_clusters()
+            for source in range(len(self._catalogue.entries)):
+                self._clusters.end(source, self._name_of(source))
+            self._outcome.large_clusters = self._clusters.found
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
 
@@ -268,7 +250,6 @@ class Replay:
                     continue
                 if not isinstance(step, Checked):
                     self._handle(step, result.result() if result else None)
-                    self._tell_of_clusters()
                     self._flush_if_due()
                 if isinstance(step, SourceEnd | Chunk | Checked):
                     progress(step.amount, self._outcome.totals.records)
@@ -283,7 +264,7 @@ class Replay:
             self._judge.forget(step.forget, step.number)
         elif isinstance(step, SourceEnd):
             self._finish(step.source, step.status)
-            self._behind(partial(self._end_counting, step.source))
+            self._behind(partial(self._clusters.end, step.source, self._name_of(step.source)))
         elif isinstance(step, Chunk):
             assert prepared is not None, step
             self._judge_new(step, prepared)
@@ -371,40 +352,15 @@ class Replay:
         entry = self._catalogue.entries[source]
         return f"{entry.name}/{entry.partition}" if entry.partition else entry.name
 
-    # ---- clusters that swallow a source ----------------------------------------------------------
+    # ---- to the disk -----------------------------------------------------------------------------
 
     def _lines(self, source: int | None, block: Verdicts) -> bytes:
         """Return a block's lines, and count its clusters in a source; in the writing thread."""
         if source is not None:
-            self._noticed.extend(self._clusters.add(source, block))
+            self._clusters.add(source, block)
         if is_table(self._verdicts.name):
             return table_lines(block, self._locate, self._engine.fingerprint, self._columns)
         return verdict_lines(block, self._locate, self._engine.fingerprint)
-
-    def _end_counting(self, source: int) -> None:
-        """Note the large clusters of a source that has ended; in the writing thread."""
-        found = [(self._name_of(source), cluster) for cluster in self._clusters.of(source)]
-        self._noticed.extend(cluster for _, cluster in found)
-        largest = self._outcome.large_clusters + found
-        largest.sort(key=lambda each: (-each[1].share, each[0]))
-        self._outcome.large_clusters = largest[:LARGE_CLUSTERS_MAX]
-        self._clusters.forget(source)
-
-    def _note_clusters(self) -> None:
-        """Note those of the sources that have not ended, once everything is written."""
-        for source in range(len(self._catalogue.entries)):
-            self._end_counting(source)
-        self._tell_of_clusters()
-
-    def _tell_of_clusters(self) -> None:
-        while self._noticed:
-            cluster = self._noticed.popleft()
-            which = cluster.source, cluster.representative
-            if which not in self._announced and len(self._announced) < LARGE_CLUSTERS_MAX:
-                self._announced.add(which)
-                self._checks.notice(self._name_of(cluster.source), cluster)
-
-    # ---- to the disk -----------------------------------------------------------------------------
 
     def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:
         """Have lines made and written, after those before them; raise what failed of one before."""

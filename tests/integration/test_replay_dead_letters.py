@@ -7,11 +7,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
-from streamer.run import replay as replay_module
 from tests.integration.test_replay import Place, lines, page
 
 FIELDS = ("--fields", '{"url": "/uri", "body": "/html"}')
@@ -204,46 +202,19 @@ def test_a_share_of_dead_letters_can_be_a_failure(
     assert f"for example record 2 of {more}" in said
 
 
-def test_a_cluster_that_swallows_a_source_is_told_of_while_it_happens(
+def test_the_summary_lists_a_cluster_that_holds_a_large_part_of_a_source(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wall = [page(7, fetched_at=i) for i in range(300)]
     others = [page(i) for i in range(100, 1_000)]
-    swallowed = place.write("a.jsonl", *wall[:1], *others, *wall[1:])
+    walled = place.write("a.jsonl", *wall[:1], *others, *wall[1:])
     fine = place.write("b.jsonl", *map(page, range(1_000, 1_400)), *wall[:80])
-    told: list[str] = []
-    progress = replay_module.Replay._tell_of_clusters  # noqa: SLF001 - the moment matters
-
-    def watched(self: Any) -> None:
-        self._writer.submit(int).result()  # it counts in the thread that writes
-        progress(self)
-        told.append(capsys.readouterr().err)
-
-    with (
-        mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 100),
-        mock.patch.object(replay_module.Replay, "_tell_of_clusters", watched),
-    ):
-        found = summary(place, swallowed, fine)
-    warned = [number for number, text in enumerate(told) if "Warning" in text]
-    assert len(warned) == 1, told
-    assert warned[0] < len(told) - 2, "not only at the end"
-    assert "one cluster holds 2" in told[warned[0]]
-    assert f"of {swallowed} (" in told[warned[0]]
-    assert "its representative is http://a.example/7. Look at that page" in told[warned[0]]
-    assert found["large_clusters"] == [
-        {
-            "source": str(swallowed),
-            "representative": "http://a.example/7",
-            "pages": 300,
-            "share": 0.25,
-        }
-    ]
+    found = summary(place, walled, fine)
+    large = {"source": str(walled), "representative": "http://a.example/7"}
+    assert found["large_clusters"] == [{**large, "duplicates": 299, "share": 0.2492}]
     capsys.readouterr()
     assert place.streamer("clusters", place.verdicts) == 0
-    assert f"one cluster holds 25% of {swallowed} (300 pages)" in capsys.readouterr().err
-    quiet = ("replay", swallowed, "--verdicts", place.folder / "v", "--warn-share", "0.26")
-    assert place.streamer(*quiet) == 0
-    assert "Warning" not in capsys.readouterr().err
+    assert f"one cluster holds 25% of {walled} (300 pages)" in capsys.readouterr().err
 
 
 def test_a_short_source_that_fails_otherwise_does_not_hide_one_that_fails_throughout(

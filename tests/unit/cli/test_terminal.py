@@ -92,7 +92,7 @@ def test_a_damaged_index_with_brackets_ends_with_3(
     assert (ended, "in[/x]dex" in printed) == (3, True), printed
 
 
-def test_warnings_and_the_summary_of_a_replay_show_names_with_brackets(
+def test_notes_and_the_summary_of_a_replay_show_names_with_brackets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("p[x].jsonl").write_bytes(page(1) * 300)
@@ -102,7 +102,6 @@ def test_warnings_and_the_summary_of_a_replay_show_names_with_brackets(
     assert ended == 0, printed
     assert "Empty: e[red].jsonl" in printed
     assert "100% of p[x].jsonl" in printed
-    assert "Warning: " in printed
     ended, printed = streamer(monkeypatch, capsys, "inspect", "i[y]")
     assert (ended, "position in " in printed, "p[x].jsonl" in printed) == (0, True, True), printed
 
@@ -159,7 +158,7 @@ def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.Mo
             "--threads '1.5' cannot be used: it must be a whole number",
         ),
         (
-            ["replay", "p", "--verdicts", "v", "--warn-share", "3"],
+            ["clusters", "v.jsonl", "--warn-share", "3"],
             "--warn-share '3' cannot be used: it must be at most 1.0",
         ),
         (

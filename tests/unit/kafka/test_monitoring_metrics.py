@@ -9,22 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import structlog
-from structlog.testing import capture_logs
 
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Verdicts
-from streamer.index.rule import CONTENT
-from streamer.kafka.monitoring import ClusterWatch, ShardMetrics, SignMetrics, snapshot_report
+from streamer.kafka.monitoring import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
-from streamer.model import page_ref
 from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.shard_network import page_record
-from tests.helpers.signed_pages import made_pages, unlike
+from tests.helpers.signed_pages import made_pages
 from tests.unit.kafka.test_owner import a_log, key, owner
 
 __all__ = ["key"]
@@ -217,65 +213,6 @@ def test_latency_is_from_the_pages_timestamp_to_now_and_never_negative() -> None
     buckets = values(metrics, "streamer_verdict_latency_seconds_bucket")
     assert [buckets[edge,] for edge in ("0.005", "5.0", "10.0", "+Inf")] == [9, 9, 10, 10]
     assert value(metrics, "streamer_verdict_latency_seconds_sum") == pytest.approx(6.01)
-
-
-# ---- clusters that swallow a part ----------------------------------------------------------------
-
-
-def verdicts_naming(named: list[int], start: int) -> Verdicts:
-    """Return verdicts of pages `start`... of partition 3; each names that page, or -1 none."""
-    pages = made_pages([[1]], [unlike(0)]).take([0] * len(named))
-    pages.refs = np.array([page_ref(3, start + i) for i in range(len(named))], np.uint64)
-    return Verdicts(
-        pages,
-        np.array([-1 if other < 0 else 9_000 for other in named], np.int32),
-        np.full(len(named), CONTENT, np.uint8),
-        np.array([page_ref(3, max(other, 0)) for other in named], np.uint64),
-        [b"" if other < 0 else b"http://secret.example/" for other in named],
-    )
-
-
-def test_a_cluster_that_swallows_a_fifth_is_warned_of_once_an_hour_and_shown() -> None:
-    structlog.reset_defaults()
-    metrics, now, told = Metrics(), 0.0, []
-    watch = ClusterWatch(metrics, lambda: now)
-    for block in range(60):
-        now = block * 120.0  # two hours
-        with capture_logs() as lines:
-            watch.count(verdicts_naming([-1, -1, 0, -1, -1, 0, -1, 0, -1, -1] * 10, 100 * block))
-        told += [(block, line) for line in lines]
-    assert [block for block, _ in told] == [9, 39], "from 1,000 pages on, then each hour"
-    first = told[0][1]
-    assert (first["event"], first["log_level"]) == ("large_cluster", "warning")
-    assert (first["partition"], first["offset"], first["pages"]) == (3, 0, 301)
-    assert first["share"] == 0.301
-    assert "secret" not in str(told), "a URL belongs to a page"
-    assert value(metrics, "streamer_largest_cluster_share") == pytest.approx(0.3, abs=0.01)
-
-
-def test_smaller_clusters_are_not_warned_of_and_a_large_one_that_passes_is_shown_no_more() -> None:
-    structlog.reset_defaults()
-    metrics = Metrics()
-    watch = ClusterWatch(metrics)
-    with capture_logs() as lines:
-        for block in range(20):
-            watch.count(verdicts_naming([-1, -1, -1, -1, -1, 0, -1, -1, -1, -1] * 10, 100 * block))
-    assert lines == []
-    assert value(metrics, "streamer_largest_cluster_share") == 0
-    for block in range(20, 40):
-        watch.count(verdicts_naming([0] * 100, 100 * block))
-    assert value(metrics, "streamer_largest_cluster_share") > 0.5
-    for block in range(40, 400):
-        watch.count(verdicts_naming([-1] * 100, 100 * block))
-    assert value(metrics, "streamer_largest_cluster_share") == 0
-
-
-def test_verdicts_of_a_shard_are_watched_once_they_are_published() -> None:
-    metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
-    for block in range(10):
-        shard_metrics.count_verdicts(verdicts_naming([-1 if block == 0 else 0] * 100, 100 * block))
-    assert value(metrics, "streamer_largest_cluster_share") > 0.8
 
 
 def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
