@@ -13,9 +13,9 @@ TEXTS = """\
 ## Pages without a main text
 
 With `--text main`, a page in which no main text is found is compared by all that is visible, and at
-the stricter threshold of `--fallback-threshold`. At that of `balanced` (0.65), pages of a reference,
-which share menus and forms, are taken for each other; at 0.8, the default, some new releases of a
-page are missed. For a documentation take 0.7.
+the stricter threshold of `--fallback-threshold`. At that of `balanced` (0.65), pages of a
+reference, which share menus and forms, are taken for each other; at 0.8, the default, some new
+releases of a page are missed. For a documentation take 0.7.
 """
 
 
