@@ -104,7 +104,7 @@ def _summary_table() -> Iterator[str]:
 def _section(method: type[Method[Any]]) -> Iterator[str]:
     yield f"## {method.name}"
     yield ""
-    yield f"{method.summary} {method.advice}"
+    yield method.advice
     yield ""
     yield decision(method)
     yield ""
