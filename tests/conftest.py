@@ -80,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--pictures", metavar="FOLDER", type=Path,
-        help="have the test of the console's views write pictures of them, for docs/console.md",
+        help="have the test of the console's views write the picture of docs/console.md",
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 The rules look at URLs, similarities and lengths only, and a reader can follow them by hand. Each
 duplicate has one relation to its representative, by the first rule that fits; a cluster looks like
-what most of the duplicates that were examined are. docs/console.md has the rules in a table.
+what most of the duplicates that were examined are.
 """
 
 from __future__ import annotations

@@ -134,11 +134,10 @@ def console(
     """Look at verdicts, clusters, hosts and dead letters in a browser, or over HTTP.
 
     The console reads verdicts as they are written, and an index as of its newest flush; it changes
-    neither. With --index-name or --brokers it reads the topics of
-    workers instead of files, and shows how far they are behind.
-    It goes on with its own view when it is started again. Each page is an address that can be
-    shared, and has .json beside it; /openapi.json describes the API. Dead letters next to a file of
-    verdicts are read with it.
+    neither. With --index-name or --brokers it reads the topics of workers instead of files, and
+    shows how far they are behind. Dead letters next to a file of verdicts are read with it. Each
+    page is an address that can be shared, and also available as .json; /openapi.json describes the
+    API.
 
     Example: streamer console verdicts.jsonl my-index
 

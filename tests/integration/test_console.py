@@ -289,26 +289,13 @@ def test_four_planted_faults_are_seen(
 
 
 def draw(browser: Browser, address: str, folder: Path) -> None:
-    """Write a picture of each view in light and dark."""
-    other = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
-    page = answer(address, "cluster.json", place=other)["members"][0]["page"]
-    one = f"{page['topic']}:{page['offset']}"
-    asked = {
-        "page": {"page": one, "explain": "yes"}, "compare": {"page": one, "with": other},
-        "cluster": {"place": other}, "host": {"host": SHOP},
-        "dead-letters": {"code": "missing_body"},
-    }  # fmt: skip
-    for scheme in ("light", "dark"):
-        context = browser.new_context(
-            base_url=address, color_scheme=scheme, viewport={"width": 1000, "height": 760}
-        )  # fmt: skip
-        tab = context.new_page()
-        for view in (*VIEWS, "cluster", "host"):
-            tab.goto(f"{view}?{urlencode(asked.get(view, {}))}")
-            drawn = Image.open(BytesIO(tab.screenshot()))
-            folder.mkdir(parents=True, exist_ok=True)
-            drawn.quantize(64).save(folder / f"{view}-{scheme}.png", optimize=True)
-        context.close()
+    """Write a picture of the clusters."""
+    tab = browser.new_page(base_url=address, viewport={"width": 1000, "height": 760})
+    tab.goto("clusters")
+    drawn = Image.open(BytesIO(tab.screenshot()))
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn.quantize(64).save(folder / "clusters.png", optimize=True)
+    tab.close()
 
 
 # ---- the process ---------------------------------------------------------------------------------
