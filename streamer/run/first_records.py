@@ -75,9 +75,8 @@ class FirstRecords:
         """Return what is probably wrong, with the names of the fields that the record has."""
         if reason := _REASONS.get(example.code):
             return reason
-        field = _FIELD_CODES.get(example.code)
-        if field is None and example.code == "wrong_type":
-            field = example.detail.partition(":")[0]
+        wrong_type = example.code == "wrong_type"
+        field = example.detail.partition(":")[0] if wrong_type else _FIELD_CODES.get(example.code)
         places = _places(self._mapping, field) if field else ""
         names = field_names(example.value)
         if not places or not names:
