@@ -14,6 +14,10 @@ arrival: only earlier replacements hide anything from it. A replacement settles 
 arrived before it: its rows then are hidden from all pages, and may be swept.
 """
 
+# Commands' records have no number: commands do not know each other, and to forget twice does no
+# harm. A command is answered when nothing is left: the answer is part of the state until it is
+# published.
+
 from __future__ import annotations
 
 import itertools

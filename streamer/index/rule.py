@@ -19,6 +19,9 @@ not arrays, and may have to be read from disk. So the kernel stops before such a
 when it has their similarity.
 """
 
+# The kernel compares each candidate anyway, so near misses cost nothing more to find. Undecided
+# candidates are skipped: whether they are kept may be known only after the verdict.
+
 from __future__ import annotations
 
 from typing import NamedTuple

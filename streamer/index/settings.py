@@ -5,6 +5,10 @@ place in the log on. So a replay of the log gives the same verdicts, whatever th
 version of the program that replays it.
 """
 
+# A page without main text is compared with its menus, so it has a threshold of its own: a preset's
+# low one would find pages of one site alike. The text of the later page decides, as rules for sites
+# do. Of 1,039 duplicates among articles in templates none paired a main text with a visible one.
+
 from __future__ import annotations
 
 from collections.abc import Sequence

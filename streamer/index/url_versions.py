@@ -18,6 +18,10 @@ A version is 296 bytes and the URL: content key u64, time i64, rows before it u3
 u32, records of forgetting before it u64, sketch u64[33]. All numbers are little-endian.
 """
 
+# A version takes 296 bytes and its URL, which detects hash collisions and makes forgetting a host
+# possible. Keys begin with a number that rises four times in a lifetime, and an expired number is
+# deleted as one range: the binding has no compaction filters.
+
 from __future__ import annotations
 
 import hashlib

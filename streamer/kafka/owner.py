@@ -11,6 +11,12 @@ restarted owner repeats the same bytes. Most readers need no header: they upsert
 Nothing here talks to Kafka: batches are packed here and sent by shard_app.py.
 """
 
+# The first record of each log is a CONFIG record with the fingerprint and the id of the pages'
+# topic, so a worker with another key, other settings or recreated pages is refused before it
+# writes. If two workers race, the interval rule ignores the second record. Headers that pass to
+# verdicts are a column of the log, since owners never see messages; a traceparent takes 70 bytes of
+# log a page. Records carry the timestamp of their oldest page, for the latency of verdicts.
+
 from __future__ import annotations
 
 import shutil

@@ -5,6 +5,10 @@ dead letters first, so that a verdict beats one, then the log record, then the a
 While too much is open in the index, no chunk is taken.
 """
 
+# If shard 0's log was lost or recreated, pages below the committed offset would never be judged. So
+# after each assignment a signer waits until shard 0 has applied that log up to its end. A lower
+# position wins, and is committed.
+
 from __future__ import annotations
 
 import asyncio

@@ -15,6 +15,13 @@ row is rewritten once where memtables are full, and eight times where it came al
 knows RocksDB.
 """
 
+# Through RocksDB's log a row costs 2.6 us of CPU, not 1.5; ingesting sorted files costs 0.5, but
+# the binding holds the interpreter lock while it syncs them, 100 ms per flush on a busy disk.
+# Tried: a custom file format was 2 us faster per row read, but entries could not be removed, nor
+# the files copied at one moment. The versions of URLs go through the log, or a kill would leave
+# versions from the future. After 50,000 flushes, most of one row, there were 36 files (measured at
+# 6ec076e).
+
 from __future__ import annotations
 
 import contextlib

@@ -9,6 +9,12 @@ What is to be forgotten is part of the shards' states until all is done. A log p
 sweep follows a flush. While nothing else writes the index, a command puts it there and sweeps.
 """
 
+# A sweep takes some seconds per million rows. Tombstones are swept every hour or every 100,000,
+# commands as soon as possible. Sweeps take a quarter of the time at most, so a rebuild does not
+# sweep for each command of a year. Expired rows are dropped in stretches of slots, a sixteenth of
+# the rows or a flush each; RocksDB would put the note of a deletion into a file that spans the
+# whole range, so the note gets a file of its own and is merged at once.
+
 from __future__ import annotations
 
 import itertools

@@ -9,6 +9,10 @@ written on a full disk, and a write that a power failure tore leaves the number 
 writer of an index holds a lock on the file, which ends with its process.
 """
 
+# Two slots written in place need one sync instead of the three of a rename. The binding writes into
+# any folder that it opens, so a start gives it a folder of links; the first flush opens the
+# database for writing, after keys and state were found to fit.
+
 from __future__ import annotations
 
 import fcntl
