@@ -107,7 +107,7 @@ train: $(VENV)/.bench ## Train the models of main text again, from ../shared/dat
 	$(PY) benchmarks/train.py --out streamer/text/main_text.json
 	$(PY) benchmarks/train.py --sites --out streamer/text/main_text_sites.json
 
-campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours; CAMPAIGN=--short: half of one)
+campaign: $(VENV)/.dev ## Run chaos, damage and simulation; write docs/reliability.md (hours; CAMPAIGN=--short: as in CI)
 	$(PY) -m streamer warm --text main
 	PYTHONPATH=. $(PY) -m tests.campaign build/campaign $(CAMPAIGN) --report docs/reliability.md
 

@@ -36,9 +36,8 @@ from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
 from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.main_text import MainText, html_to_main_text, new_main_text, read_model
-from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import MAPPING, Judge, peak_bytes, reset_peak, watch
-from tests.campaign.mutators import warc_record
+from tests.campaign.records import warc_record
 from tests.helpers.cdx import Archive
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class Measured(msgspec.Struct):
     seconds: float
     growth_bytes: int
     fault: str = ""
-    codes: dict[str, int] = {}
 
 
 # ---- compressed ----------------------------------------------------------------------------------
@@ -244,68 +242,48 @@ BOMBS: tuple[Bomb, ...] = (
     Bomb("gzip of 1 GiB in a WARC response", lambda p: _response(p, lambda: _gzip(GIB), "Content-Encoding: gzip")),
     Bomb("gzip of 1 GiB, chunked, in a WARC response", lambda p: _response(p, lambda: (b"%x\r\n%s\r\n0\r\n\r\n" % (len(_gzip(GIB)), _gzip(GIB))), "Transfer-Encoding: chunked")),
     Bomb("deflate with a header", lambda p: _message(p, lambda: _zlib(GIB), "deflate")),
-    Bomb("deflate without a header", lambda p: _message(p, lambda: _zlib(GIB)[2:], "deflate")),
     Bomb("zstd of 1 GiB", lambda p: _message(p, lambda: _zstd(GIB), "zstd")),
-    Bomb("zstd of 1 GiB that tells its size", lambda p: _message(p, lambda: _zstd(GIB, told=True), "zstd")),
     Bomb("zstd with a window of 128 MiB", lambda p: _message(p, lambda: _zstd(GIB, window_log=27), "zstd")),
     Bomb("zstd that claims to hold 2^62 bytes", lambda p: _message(p, lambda: _told_zstd(1 << 62), "zstd")),
-    Bomb("zstd that claims to hold 4 GiB", lambda p: _message(p, lambda: _told_zstd(1 << 32), "zstd")),
     Bomb("zstd that asks for a window of terabytes", lambda p: _message(p, _wide_zstd, "zstd")),
     Bomb("100,000 empty zstd frames", lambda p: _message(p, lambda: zstd.compress(b"") * 100_000, "zstd")),
-    Bomb("100,000 skippable zstd frames", lambda p: _message(p, lambda: b"\x50\x2a\x4d\x18\0\0\0\0" * 100_000 + zstd.compress(b"x"), "zstd")),
-    Bomb("100,000 empty gzip members", lambda p: _message(p, lambda: gzip.compress(b"", mtime=0) * 100_000, "gzip")),
     Bomb("500,000 gzip members of a byte", lambda p: _message(p, lambda: gzip.compress(b"x", mtime=0) * 500_000, "gzip")),
-    Bomb("100,000 zstd frames of 100 bytes", lambda p: _message(p, lambda: zstd.compress(b"x y z " * 17) * 100_000, "zstd")),
     Bomb("brotli of 1 GiB", lambda p: _message(p, lambda: _brotli(GIB), "br")),
     Bomb("gzip in gzip", lambda p: _message(p, lambda: _nested(2, GIB), "gzip, gzip")),
-    Bomb("gzip in gzip that no header tells", lambda p: _response(p, lambda: _nested(3, GIB))),
     Bomb("ten layers of gzip", lambda p: _message(p, lambda: _nested(10, MIB), "gzip")),
     Bomb("gzip in zstd in brotli", lambda p: _message(p, lambda: brotli.compress(zstd.compress(_gzip(GIB)), quality=1), "gzip, zstd, br")),
     Bomb("a file of gzip in gzip", lambda p: _file(p, ".jsonl.gz", lambda: _nested(2, GIB)), None),
     Bomb("four encodings, each of 15 MiB", lambda p: _message(p, lambda: _nested(4, 15 * MIB), "gzip, gzip, gzip, gzip")),
     Bomb("a list of 100,000 encodings", lambda p: _message(p, lambda: b"x", ",".join(["gzip"] * 100_000))),
-    Bomb("a list of 100,000 encodings in a WARC response", lambda p: _response(p, lambda: b"x", "Content-Encoding: " + "gzip," * 100_000)),
     Bomb("chunks of one byte", lambda p: _response(p, lambda: _chunked(15 * MIB, b"1\r\nx\r\n"), "Transfer-Encoding: chunked")),
     Bomb("empty lines for chunk sizes", lambda p: _response(p, lambda: b"0" * 8 + b";" + b"x" * MIB, "Transfer-Encoding: chunked")),
     Bomb("a chunk of 4 GiB", lambda p: _response(p, lambda: b"ffffffff\r\nx", "Transfer-Encoding: chunked")),
-    Bomb("just under the limit, of one word", lambda p: _message(p, lambda: _gzip(15 * MIB, b"x" * MIB), "gzip")),
     Bomb("just under the limit, of words", lambda p: _message(p, lambda: _gzip(15 * MIB, b"ab cd ef " * 116_508), "gzip")),
     Bomb("just under the limit, of tags", lambda p: _message(p, lambda: _gzip(15 * MIB, b"<p><b>" * 174_762), "gzip")),
-    Bomb("just under the limit, UTF-16 of Han", lambda p: _message(p, lambda: _gzip(15 * MIB, "汉 a".encode("utf-16-le") * 174_762), "gzip")),
     Bomb("just under the limit, of high bytes", lambda p: _message(p, lambda: _gzip(15 * MIB, b"\xe1\xe2 " * 349_525), "gzip")),
-    Bomb("just under the limit, of shifts of ISO-2022-JP", lambda p: _message(p, lambda: _gzip(15 * MIB, b'\x1b$B$"\x1b(B' * 131_072), "gzip")),
     Bomb("arrays 7,000,000 deep", lambda p: _line(p, b'{"url": "u", "body": "x", "deep": ', b"[" * 7_000_000, b"]" * 7_000_000, b"}")),
-    Bomb("arrays 7,000,000 deep without an end", lambda p: _line(p, b'{"url": ', b"[" * 7_000_000)),
     Bomb("objects 2,000,000 deep for a body", lambda p: _line(p, b'{"url": "u", "body": ', b'{"a":' * 2_000_000, b"1", b"}" * 2_000_000, b"}")),
     Bomb("an array of 5,000,000 for a URL", lambda p: _line(p, b'{"body": "x", "url": [', b"1," * 5_000_000, b"1]}")),
     Bomb("1,000,000 fields", lambda p: _line(p, b'{"url": "u", "body": "x"', b"".join(b',"%d":1' % i for i in range(1_000_000)), b"}")),
     Bomb("1,000,000 bodies", lambda p: _line(p, b'{"url": "u"', b',"body": "x"' * 1_000_000, b"}")),
     Bomb("a number of 15 MiB", lambda p: _line(p, b'{"url": "u", "body": "x", "status": ', b"9" * 15 * MIB, b"}")),
     Bomb("a URL of 15 MiB", lambda p: _line(p, b'{"body": "x", "url": "http://', b"a" * 15 * MIB, b'"}')),
-    Bomb("a charset of 15 MiB", lambda p: _line(p, b'{"url": "u", "body_base64": "4eE=", "charset": "', b"a" * 15 * MIB, b'"}')),
     Bomb("escapes throughout", lambda p: _line(p, b'{"url": "u", "body": "', rb"\u0061\u0020" * (MIB + MIB // 8), b'"}')),
-    Bomb("halves of surrogate pairs", lambda p: _line(p, b'{"url": "u", "body": "', rb"\ud800" * (2 * MIB), b'"}')),
     Bomb("backslashes", lambda p: _line(p, b'{"url": "u", "body": "', rb"\\" * (7 * MIB), b'"}')),
     Bomb("base64 of 15 MiB of white space", lambda p: _line(p, b'{"url": "u", "body_base64": "', b" " * 15 * MIB, b'"}')),
     Bomb("combining marks", lambda p: _body(p, "a" + "\u0301\u0316" * 500)),
-    Bomb("ligatures of 18 letters", lambda p: _body(p, "\ufdfa")),
     Bomb("one token of 15 MiB", lambda p: _body(p, "aé")),
-    Bomb("Hangul", lambda p: _body(p, "각")),
-    Bomb("zero-width characters", lambda p: _body(p, "\u200b\u200d")),
     Bomb("entities", lambda p: _body(p, "<p>" + "&nGt;&#x10ffff;" * 1_000)),
     Bomb("20,000 WARC files in a WACZ", lambda p: _wacz(p, [warc_record("resource", "u", b"x")], 20_000), 20_000),
     Bomb("a record of 1 GiB that a CDX file names", _cdx),
     Bomb("1,048,576 blank lines in 1 kB", lambda p: _file(p, ".jsonl.gz", lambda: _gzip(MIB, b"\n" * MIB)), MIB),
     Bomb("300,000 tiny records that are none", lambda p: _file(p, ".jsonl.gz", lambda: _gzip(900_000, b"{}\n" * 300_000)), 300_000),
     Bomb("100,000 tiny WARC records", lambda p: _file(p, ".warc.gz", lambda: gzip.compress(warc_record("resource", "u", b"x") * 100_000, 1)), 100_000),
-    Bomb("100,000 WARC records of a line", lambda p: _file(p, ".warc", lambda: b"WARC/1.0\r\n\r\n" * 100_000), None),
     Bomb("200,000 empty gzip members as a file", lambda p: _file(p, ".jsonl.gz", lambda: gzip.compress(b"", mtime=0) * 200_000), 0, GIB),
     Bomb("a WARC header of 64 MiB", lambda p: _file(p, ".warc.gz", lambda: _gzip(64 * MIB, b"X: y\r\n" * 174_762)), None, GIB),
     Bomb("a WARC record of 1 GiB in gzip", lambda p: _file(p, ".warc.gz", _large_record), 1, GIB),
     Bomb("a line of 1 GiB in gzip", lambda p: _file(p, ".jsonl.gz", lambda: gzip.compress(_LONG_LINE) + _gzip(GIB, b"x" * MIB) + gzip.compress(_BEHIND)), 2, GIB),
     Bomb("a line of 1 GiB in zstd", lambda p: _file(p, ".jsonl.zst", lambda: zstd.compress(_LONG_LINE) + _zstd(GIB, b"x" * MIB) + zstd.compress(_BEHIND)), 2, GIB),
-    Bomb("a WARC record of 1 GiB in a WACZ", lambda p: _wacz(p, [_LARGE_HEAD, *[bytes(MIB)] * 1024]), 1, GIB),
-    Bomb("a file of zstd with a window of terabytes", lambda p: _file(p, ".jsonl.zst", _wide_zstd), None),
     Bomb("a file of zstd with a window of 2 GiB", lambda p: _file(p, ".jsonl.zst", lambda: _zstd(256 * MIB, window_log=31)), None, GIB),
     Bomb("a line of 1 GiB from a pipe", _pipe, 2, GIB),
 )  # fmt: skip
@@ -422,16 +400,12 @@ def _read(bomb: Bomb, folder: Path, judge: Judge) -> Measured:
     try:
         read = judge.source(_source(path), _parser(path), careful=False)
     except InputError as error:
-        result.codes[f"refused: {error}"[:80]] = 1
         if bomb.records is not None:
             result.fault = f"refused instead of {bomb.records} records: {error}"
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation
         result.fault = f"{type(error).__name__}: {error}"[:200]
     else:
         records = read.records
-        result.codes = dict(read.dead + read.skipped)
-        if read.refused:
-            result.codes[f"refused: {read.refused}"[:80]] = 1
         if bomb.records is not None and read.records != bomb.records:
             result.fault = f"{read.records} records instead of {bomb.records}"
     result.seconds = time.process_time() - start
@@ -458,10 +432,10 @@ def read_bombs(names: list[str], first: int, folder: Path) -> Iterator[Measured]
         yield _markup(name) if name in UNITS else _read(by_name[name], folder, judge)
 
 
-def run(rounds: int, seed: int, folder: Path) -> Outcome:  # noqa: ARG001 - bombs are what they are
+def run(rounds: int, seed: int, folder: Path) -> list[str]:
     """Read the first `rounds` bombs, and all markup."""
+    del seed  # bombs are what they are
     names = [bomb.name for bomb in BOMBS[:rounds]] + list(UNITS)
-    done: list[Measured] = []
     violations: list[str] = []
     first = 0
     while first < len(names):
@@ -469,33 +443,15 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:  # noqa: ARG001 - bomb
         here.mkdir()
         answer = watch(["tests.campaign.bombs", str(rounds), str(first)], here, SECONDS_STUCK)
         if isinstance(answer, bytes):
-            done += msgspec.json.decode(answer, type=list[Measured])
+            for each in msgspec.json.decode(answer, type=list[Measured]):
+                if each.fault:
+                    violations.append(f"{each.name}: {each.fault}")
+                if each.growth_bytes > GROWTH_BYTES_MAX:
+                    violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
             break
         violations.append(f"{names[max(answer.at, 0)]}: {answer.how}")
         first = max(answer.at, first) + 1
-    for each in done:
-        if each.fault:
-            violations.append(f"{each.name}: {each.fault}")
-        if each.growth_bytes > GROWTH_BYTES_MAX:
-            violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
-    slowest = max(done, key=lambda each: each.seconds, default=None)
-    largest = max(done, key=lambda each: each.growth_bytes, default=None)
-    figures: dict[str, float | int | str] = {}
-    if slowest and largest:
-        figures["slowest"] = f"{slowest.name}: {slowest.seconds:.2f} s"
-        figures["most memory"] = f"{largest.name}: {largest.growth_bytes >> 20} MiB"
-    return Outcome(len(names), violations, slowest.seconds if slowest else None, figures)
-
-
-CAMPAIGN = Campaign(
-    "bombs",
-    "An input that is made to become large, by compression, nesting, numbers or markup, is read in "
-    "bounded time and memory, and each of its records has a place.",
-    rounds=len(BOMBS),
-    rounds_in_short=len(BOMBS),
-    rounds_in_ci=len(BOMBS) - 7,
-    run=run,
-)
+    return violations
 
 
 if __name__ == "__main__":

@@ -1,4 +1,9 @@
-"""What a campaign is: something done to the system many times over, and what it counts."""
+"""The three campaigns: chaos, damage and simulation. Each is a matrix of rows that run many times.
+
+A row does one kind of harm to the system, so many rounds of it, and returns what was broken, a line
+each. Equal seeds do the same. Continuous integration runs the short rounds of each row
+(tests/integration/test_campaign.py), `make campaign` the long ones.
+"""
 
 from __future__ import annotations
 
@@ -7,85 +12,28 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+CAMPAIGNS = ("chaos", "damage", "simulation")  # modules of this folder; each has ROWS
 
 
-class Outcome(msgspec.Struct):
-    """What a campaign found.
-
-    Attributes:
-        rounds: how many were done.
-        violations: one line each: what was broken, and how to repeat it (round and seed).
-        worst_pause_seconds: the longest time without the progress that there should have been; None
-            where there is nothing that could pause.
-        figures: what else was measured, by a name that a reader understands.
-    """
-
-    rounds: int
-    violations: list[str] = []
-    worst_pause_seconds: float | None = None
-    figures: dict[str, float | int | str] = {}
-
-
-class Campaign(NamedTuple):
-    """A campaign: `run(rounds, seed, folder)` does it in an empty folder and returns what it found.
+class Row(NamedTuple):
+    """One kind of harm: `run(rounds, seed, folder)` works in an empty folder.
 
     Attributes:
-        what: what is done in a round and what must hold, in one sentence.
+        what: what is done in a round, and what must hold.
         rounds: how many `make campaign` does.
-        rounds_in_short: how many `--short` does: all campaigns then take half an hour.
-        rounds_in_ci: how many continuous integration does, in less than a minute.
+        short: how many continuous integration does, in a minute or less.
+        needs: what this machine must have: "broker", "root" or nothing.
     """
 
     name: str
     what: str
     rounds: int
-    rounds_in_short: int
-    rounds_in_ci: int
-    run: Callable[[int, int, Path], Outcome]
+    short: int
+    run: Callable[[int, int, Path], list[str]]
+    needs: str = ""
 
 
-# The campaigns, as modules of this folder: one that stands here and is missing is an error.
-MODULES = (
-    "damage",
-    "hostile",
-    "forgotten",
-    "strangers",
-    "disk_full",
-    "network",
-    "resets",
-    "clock",
-    "chaos",
-    "forgery",
-    "oracle",
-    "crowd",
-    "boilerplate",
-    "encodings",
-    "bombs",
-    "fuzz",
-    "kept",
-    "simulator",
-    "soak",
-)
-
-# Whose slice in continuous integration is another test: `rounds_in_ci` is 0, and this names it.
-ELSEWHERE = {
-    "simulator": "tests/simulation/test_simulation.py::"
-    "test_the_promises_hold_under_any_interleaving",
-    "kept": "tests/integration/test_replay_kills.py::"
-    "test_killed_replays_end_with_the_verdicts_of_a_quiet_one",
-    "chaos": "tests/integration/test_chaos.py::test_workers_keep_the_promises_under",
-}
-
-
-def campaigns() -> dict[str, Campaign]:
-    """Return all campaigns by name, in the order in which they are run.
-
-    Raises:
-        ModuleNotFoundError: one that MODULES lists is not there.
-    """
-    modules = [import_module(f"tests.campaign.{name}") for name in MODULES]
-    found: list[Campaign] = [module.CAMPAIGN for module in modules]
-    named = {campaign.name: campaign for campaign in found}
-    assert len(named) == len(found), [campaign.name for campaign in found]
-    return named
+def rows_of(campaign: str) -> tuple[Row, ...]:
+    """Return the rows of a campaign."""
+    rows: tuple[Row, ...] = import_module(f"tests.campaign.{campaign}").ROWS
+    return rows

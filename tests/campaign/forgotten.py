@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from streamer.run.index_folder import store_folder
 from streamer.stored.frozen import read_note
 from streamer.stored.row_blocks import gather_rows, rows_at
 from streamer.stored.store import Store
-from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.growing_index import everything
 from tests.helpers.growing_index import run as command
 
@@ -37,12 +35,12 @@ EVERYTHING_OF_CRAWLS = (  # by which an index cannot forget if it has versions o
 EVERYTHING = "--track-changes", "--retire-replaced", *EVERYTHING_OF_CRAWLS
 
 
-def run(rounds: int, seed: int, folder: Path) -> Outcome:
+def run(rounds: int, seed: int, folder: Path) -> list[str]:
     """Forget pages of an index of one shard or several, in turn."""
     write_key(folder / "key")
     made = [_judge(folder / f"shards-{shards}", shards, seed, EVERYTHING) for shards in SHARDS]
     made.append(_judge(folder / "crawls", 1, seed, EVERYTHING_OF_CRAWLS))
-    violations, counts = [], Counter[str]()
+    violations = []
     for number in range(rounds):
         draw, index = Random(f"{seed}/{number}"), folder / "index"
         original = made[number % len(made)]
@@ -50,13 +48,11 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
         choices = _crawls(draw, original) if original == made[-1] else _choices(draw, index)
         try:
             for options in choices:
-                forgotten, traces = _forget(index, options)
-                counts["pages forgotten"] += forgotten
-                counts["traces looked for"] += traces
+                _forget(index, options)
         except AssertionError as error:
             violations.append(f"round {number}, seed {seed}: {error}")
         shutil.rmtree(index)
-    return Outcome(rounds, violations, figures={**counts})
+    return violations
 
 
 def url_of_page(site: int, number: int) -> str:
@@ -145,8 +141,8 @@ def _edges(index: Path) -> tuple[str, ...]:
     return "--url", url_of(versions[0]).decode(), "--url", url_of(versions[-1]).decode()
 
 
-def _forget(index: Path, options: tuple[str, ...]) -> tuple[int, int]:
-    """Forget pages; return how many, and how many traces of them were looked for.
+def _forget(index: Path, options: tuple[str, ...]) -> None:
+    """Forget pages, and look for traces of them.
 
     Raises:
         AssertionError: a trace is left, or the index is damaged.
@@ -160,8 +156,7 @@ def _forget(index: Path, options: tuple[str, ...]) -> tuple[int, int]:
     pages = [url_of_page(site, number) for site in range(SITES) for number in range(PAGES)]
     urls = {url.encode() for url in pages if _is_named(url.encode(), options)}
     assert len(named) >= 2 * len(urls & named), "what is looked for was there"
-    count = int(_done("forget", index, *options).split()[0])
-    assert count, f"{options}: nothing was forgotten"
+    assert int(_done("forget", index, *options).split()[0]), f"{options}: nothing was forgotten"
     after = everything(index)
     left = {
         (name, trace)
@@ -174,7 +169,6 @@ def _forget(index: Path, options: tuple[str, ...]) -> tuple[int, int]:
     assert again.split()[0] == "0", f"{options}, once more: {again}"
     assert everything(index) == after, f"{options}, once more: files changed"
     _done("check", "--index", index, "--deep", "--key-file", index.with_name("key"))
-    return count, len(named | urls)
 
 
 def _traces(index: Path) -> Iterator[tuple[bytes, bytes]]:
@@ -203,15 +197,3 @@ def _is_named(url: bytes, options: tuple[str, ...]) -> bool:
     if options[0] == "--host":
         return url.split(b"/")[2].decode() == options[1].strip(".")
     return url.decode() in options
-
-
-CAMPAIGN = Campaign(
-    "forgotten",
-    "Hosts, URLs and crawls are forgotten, of an index with every feature that keeps something of"
-    " pages. No byte of any of its files is of them afterwards, the same command changes nothing,"
-    " and a deep check finds the index sound.",
-    rounds=100,
-    rounds_in_short=6,
-    rounds_in_ci=6,
-    run=run,
-)

@@ -9,7 +9,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 UNIT = TESTS / "unit"
 # Folders of tests/unit that are not of streamer/.
-ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "campaign": TESTS / "campaign"}
+ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks"}
 
 
 @pytest.mark.parametrize(

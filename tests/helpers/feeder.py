@@ -25,7 +25,6 @@ class Feeder(threading.Thread):
         self._topic = topic
         self._lines = itertools.islice(itertools.cycle(file.read_bytes().splitlines()), pages)
         self._step = max(1, round(pages * STEP_SECONDS / seconds))
-        self._burst = 0
         self._hurry = threading.Event()
         self._ended = threading.Event()
         self.sent = 0
@@ -47,24 +46,14 @@ class Feeder(threading.Thread):
             max_request_size=8 << 20,
         ) as producer:
             while not self._ended.is_set() and (
-                lines := list(itertools.islice(self._lines, self._step + self._burst))
+                lines := list(itertools.islice(self._lines, self._step))
             ):
-                self._burst = 0
                 began = time.monotonic()
                 for line in lines:
                     await producer.send(self._topic, line)
                 self.sent += len(lines)
                 if not self._hurry.is_set():
                     await asyncio.sleep(max(0, STEP_SECONDS - (time.monotonic() - began)))
-
-    def burst(self, pages: int) -> None:
-        """Send so many pages beside the steady ones, at once: whoever reads is busy for a while."""
-        self._burst = pages
-
-    def end(self) -> None:
-        """Send no more, and wait until what was sent has arrived."""
-        self.abandon()
-        self.finish()
 
     def finish(self) -> None:
         """Send what is left at once, and wait until all has arrived."""

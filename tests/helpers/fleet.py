@@ -53,14 +53,9 @@ class Fleet:
     names: Names
     shards: int = 1
     options: tuple[str, ...] = ()
-    prefix: tuple[str, ...] = ()  # of a worker's command: what it runs in
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)  # where the log of the present one begins
-    worst_pause: float = 0.0  # seconds without the progress that there should have been
-    killed_at: dict[str, float] = field(
-        default_factory=dict
-    )  # by name, the last time; of time.monotonic
 
     def start(self, name: str, *options: object) -> subprocess.Popen[bytes]:
         """Start a worker; without options, with those that it had before."""
@@ -69,7 +64,7 @@ class Fleet:
         key = self.folder / "key"
         key.write_text(KEY)
         command = [
-            *self.prefix, sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
+            sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
             "--input-topic", self.names.pages, "--index-name", self.names.index,
             "--key-file", str(key), "--shards", str(self.shards), "--health-port", "0",
             "--threads", "1", *self.options, *self.commands[name],
@@ -83,7 +78,6 @@ class Fleet:
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal that ends the worker; return its exit code."""
         process = self.running.pop(name)
-        self.killed_at[name] = time.monotonic()
         process.send_signal(number)
         return process.wait(timeout=60)
 

@@ -15,7 +15,7 @@ from tests.helpers.broker import need_broker, shared_broker
 from tests.helpers.object_store import ObjectStore, running_store
 from tests.integration.chaos import make_crawl
 
-LONG = ("tests/integration/test_chaos.py", "tests/integration/test_campaign.py")
+LONG = "tests/integration/test_campaign.py"
 _numbers = itertools.count()
 
 
