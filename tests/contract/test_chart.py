@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tarfile
 import tomllib
 from copy import deepcopy
 from pathlib import Path
@@ -21,7 +20,6 @@ from streamer.config import Settings, load_settings
 from streamer.kafka.topics import Names
 from tests.helpers.kubernetes_tools import (
     CHART,
-    DEFINITIONS,
     KUBERNETES,
     ROOT,
     Manifest,
@@ -32,10 +30,8 @@ from tests.helpers.kubernetes_tools import (
     kubernetes_schemas,
     kustomized,
     load_all,
-    need_definitions,
     operator_schemas,
     refused,
-    run,
 )  # fmt: skip
 
 BASE = KUBERNETES / "base"
@@ -146,10 +142,6 @@ def test_the_chart_gives_what_a_component_gives(component: str, tmp_path: Path) 
     assert rendered != chart()
 
 
-def test_the_chart_has_a_switch_for_each_component() -> None:
-    assert {path.name for path in (KUBERNETES / "components").iterdir()} == set(COMPONENTS)
-
-
 def test_the_chart_gives_what_strimzis_folder_gives() -> None:
     expected = as_helm_has_it(kustomized(KUBERNETES / "strimzi"), {})
     for name, manifest in expected.items():
@@ -187,18 +179,6 @@ def test_topics_and_rights_follow_the_index() -> None:
     assert {names.pages, names.dead_letters, names.verdicts, names.gauge, names.sign_group} <= named
 
 
-def test_the_chart_holds_what_its_values_switch_on_and_nothing_else(tmp_path: Path) -> None:
-    assert helm("package", str(CHART), "--destination", str(tmp_path)).returncode == 0
-    (package,) = tmp_path.iterdir()
-    with tarfile.open(package) as archive:
-        names = {name.removeprefix("streamer/") for name in archive.getnames()}
-    folders = {re.sub(r"^(files/[^/]+).*", r"\1", name) for name in names if "files/" in name}
-    assert folders == {"files/base", "files/components", "files/strimzi"}
-    files = [path for path in CHART.rglob("*") if path.is_file()]  # follows no link
-    mine = {str(path.relative_to(CHART)) for path in files}
-    assert {name for name in names if not name.startswith("files/")} == mine
-
-
 def test_the_chart_is_of_the_version_of_the_program() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -232,29 +212,6 @@ def test_whatever_is_rendered_fits_the_schemas_of_kubernetes_and_operators(
     kubernetes_schemas(version, tmp_path)
     operator_schemas(tmp_path)
     assert conform(text, version, tmp_path) == (len(load_all(text)), [])
-
-
-def test_a_wrong_field_does_not_fit_its_schema(tmp_path: Path) -> None:
-    wrong = {
-        "ConfigMap streamer-settings": "data",
-        "KafkaTopic pages": "partitions",
-        "KafkaUser crawler": "authorization",
-        "PodMonitor streamer": "podMetricsEndpoints",
-        "PrometheusRule streamer": "groups",
-        "ScaledObject streamer-sign": "minReplicaCount",
-        "StatefulSet streamer-index": "enableServiceLinks",
-        "TriggerAuthentication streamer-sign": "secretTargetRef",
-    }
-    manifests = by_name(charted(*EVERYTHING))
-    texts = [
-        re.sub(rf"\b{field}:", f"{field}s:", yaml.safe_dump(manifests[name]))
-        for name, field in wrong.items()
-    ]
-    kubernetes_schemas(VERSIONS[-1], tmp_path)
-    operator_schemas(tmp_path)
-    fitting, others = conform("\n---\n".join(texts), VERSIONS[-1], tmp_path)
-    assert fitting == 0
-    assert sorted(others) == sorted(wrong)
 
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["as it is", "everything"])
@@ -303,26 +260,14 @@ def test_the_schema_names_every_value_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("shards=3", "Additional property shards is not allowed"),
-        ("index.shards=0", "Must be greater than or equal to 1"),
-        ("index.shards=three", "Invalid type. Expected: [integer,null], given: string"),
         ("index.disk.size=25gb", "Does not match pattern"),
-        ("image.digest=abc", "Does not match pattern"),
         ("settings.STREAMER_BROKER=a:1", 'Property name of "STREAMER_BROKER" does not match'),
-        ("settings.STREAMER_SHARDS=3", 'Property name of "STREAMER_SHARDS" does not match'),
         ("settings.STREAMER_SASL_PASSWORD=x", "does not match"),
         ("keda.minReplicas=0", "Must be greater than or equal to 1"),
-        ("network.kafka.to[0].namespace=kafka", "Additional property namespace is not allowed"),
-        ("secret=", "String length must be greater than or equal to 1"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(value: str, reason: str) -> None:
     assert reason in refused("--set", value)
-
-
-def test_keda_with_less_room_than_it_needs_is_refused() -> None:
-    told = refused("--set", "keda.enabled=true,keda.minReplicas=5,keda.maxReplicas=4")
-    assert "keda.minReplicas (5) is more than keda.maxReplicas (4)." in told
 
 
 def is_workload(manifest: Manifest) -> bool:
@@ -387,66 +332,6 @@ def test_settings_that_a_protocol_does_not_use_are_left_out(
     assert (login is None) == (protocol == "PLAINTEXT")
 
 
-def test_what_pods_are_given_reaches_both_workloads() -> None:
-    given = {
-        "resources": {"limits": {"memory": "3Gi"}},
-        "nodeSelector": {"disk": "fast"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-        "priorityClassName": "high",
-        "podAnnotations": {"a": "b"},
-    }
-    both = [f"{role}={json.dumps(given)}" for role in ("index", "sign")]
-    values = [
-        "image.repository=localhost/mine", "image.digest=sha256:" + 64 * "a", "secret=other",
-        "image.pullPolicy=Always", "image.pullSecrets[0]=registry", "preset=nutch",
-        "index.disk.size=1Ti", "index.disk.storageClass=fast",
-    ]  # fmt: skip
-    arguments = [part for one in both for part in ("--set-json", one)]
-    rendered = by_name(charted(*arguments, "--set", ",".join(values)))
-    for workload in (one for one in rendered.values() if is_workload(one)):
-        pod = workload["spec"]["template"]["spec"]
-        plain = container(chart()[called(workload)])
-        assert {name: pod[name] for name in given if name in pod} == {
-            name: value for name, value in given.items() if name in pod
-        }
-        assert len(given.keys() & pod.keys()) == 4
-        assert pod["imagePullSecrets"] == [{"name": "registry"}]
-        assert [one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one] == [
-            "other"
-        ]
-        worker = container(workload)
-        assert worker["image"] == "localhost/mine@sha256:" + 64 * "a"
-        assert worker["imagePullPolicy"] == "Always"
-        assert worker["args"] == [*plain["args"], "--preset", "nutch"]
-        limits = {**plain["resources"]["limits"], "memory": "3Gi"}
-        assert worker["resources"] == {**plain["resources"], "limits": limits}
-        assert workload["spec"]["template"]["metadata"]["annotations"]["a"] == "b"
-        digest_in(workload)
-    claim = rendered["StatefulSet streamer-index"]["spec"]["volumeClaimTemplates"][0]["spec"]
-    assert claim["resources"]["requests"]["storage"] == "1Ti"
-    assert claim["storageClassName"] == "fast"
-
-
-def test_policies_let_out_to_other_peers_and_can_be_left_out() -> None:
-    outside = {"ipBlock": {"cidr": "192.0.2.0/24"}}
-    rendered = chart(
-        "network.kafka.to[0].ipBlock.cidr=192.0.2.0/24", "network.kafka.port=9094",
-        "network.dns.to[0].ipBlock.cidr=192.0.2.0/24",
-        "network.metrics.from[0].ipBlock.cidr=192.0.2.0/24",
-    )  # fmt: skip
-    (kafka,) = rendered["NetworkPolicy streamer-kafka"]["spec"]["egress"]
-    assert kafka == {"to": [outside], "ports": [{"protocol": "TCP", "port": 9094}]}
-    (names,) = rendered["NetworkPolicy streamer-dns"]["spec"]["egress"]
-    assert names["to"] == [outside]
-    (metrics,) = rendered["NetworkPolicy streamer-metrics"]["spec"]["ingress"]
-    assert metrics["from"] == [outside]
-    without = chart("network.policies=false")
-    assert {name for name in chart() if name not in without} == {
-        name for name in chart() if name.startswith("NetworkPolicy")
-    }
-
-
 def test_snapshots_in_an_object_store_have_their_secret_and_a_way_out() -> None:
     values = "snapshots.secret=bucket", "network.objectStore.to[0].ipBlock.cidr=192.0.2.0/24"
     rendered, plain = chart(*values), chart()
@@ -486,28 +371,6 @@ def test_keda_scales_the_signers_alone_by_their_lag_of_pages() -> None:
     assert spec["fallback"]["replicas"] == 3
 
 
-def test_keda_never_stops_all_signers_and_knows_no_more_than_the_topic_has_partitions() -> None:
-    rendered = chart("keda.enabled=true")
-    spec = rendered["ScaledObject streamer-sign"]["spec"]
-    assert spec["minReplicaCount"] == chart()["Deployment streamer-sign"]["spec"]["replicas"]
-    assert "idleReplicaCount" not in spec
-    assert spec["fallback"]["behavior"] == "currentReplicasIfHigher"
-    assert spec["fallback"]["replicas"] == spec["minReplicaCount"]
-    topics = chart("strimzi.enabled=true")
-    assert spec["maxReplicaCount"] == topics["KafkaTopic pages"]["spec"]["partitions"]
-
-
-def test_keda_logs_in_as_the_signers_do() -> None:
-    rendered = chart("keda.enabled=true", "kafkaUsers.enabled=true", "secret=other")
-    login = rendered["TriggerAuthentication streamer-sign"]["spec"]
-    files = {one["parameter"]: (one["name"], one["key"]) for one in login["secretTargetRef"]}
-    assert files == {"password": ("other", "sasl-password-sign"), "ca": ("other", "ca.crt")}
-    (name,) = login["env"]
-    worker = container(rendered["Deployment streamer-sign"])
-    assert name["containerName"] == worker["name"]
-    assert name["name"] in {one["name"] for one in worker["env"]}
-
-
 # helm test
 
 
@@ -533,17 +396,6 @@ def test_helms_test_runs_verify_with_the_settings_of_the_release() -> None:
     assert scratch == ["5Gi"] == [worker["resources"]["limits"]["ephemeral-storage"]]
 
 
-def test_helms_test_gets_through_the_policies_and_is_no_pod_of_a_service_or_budget() -> None:
-    labels = verify_pod()["metadata"]["labels"]
-    for name, manifest in chart().items():
-        spec = manifest.get("spec", {})
-        selector = spec.get("podSelector", spec.get("selector", {})).get("matchLabels", {})
-        if manifest["kind"] == "NetworkPolicy":
-            assert selector.items() <= labels.items(), name
-        if manifest["kind"] in {"PodDisruptionBudget", "Deployment", "StatefulSet"}:
-            assert not selector.items() <= labels.items(), name
-
-
 def test_helms_test_logs_in_as_the_operator_where_each_role_has_a_user() -> None:
     rendered = by_name(charted(*EVERYTHING))
     (worker,) = rendered["Pod streamer-verify"]["spec"]["containers"]
@@ -551,26 +403,3 @@ def test_helms_test_logs_in_as_the_operator_where_each_role_has_a_user() -> None
     user = given["STREAMER_SASL_USERNAME"]
     assert f"KafkaUser {user}" in rendered
     assert given["STREAMER_SASL_PASSWORD_FILE"].endswith(f"/sasl-password-{user.split('-')[1]}")
-
-
-# The tools
-
-
-def test_the_script_of_tools_names_them_and_refuses_others() -> None:
-    script = str(ROOT / "deploy" / "tools")
-    listed = run(script).stdout
-    assert re.findall(r"/(helm|kubeconform)@v|/(kustomize)/v5@v", listed)
-    done = run(script, "hammer")
-    assert done.returncode == 2
-    assert "there is no tool hammer" in done.stderr
-
-
-def test_the_definitions_are_of_the_kinds_that_are_rendered() -> None:
-    need_definitions()
-    defined = {
-        yaml.safe_load(file.read_text("utf-8"))["spec"]["names"]["kind"]
-        for file in DEFINITIONS.glob("*.yaml")
-    }
-    rendered = load_all(charted(*EVERYTHING))
-    kinds = {one["kind"] for one in rendered if "." in one["apiVersion"].partition("/")[0]}
-    assert defined == kinds - {"NetworkPolicy"}

@@ -121,36 +121,6 @@ def test_a_manifest_fits_the_schema_of_its_kind(manifest: Manifest, version: str
 # Names that must be the same in two places
 
 
-@pytest.mark.parametrize(
-    "file", sorted(KUBERNETES.rglob("kustomization.yaml")), ids=lambda path: str(path.parent.name)
-)
-def test_a_kustomization_names_every_file_beside_it_and_no_other(file: Path) -> None:
-    content = kustomization(file.parent)
-    generated = [
-        name
-        for one in content.get("configMapGenerator", [])
-        for name in [*one.get("envs", []), *one.get("files", [])]
-    ]
-    named = [*content.get("resources", []), *content.get("components", []), *generated]
-    assert [name for name in named if not (file.parent / name).exists()] == []
-    beside = {path.name for path in file.parent.iterdir()} - {file.name}
-    assert beside - set(named) == set()
-
-
-def test_every_kustomization_is_the_base_or_used_with_it_or_told_of() -> None:
-    overlay = kustomization(OVERLAY)
-    used = [*overlay["resources"], *overlay["components"]]
-    files = {(OVERLAY / name / "kustomization.yaml").resolve() for name in used}
-    others = set(KUBERNETES.rglob("kustomization.yaml")) - files - {OVERLAY / "kustomization.yaml"}
-    readme = (DEPLOY / "README.md").read_text("utf-8")
-    folders = [str(file.parent.relative_to(KUBERNETES)) for file in others]
-    assert [folder for folder in folders if f"(kubernetes/{folder}/" not in readme] == []
-
-
-def test_no_manifest_of_the_base_names_a_namespace() -> None:
-    assert [called(one) for one in MANIFESTS if "namespace" in one["metadata"]] == []
-
-
 def test_no_secret_is_among_what_is_applied() -> None:
     everything = [*written(BASE), *written(KUBERNETES / "components" / "pod-monitor")]
     assert [called(one) for one in everything if one["kind"] == "Secret"] == []
@@ -184,35 +154,6 @@ def test_a_workload_selects_its_own_pods_and_no_others(name: str) -> None:
     assert selected_pods(spread["labelSelector"]["matchLabels"]) == [name]
 
 
-def test_each_kind_of_pod_has_a_disruption_budget_of_its_own() -> None:
-    budgets = [one["spec"]["selector"]["matchLabels"] for one in kind("PodDisruptionBudget")]
-    assert [one["metadata"]["labels"] for one in kind("PodDisruptionBudget")] == budgets
-    assert sorted(selected_pods(one)[0] for one in budgets) == sorted(PODS)
-    assert [len(selected_pods(one)) for one in budgets] == [1] * len(PODS)
-
-
-@each_pod
-def test_a_pod_names_only_what_there_is(name: str) -> None:
-    spec = PODS[name]["spec"]
-    container = worker(PODS[name])
-    assert [spec["serviceAccountName"]] == [
-        one["metadata"]["name"] for one in kind("ServiceAccount")
-    ]
-    (generated,) = kustomization(BASE)["configMapGenerator"]
-    assert container["envFrom"] == [{"configMapRef": {"name": generated["name"]}}]
-    secrets = [v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v]
-    assert secrets == [one["metadata"]["name"] for one in kind("Secret")]
-
-
-@each_pod
-def test_each_volume_is_mounted_and_each_mount_has_its_volume(name: str) -> None:
-    (workload,) = [one for one in MANIFESTS if called(one) == name]
-    claims = [c["metadata"]["name"] for c in workload["spec"].get("volumeClaimTemplates", [])]
-    volumes = [volume["name"] for volume in PODS[name]["spec"]["volumes"]]
-    mounts = [mount["name"] for mount in worker(PODS[name])["volumeMounts"]]
-    assert sorted(mounts) == sorted([*claims, *volumes])
-
-
 @each_pod
 def test_each_file_in_the_settings_is_a_file_of_the_secret(name: str) -> None:
     files = [value for value in SETTINGS.values() if value.startswith("/")]
@@ -231,19 +172,6 @@ def test_the_ports_of_health_are_the_same_everywhere() -> None:
     assert f"STREAMER_HEALTH_PORT={port}" in DOCKERFILE
     assert f"EXPOSE {port}\n" in DOCKERFILE
     assert SETTINGS["STREAMER_HEALTH_HOST"] == "0.0.0.0"  # noqa: S104 - within the pod
-
-
-def test_services_and_the_monitor_reach_the_pods_that_they_are_for() -> None:
-    services = {one["metadata"]["name"]: one for one in kind("Service")}
-    (index,) = kind("StatefulSet")
-    headless = services.pop(index["spec"]["serviceName"])
-    assert headless["spec"]["clusterIP"] == "None"
-    assert selected_pods(headless["spec"]["selector"]) == [called(index)]
-    (metrics,) = services.values()
-    assert sorted(selected_pods(metrics["spec"]["selector"])) == sorted(PODS)
-    (monitor,) = kind("PodMonitor")
-    assert sorted(selected_pods(monitor["spec"]["selector"]["matchLabels"])) == sorted(PODS)
-    assert [one["port"] for one in monitor["spec"]["podMetricsEndpoints"]] == ["health"]
 
 
 # Shards
@@ -266,12 +194,6 @@ def test_the_rendered_overlay_has_as_many_index_pods_as_shards() -> None:
     assert data == {**SETTINGS, "STREAMER_SHARDS": str(index["replicas"])}
     assert index["replicas"] == 3
     assert {one["metadata"]["namespace"] for one in manifests.values()} == {"streamer"}
-
-
-@each_pod
-def test_a_pod_has_the_role_of_its_component(name: str) -> None:
-    component = PODS[name]["metadata"]["labels"]["app.kubernetes.io/component"]
-    assert environment(worker(PODS[name]))["STREAMER_ROLE"]["value"] == component
 
 
 def test_only_the_index_keeps_its_folder_and_on_a_disk_of_its_own() -> None:
@@ -392,30 +314,7 @@ def test_the_image_runs_as_the_user_of_the_pods_and_stops_on_sigterm() -> None:
     assert "/health/live" in check
 
 
-def test_only_what_the_image_needs_is_sent_to_its_builder() -> None:
-    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    patterns = [line for line in ignored if line and not line.startswith("#")]
-    assert patterns[0] == "*"
-    sent = {line[1:] for line in patterns if line.startswith("!")}
-    copied = [one for one in instructions("COPY") if not one.startswith("--from")]
-    assert {name for one in copied for name in one.split()[:-1]} == sent
-    assert [name for name in sent if not (ROOT / name).exists()] == []
-
-
 # Compose
-
-
-def test_compose_builds_its_images_and_asks_no_registry_for_others() -> None:
-    services = COMPOSE["services"]
-    version = re.escape(worker(PODS["Deployment streamer-sign"])["image"].partition(":")[2])
-    images = {name: service["image"] for name, service in services.items()}
-    assert all(re.fullmatch(rf"streamer(-broker)?:{version}", one) for one in images.values())
-    assert images["worker"] == worker(PODS["Deployment streamer-sign"])["image"]
-    assert images["kafka"] == images["topics"]
-    for name, file in (("worker", DEPLOY / "Dockerfile"), ("kafka", DEPLOY / "broker/Dockerfile")):
-        build = services[name]["build"]
-        dockerfile = DEPLOY / build["context"] / build.get("dockerfile", "Dockerfile")
-        assert dockerfile.resolve() == file
 
 
 def test_compose_opens_ports_to_this_machine_only() -> None:
@@ -424,39 +323,11 @@ def test_compose_opens_ports_to_this_machine_only() -> None:
     assert [port for port in ports if not re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port)] == []
 
 
-def test_each_listener_of_the_broker_is_reached_at_the_address_that_it_advertises() -> None:
-    broker = COMPOSE["services"]["kafka"]
-    listeners = dict(re.findall(r"(\w+)://:(\d+)", broker["environment"]["KAFKA_LISTENERS"]))
-    advertised = dict(
-        re.findall(r"(\w+)://([\w.]+:\d+)", broker["environment"]["KAFKA_ADVERTISED_LISTENERS"])
-    )
-    protocols = broker["environment"]["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]
-    assert set(re.findall(r"(\w+):PLAINTEXT", protocols)) == set(listeners)
-    assert advertised == {
-        "INSIDE": f"{broker['hostname']}:{listeners['INSIDE']}",
-        "HOST": f"127.0.0.1:{listeners['HOST']}",
-    }
-    assert broker["ports"] == [f"127.0.0.1:{listeners['HOST']}:{listeners['HOST']}"]
-    voters = broker["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"]
-    assert voters == f"1@{broker['hostname']}:{listeners['CONTROLLER']}"
-    inside = advertised["INSIDE"]
-    assert COMPOSE["services"]["worker"]["environment"]["STREAMER_BROKERS"] == inside
-    script = COMPOSE["services"]["topics"]["command"][0]
-    assert f"--bootstrap-server {inside}" in script
-    assert f"/dev/tcp/{inside.replace(':', '/')}" in script
-
-
 def test_compose_makes_the_input_topic_as_produce_wants_it() -> None:
     script = COMPOSE["services"]["topics"]["command"][0]
     assert dict(re.findall(r"--config ([\w.]+)=(\S+)", script)) == pages_topic("pages", 4, 1).config
     topic = COMPOSE["services"]["worker"]["environment"]["STREAMER_INPUT_TOPIC"]
     assert f"--topic {topic} " in script
-
-
-def test_compose_starts_the_worker_when_its_input_is_there() -> None:
-    done = {"condition": "service_completed_successfully"}
-    assert "depends_on" not in COMPOSE["services"]["topics"], "it waits for the broker itself"
-    assert COMPOSE["services"]["worker"]["depends_on"] == {"topics": done}
 
 
 def test_compose_runs_every_image_without_privileges() -> None:

@@ -8,8 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.integration.test_formats import write_parquet, write_rows
 from tests.integration.test_page_outputs import arc_record, crawl, expanded, warc_record
@@ -50,7 +53,6 @@ def write_texts(folder: Path) -> None:
         (folder / f"{len([*folder.iterdir()]):03}.txt").write_text(body)
 
 
-@pytest.mark.parametrize("shards", ["1", "2"])
 @pytest.mark.parametrize(
     ("write", "name"),
     [
@@ -60,20 +62,16 @@ def write_texts(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_earliest_pages_are_those_that_the_run_kept(
-    place: Place, write: Callable[[Path], None], name: str, shards: str
+    place: Place, write: Callable[[Path], None], name: str
 ) -> None:
     pages, kept, out = (place.folder / each for each in ("in", f"kept.{name}", f"out.{name}"))
     pages.mkdir()
     write(pages)
     prefix = ("--url-prefix", "http://a.example/")
-    options = ("--kept", kept, "--shards", shards, "--complete", *prefix)
+    options = ("--kept", kept, "--complete", *prefix)
     assert place.replay(pages, *options) == 0
     assert place.streamer("select", place.verdicts, pages, "--out", out, *prefix) == 0
-    found, wanted = expanded(out), expanded(kept)
-    if shards == "1":
-        assert found == wanted
-    else:  # verdicts of several shards are not in the order of the pages
-        assert sorted(found.splitlines()) == sorted(wanted.splitlines())
+    assert expanded(out) == expanded(kept)
     said = [each["verdict"] for each in lines(place.verdicts)]
     assert min(said.count("unique"), said.count("duplicate")) >= 10
     assert not (place.folder / f"out.{name}.part").exists()
@@ -98,17 +96,6 @@ def test_a_later_run_on_an_index_has_survivors_of_its_own_only(place: Place) -> 
     assert out.read_bytes() == page(3)
 
 
-def test_carried_times_choose_the_newest_copy_of_each_page(place: Place) -> None:
-    days = [3, 1, 5, 2]
-    copies = [page(7, fetched_at=f"2026-01-0{day}T00:00:00Z") for day in days]
-    pages = place.write("in.jsonl", *copies, page(8))
-    out = place.folder / "out.jsonl"
-    assert place.replay(pages, "--carry", "fetched_at") == 0
-    options = ("--policy", "fetched_at:max", "--out", out)
-    assert place.streamer("select", place.verdicts, pages, *options) == 0
-    assert out.read_bytes() == copies[2] + page(8)
-
-
 def test_pages_of_a_pipe_are_selected_from_the_same_pipe(place: Place) -> None:
     def run(*arguments: str | Path) -> bytes:
         command = [sys.executable, "-m", "streamer", *map(str, arguments)]
@@ -117,3 +104,33 @@ def test_pages_of_a_pipe_are_selected_from_the_same_pipe(place: Place) -> None:
     data = b"".join((page(1), page(1), b"{broken\n", page(2)))
     run("replay", "-", "--verdicts", place.verdicts)
     assert run("select", place.verdicts, "-", "--out", "-") == page(1) + page(2)
+
+
+def write_set(folder: Path) -> list[dict[str, Any]]:
+    """Write a folder of Parquet files; return the rows, of which every third is a copy."""
+    folder.mkdir()
+    rows = [
+        {**json.loads(page(number - number % 3 // 2)), "score": number, "vector": [0.5] * 3}
+        for number in range(300)
+    ]
+    for part in range(3):
+        table = pa.Table.from_pylist(rows[100 * part : 100 * part + 100])
+        parquet.write_table(table, folder / f"{part}.parquet", row_group_size=30)
+    return rows
+
+
+def test_the_rows_of_a_folder_that_survive_keep_all_columns(place: Place) -> None:
+    rows, out = write_set(place.folder / "set"), place.folder / "clean.parquet"
+    assert place.replay(place.folder / "set", "--carry", "score") == 0
+    arguments = (place.verdicts, place.folder / "set", "--out", out)
+    assert place.streamer("select", *arguments) == 0
+    is_kept = [each["verdict"] == "unique" for each in lines(place.verdicts)]
+    assert parquet.read_table(out).to_pylist() == [
+        row for row, kept in zip(rows, is_kept, strict=True) if kept
+    ]
+    assert place.streamer("select", *arguments, "--policy", "score:max") == 2  # it is there
+    assert place.streamer("select", *arguments, "--policy", "score:max", "--overwrite") == 0
+    is_dropped = [*(duplicate for duplicate in is_kept[1:]), True]
+    assert parquet.read_table(out).to_pylist() == [
+        row for row, kept in zip(rows, is_dropped, strict=True) if kept
+    ]

@@ -178,28 +178,6 @@ def test_of_several_pipes_of_one_name_none_is_taken(tmp_path: Path) -> None:
         found.expect(["-"])
 
 
-def test_another_page_in_the_place_of_a_judged_one_is_refused(tmp_path: Path) -> None:
-    found = survivors(tmp_path, [judged(0, None), judged(1, None)])
-    found.expect(FILES[:1])
-    with pytest.raises(InputError, match=r"record 1 of in/a\.jsonl was another .* http://1\.ex"):
-        found.among(FILES[0], PageBatch(0, 2, [0, 1], urls=[url_of(0).encode(), b"http://1.ex"]))
-
-
-def test_a_judged_page_that_is_not_there_is_refused_at_the_end(tmp_path: Path) -> None:
-    found = survivors(tmp_path, [judged(0, None), judged(2, None), judged(1, None)])
-    found.expect(FILES[:1])
-    found.among(FILES[0], batch(0))
-    with pytest.raises(InputError, match=r"of 2 verdicts are not .*, first record 1 of in/a\.js"):
-        found.check_found()
-
-
-def test_an_excluded_page_leaves_its_place_to_the_next_one(tmp_path: Path) -> None:
-    said = [judged(0, None), judged(1, 0), judged(2, 0), judged(3, None)]
-    found = survivors(tmp_path, said, excluded=frozenset([url_of(0), url_of(3)]))
-    found.expect(FILES[:1])
-    assert found.among(FILES[0], batch(0, 1, 2, 3)).tolist() == [1]
-
-
 def test_urls_are_read_a_line_each_and_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "urls.txt"
     file.write_bytes("http://a.example/ж\r\n\n  http://b.example/ \nhttp://c.example/".encode())
