@@ -254,14 +254,10 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
     with data.read() as view:
-        found, recent = largest_clusters(view, query), recent_verdicts(view)
+        found = seen_clusters(view, query.sort, query.host, query.limit, query.offset)
+        recent = recent_verdicts(view)
         relations = [] if query.host or query.offset else relations_of(view)
     return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
-
-
-def largest_clusters(view: sqlite3.Connection, query: ClustersQuery) -> list[SeenCluster]:
-    """Return the largest clusters, or those that grow most, from an open view."""
-    return seen_clusters(view, query.sort, query.host, query.limit, query.offset)
 
 
 def _next(offset: int, limit: int, found: int) -> int | None:

@@ -202,7 +202,6 @@ class TopicFold(Fold):
         try:
             self._runner.run(close())
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is given up
-            # The client raises the cancellation of its own tasks, and leaves others behind.
             _log.debug("A connection could not be closed: %r", error)
         self._runner.close()
         self._runner = asyncio.Runner()
