@@ -6,11 +6,9 @@ import ast
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.cluster import life
-from tests.cluster.life import longest_pause
 from tests.cluster.policies import rules
 from tests.cluster.readme import Readme
 
@@ -82,17 +80,3 @@ def test_a_pod_of_ours_reaches_kafka_and_names_and_is_reached_for_metrics() -> N
         "ip saddr 10.0.0.1 jump egress_10_0_0_1",
     ]
     assert "jump" not in rules(POLICIES, PODS, NAMESPACES, "node2")
-
-
-def test_a_policy_that_the_stand_in_does_not_know_is_refused() -> None:
-    spec = {"podSelector": {"matchExpressions": []}, "policyTypes": ["Egress"]}
-    unknown = {"metadata": {"name": "x", "namespace": "streamer"}, "spec": spec}
-    with pytest.raises(AssertionError, match="matchExpressions"):
-        rules([unknown], PODS, NAMESPACES, "node1")
-
-
-def test_the_longest_pause_is_one_that_touches_the_time_that_is_asked_for() -> None:
-    times = [0.0, 5.0, 6.0, 9.0, 10.0, 18.0]
-    assert longest_pause(times, 5.5, 9.5) == 3
-    assert longest_pause(times, 4.0, 5.5) == 5
-    assert longest_pause(times, 10.5, 20.0) == 8

@@ -67,16 +67,6 @@ def found(
     return list(clusters.values())
 
 
-def test_a_representative_and_its_duplicates_are_one_cluster(tmp_path: Path) -> None:
-    said = [verdict(0), verdict(1), verdict(2, 0), verdict(3), verdict(4, 1), verdict(5, 0)]
-    assert found(tmp_path, said) == [["0", "2", "5"], ["1", "4"]]
-
-
-def test_a_duplicate_of_a_duplicate_belongs_to_the_same_cluster(tmp_path: Path) -> None:
-    said = [verdict(0), verdict(1, 0), verdict(2, 1), verdict(3), verdict(4, 2)]
-    assert found(tmp_path, said) == [["0", "1", "2", "4"]]
-
-
 def test_the_same_offset_in_another_partition_or_topic_is_another_page(tmp_path: Path) -> None:
     said = [
         verdict(0), verdict(1, 0),
@@ -112,11 +102,6 @@ def test_a_verdict_that_follows_the_first_use_of_its_page_is_still_its_verdict(
     said = [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)]
     assert found(tmp_path, said) == [["5", "2", "6"]]
     assert found(tmp_path, said, Policy.LONGEST) == [["2", "6", "5"]]
-
-
-def test_a_file_without_duplicates_has_no_clusters(tmp_path: Path) -> None:
-    assert found(tmp_path, [verdict(0), verdict(1)]) == []
-    assert found(tmp_path, []) == []
 
 
 def test_the_longest_page_survives_and_of_equal_ones_the_earliest(tmp_path: Path) -> None:
@@ -158,13 +143,6 @@ def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Pat
     order = ["http://x/%D0%B6", "http://x/newer", "http://x/old", "http://x/low"]
     # Without a score: the shorter URL.
     assert found(tmp_path, said, Policy.NUTCH) == [[*order, "http://x/odd", "http://x/none"]]
-
-
-def test_nutch_looks_at_the_fields_that_are_named() -> None:
-    rank = ranking(Policy.NUTCH, "rank", "seen")
-    judged = VerdictLine(url="http://x/", carried={"rank": 3, "seen": 60, "score": 9})
-    assert rank(judged) == (-3.0, -60.0, 9)
-    assert ranking(Policy.NUTCH)(judged) == (-9.0, float("inf"), 9)
 
 
 def test_a_preference_takes_the_greatest_or_the_least_number_or_time() -> None:
@@ -215,13 +193,6 @@ def test_a_scope_splits_a_cluster_and_what_is_alone_in_it_is_in_none(tmp_path: P
 def test_host_and_domain_of_a_url(url: str, host: str, domain: str) -> None:
     assert host_of(url) == host
     assert domain_of(url) == domain
-
-
-def test_scopes_are_equal_numbers_where_the_names_are() -> None:
-    one, other = "https://a.example.org/1", "http://b.example.org/2"
-    assert numbering(Scope.NONE)(one) == numbering(Scope.NONE)("x") == 0
-    assert numbering(Scope.DOMAIN)(one) == numbering(Scope.DOMAIN)(other)
-    assert numbering(Scope.HOST)(one) != numbering(Scope.HOST)(other)
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=20)
@@ -326,24 +297,12 @@ def test_a_cluster_of_fewer_than_ten_pages_is_never_suspicious(tmp_path: Path) -
         assert len(suspects(*grouped(tmp_path, said), 0.2)) == count
 
 
-def test_a_representative_of_an_earlier_file_is_no_page_of_this_one(tmp_path: Path) -> None:
-    for pages, count in ((9, 0), (10, 1)):
-        said = [verdict(n, 0) for n in range(1, pages + 1)]
-        found_ones = suspects(*grouped(tmp_path, said), 0.2)
-        assert [(one.pages, one.share) for one in found_ones] == [(10, 1.0)] * count
-
-
 def test_a_line_that_is_no_verdict_ends_the_reading_with_its_number(tmp_path: Path) -> None:
     file = write(tmp_path / "v.jsonl", [verdict(0)])
     with file.open("a", encoding="utf-8") as more:
         more.write('{"page": 3}\n')
     with pytest.raises(InputError, match=r"v\.jsonl:2: not a verdict"):
         group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
-
-
-def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"gone\.jsonl"):
-        group(tmp_path / "gone.jsonl", ranking(Policy.EARLIEST), numbering(Scope.NONE))
 
 
 @pytest.mark.parametrize("offset", [-1, 1 << 40, 10**30, 1.5, "7", None])
@@ -356,15 +315,6 @@ def test_a_malformed_offset_is_an_error_with_its_line(
     page["offset"] = offset
     file = write(tmp_path / "verdicts.jsonl", said)
     with pytest.raises(InputError, match=r"verdicts\.jsonl:2: not a verdict \(.*offset"):
-        group(file, ranking(Policy.EARLIEST, "", ""), numbering(Scope.NONE))
-
-
-@pytest.mark.parametrize("partition", [-1, 1.5, "0"])
-def test_a_malformed_partition_is_an_error_with_its_line(partition: Any, tmp_path: Path) -> None:
-    said = verdict(1)
-    said["page"]["partition"] = partition
-    file = write(tmp_path / "verdicts.jsonl", [said])
-    with pytest.raises(InputError, match=r"verdicts\.jsonl:1: not a verdict \(.*partition"):
         group(file, ranking(Policy.EARLIEST, "", ""), numbering(Scope.NONE))
 
 

@@ -21,9 +21,7 @@ from streamer.analysis.trial import (
     try_method,
 )
 from streamer.cli.main import app
-from streamer.errors import SettingsError
 from streamer.sketch.method import Measure
-from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings
 
 
@@ -34,27 +32,12 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_all_stands_for_every_method_and_for_both_combinations() -> None:
-    names = [one.name for one in select(["all"])]
-    assert names == [*methods(), "simhash+minhash", "minhash+simhash"]
-
-
 def test_a_combination_takes_the_keys_of_one_and_the_decision_of_the_other() -> None:
     (one,) = select(["simhash+minhash:distance=4"])
     assert (one.signature.method, one.signature.accept) == ("simhash", "minhash")
     assert one.rules.measure is Measure.RESEMBLANCE
     assert one.rules.threshold == 0.8
     assert "distance=4" in one.signature.parameters
-
-
-def test_the_default_is_the_native_method() -> None:
-    (one,) = select(["minhash"])
-    assert one.signature == SignatureSettings()
-
-
-def test_a_preset_brings_its_threshold_and_its_least_shingles() -> None:
-    (one,) = select(["short-texts"])
-    assert (one.rules.threshold, one.rules.shingles_min) == (0.4, 3)
 
 
 def test_a_collection_goes_to_the_methods_that_weigh_words(labelled: Path, tmp_path: Path) -> None:
@@ -68,17 +51,6 @@ def test_a_collection_goes_to_the_methods_that_weigh_words(labelled: Path, tmp_p
 def test_parameters_of_the_default_are_those_that_are_given() -> None:
     (one,) = select(["minhash:bands=20:rows=5:shingle_width=3"])
     assert one.signature == SignatureSettings(bands=20, rows=5, shingle_width=3)
-
-
-@pytest.mark.parametrize("names", [[], [""], [","]])
-def test_no_method_at_all_is_refused(names: list[str]) -> None:
-    with pytest.raises(SettingsError, match="No method is named"):
-        select(names)
-
-
-def test_an_unknown_method_is_named() -> None:
-    with pytest.raises(SettingsError, match="There is no method md5;"):
-        select(["minhash,md5"])
 
 
 def test_a_trial_gives_the_ratios_that_score_gives_of_the_replay(

@@ -7,13 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.audit.scene import (
-    DEAD,
-    EXAMPLES_MAX,
-    VERDICT,
-    Column,
     LogReading,
     PageTable,
-    PromiseCheck,
     digest,
 )
 from streamer.index.messages import Decisions, Record
@@ -44,13 +39,6 @@ def test_a_record_that_cannot_be_has_no_place(
     assert table.places(np.array([page_ref(partition, beyond)], np.uint64)).tolist() == [-1]
 
 
-def test_flags_add_up_and_pages_without_a_place_are_passed_over() -> None:
-    table = PageTable({0: 3}, 1)
-    table.mark(np.array([0, 2, -1, 0]), VERDICT)
-    table.mark(np.array([0]), DEAD)
-    assert table.flags.tolist() == [VERDICT | DEAD, 0, VERDICT]
-
-
 def record(start: int, end: int, *numbers: int, source: str = "pages:0") -> Record:
     count = len(numbers)
     items = Decisions(np.zeros(count, np.uint64), np.zeros(count, np.bool_))
@@ -78,23 +66,6 @@ def test_a_source_of_which_only_a_hole_is_known_counts() -> None:
     assert reading.unfilled() == [("shard:1", 0, 5)]
 
 
-@given(st.lists(st.lists(st.integers(0, 255), max_size=700), max_size=8))
-def test_a_column_holds_what_was_added(parts: list[list[int]]) -> None:
-    column = Column(np.uint8)
-    for part in parts:
-        column.append(part)
-    assert column.array().tolist() == [value for part in parts for value in part]
-    assert len(column) == sum(map(len, parts))
-
-
 def test_a_digest_tells_none_from_nothing_and_one_cut_from_another() -> None:
     parts = [(None, b""), (b"", None), (b"", b""), (b"ab", b""), (b"a", b"b"), (b"", b"ab")]
     assert len({digest(*each) for each in parts}) == len(parts)
-
-
-def test_only_a_few_examples_are_kept() -> None:
-    check = PromiseCheck("a promise")
-    for number in range(EXAMPLES_MAX + 2):
-        check.violate(str(number), 3)
-    assert check.violations == 3 * (EXAMPLES_MAX + 2)
-    assert check.examples == [str(number) for number in range(EXAMPLES_MAX)]

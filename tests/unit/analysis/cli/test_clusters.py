@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,6 @@ import typer
 from typer.testing import CliRunner
 
 from streamer.analysis.cli.clusters import clusters
-from streamer.analysis.clusters import Policy, Scope, group, numbering, ranking
-from streamer.compression import zstd
 from streamer.errors import InputError, SettingsError
 from tests.unit.analysis.test_clusters import verdict, write
 
@@ -53,19 +49,6 @@ def test_the_output_is_csv_by_its_ending(verdicts: Path) -> None:
     assert [row["url"] for row in table if row["survivor"] == "1"] == ["https://a.example/19"]
 
 
-@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("zst", zstd.compress)])
-def test_the_clusters_of_a_compressed_file_are_those_of_the_plain_one(
-    verdicts: Path, ending: str, pack: Callable[[bytes], bytes]
-) -> None:
-    packed = verdicts.with_name(f"verdicts.jsonl.{ending}")
-    packed.write_bytes(pack(verdicts.read_bytes()))
-    plain = runner.invoke(app, [str(verdicts)]).stdout
-    assert (runner.invoke(app, [str(packed)]).stdout, len(plain.splitlines())) == (plain, 13)
-    packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(InputError, match=rf"verdicts\.jsonl\.{ending}: is damaged"):
-        group(packed, ranking(Policy.EARLIEST), numbering(Scope.NONE))
-
-
 def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: Path) -> None:
     result = runner.invoke(app, [str(verdicts)])
     assert (
@@ -94,19 +77,6 @@ def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> 
     assert "Warning" not in quiet.stderr
 
 
-def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts), "--all", "--warn-share", "1"])
-    assert result.exit_code == 0, result.output
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert sorted(line["page"]["offset"] for line in lines) == [*range(20)]
-    assert [(line["pages"], line["survivor"]) for line in lines[13:]] == [(1, True)] * 7
-    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
-    assert summary[1:] == [
-        "of duplicates 12", "clusters 8", "pages in them 20", "pages to drop 12",
-        "largest cluster 13",
-    ]  # fmt: skip
-
-
 def test_a_preference_comes_before_the_policy_and_its_missing_field_is_warned_of(
     verdicts: Path,
 ) -> None:
@@ -131,12 +101,6 @@ def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
     result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.with_name(out))])
     assert isinstance(result.exception, SettingsError)
     assert verdicts.read_bytes() == before
-
-
-def test_an_output_that_cannot_be_written_is_an_error_with_its_name(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.parent / "no" / "out.csv")])
-    assert isinstance(result.exception, SettingsError)
-    assert "out.csv" in str(result.exception)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

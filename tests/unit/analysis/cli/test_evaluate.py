@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from streamer.analysis.cli.evaluate import tune
 from streamer.analysis.sample.crawl import Kind, write_crawl
 from streamer.analysis.trial import Trial
-from streamer.analysis.tuning import WEIGHT_FP, rank_bandings, weighed_banding
+from streamer.analysis.tuning import rank_bandings
 from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import InputError, SettingsError
@@ -49,15 +49,6 @@ def test_the_command_prints_json_and_counts_the_words_of_the_dataset(labelled: P
     assert done.exit_code == 0, done.output
     (trial,) = msgspec.json.decode(done.stdout, type=list[Trial])
     assert (trial.dataset, trial.method) == ("labelled", "idf_string")
-
-
-def test_the_best_bandings_come_in_order_with_their_areas() -> None:
-    result = runner.invoke(tune_app, ["--threshold", "0.7", "--hashes", "60", "--best", "3"])
-    assert result.exit_code == 0, result.output
-    shown = [[int(row[0]), int(row[1]), float(row[4])] for row in rows_of(result.stdout)]
-    best = [*rank_bandings(0.7, 60)[:3], weighed_banding(0.7, 14, 6, WEIGHT_FP)]
-    assert shown == [[one.bands, one.rows, round(one.error, 4)] for one in best]
-    assert [row[-1] for row in rows_of(result.stdout)].index("*") == 3
 
 
 def test_without_weights_the_default_is_the_best_for_its_threshold() -> None:
@@ -97,19 +88,6 @@ def test_candidates_are_counted_on_the_sample(tmp_path: Path) -> None:
         assert 0.5 < recall <= 1
 
 
-def test_curves_are_drawn_as_svg_and_as_png_and_an_svg_is_always_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
-    files = [tmp_path / name for name in ("one.svg", "two.svg", "curve.png")]
-    for file in files:
-        result = runner.invoke(tune_app, ["--plot", str(file), "--best", "2"])
-        assert result.exit_code == 0, result.output
-    best = rank_bandings(0.8, 84)[0]
-    svg = files[0].read_text("utf-8")
-    assert svg == files[1].read_text("utf-8")
-    assert f"{best.bands} x {best.rows}" in svg
-    assert files[2].read_bytes().startswith(b"\x89PNG")
-
-
 def test_without_matplotlib_one_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -118,18 +96,6 @@ def test_without_matplotlib_one_sentence_says_what_to_install(
     assert isinstance(result.exception, SettingsError)
     assert "pip install 'streamer-dedup[plot]'" in str(result.exception)
     assert result.stdout == ""  # before any work
-
-
-@pytest.mark.parametrize("plot", ["curve.pdf", "no/curve.svg"])
-def test_a_plot_that_cannot_be_written_is_an_error_with_its_name(tmp_path: Path, plot: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
-    result = runner.invoke(tune_app, ["--plot", str(tmp_path / plot)])
-    assert isinstance(result.exception, SettingsError)
-    assert plot in str(result.exception)
-
-
-def test_a_threshold_that_cannot_be_is_a_usage_error() -> None:
-    assert runner.invoke(tune_app, ["--threshold", "1"]).exit_code == 2
 
 
 def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:
