@@ -177,34 +177,6 @@ def test_a_kill_at_the_end_leaves_the_table_before_and_the_next_run_makes_it(
     assert not [*place.folder.glob("*.part")]
 
 
-LIMITED = """
-import resource, sys
-from streamer.cli.main import app
-from streamer.cli import replay
-write = replay.KeptTable.write
-def limited(*arguments):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
-    write(*arguments)
-replay.KeptTable.write = limited
-app()
-"""
-
-
-def test_a_full_disk_at_the_end_is_told_and_the_same_command_makes_the_table(place: Place) -> None:
-    rows = crawl(0, 300)
-    path, kept = write_rows(place.folder / "in.parquet", rows), place.folder / "kept.parquet"
-    run = ("replay", path, "--verdicts", place.verdicts, "--index", place.index, "--kept", kept)
-    command = [*map(str, run)]
-    limited = [sys.executable, "-c", LIMITED, *command]
-    done = subprocess.run(limited, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert f"Cannot write {kept}: File too large." in " ".join(done.stderr.split())
-    assert not kept.exists()
-    assert not [*place.folder.glob("*.part")]
-    assert place.streamer(*command) == 0
-    assert read_rows(kept) == split(place.verdicts, {path: rows})[0]
-
-
 def test_where_one_file_cannot_be_made_the_others_are(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from unittest import mock
 
@@ -13,15 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from streamer.errors import InputError, SettingsError
 from streamer.model import page_ref
-from streamer.pages.bytestream import Mark
 from streamer.pages.files import Source
-from streamer.pages.tables import open_table
 from streamer.run import kept_tables
 from streamer.run.catalogue import Catalogue
-from streamer.run.kept_tables import KeptTable, packed_refs, rows_name, table_of, tables_of
-from tests.unit.pages.test_table_copy import write
+from streamer.run.kept_tables import KeptTable, packed_refs, rows_name, table_of
 
 PLACES = st.sets(st.tuples(st.integers(0, 2), st.integers(0, 2**40 - 1)), max_size=20)
 
@@ -60,44 +55,3 @@ def test_rows_come_by_their_files_ascending_whatever_the_order_of_verdicts(
         for source in range(3)
         if (rows := sorted(row for own, row in places if own == source))
     ]
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
-def test_a_file_of_earlier_rows_that_has_changed_is_refused_before_anything_is_judged(
-    tmp_path: Path, suffix: str
-) -> None:
-    first, second = (tmp_path / f"{name}.{suffix}" for name in ("first", "second"))
-    refs = tmp_path / "clean.parquet.rows"
-    refs.write_bytes(packed_refs(np.array([page_ref(0, 0)], np.uint64)))
-    catalogue = Catalogue()
-    sources = [Source(str(path), is_regular=True) for path in (first, second)]
-    for source, url in zip(sources, ("u", "v"), strict=True):
-        write(Path(source.name), pa.table({"url": [url]}))
-        catalogue.enter(source)
-    with closing(open_table(str(first), is_arrow=suffix == "arrow")) as opened:
-        catalogue.entries[0].mark = Mark(1, opened.digest)
-    table = KeptTable("kept", str(tmp_path / "clean.parquet"), str(refs))
-    table.check(catalogue, sources[1:], 8)
-    write(first, pa.table({"url": ["w"]}))  # of an equal layout
-    with pytest.raises(InputError, match=rf"first\.{suffix}: has changed since its rows were"):
-        table.check(catalogue, sources[1:], 8)
-
-
-def test_without_a_file_there_is_no_table_to_make(tmp_path: Path) -> None:
-    table = KeptTable("kept", str(tmp_path / "clean.parquet"), str(tmp_path / "refs"))
-    (tmp_path / "refs").touch()
-    table.check(Catalogue(), [], 0)
-    table.write(Catalogue(), lambda _rows: None)
-    assert [path.name for path in tmp_path.iterdir()] == ["refs"]
-
-
-def test_sources_that_are_no_tables_are_refused_by_what_they_hold(tmp_path: Path) -> None:
-    path = tmp_path / "named.parquet"
-    path.write_bytes(b'{"url": "u"}\n')
-    odd = tmp_path / "odd.jsonl"
-    parquet.write_table(pa.table({"url": ["u"]}), odd)
-    [found] = tables_of("--kept k.parquet", [Source(str(odd), is_regular=True)])
-    assert (found.path, found.is_arrow) == (str(odd), False)
-    why = r"- is not a Parquet or Arrow file, and --kept k\.parquet gets rows of such files only"
-    with pytest.raises(SettingsError, match=why):
-        tables_of("--kept k.parquet", [Source("-", is_regular=False)])

@@ -174,25 +174,10 @@ def test_a_file_of_equal_words_has_equal_content(folder: Path) -> None:
     assert found["edits"] is None
 
 
-def test_a_page_too_short_to_compare_is_said_to_be(folder: Path) -> None:
-    (folder / "short.txt").write_text("three little words more", "utf-8")
-    found = explain(folder, str(folder / "short.txt"))
-    assert (found["verdict"], found["too_short"]) == ("unique", True)
-    assert "only equal content counts" in found["why"]
-
-
 def test_a_kept_page_that_only_the_first_shard_has_is_explained_too(folder: Path) -> None:
     found = explain(folder, "http://b/short")
     assert (found["kept"], found["verdict"]) == (True, "unique")
     assert found["nearest"]["shared_keys"] == 0
-
-
-def test_a_stranger_shares_no_key(folder: Path) -> None:
-    (folder / "new.txt").write_text(" ".join(f"new{n}" for n in range(50)), "utf-8")
-    found = explain(folder, str(folder / "new.txt"))
-    assert found["nearest"]["shared_keys"] == 0
-    assert found["verdict"] == "unique"
-    assert "No kept page shares a key" in found["why"]
 
 
 def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
@@ -20,7 +19,6 @@ from streamer.analysis.sample.score import (
     read_verdicts,
     score,
 )
-from streamer.cli.main import app
 from streamer.errors import InputError
 from streamer.model import Location
 from tests.helpers.labelled import labelled_set
@@ -151,12 +149,6 @@ def test_missing_repeated_and_unknown_verdicts_are_counted(tmp_path: Path) -> No
     assert result.outcomes == ConfusionCounts(true_negative=2)  # the first verdict counts
 
 
-def test_lines_without_a_verdict_are_passed_over(tmp_path: Path) -> None:
-    letter = {"page": {"topic": "pages.jsonl", "partition": 0, "offset": 1}, "code": "missing_url"}
-    result = scored(tmp_path, [words(50)], [letter, verdict(0)])
-    assert (result.outcomes.true_negative, result.unknown) == (1, 0)
-
-
 def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
     place = {"topic": "pages", "partition": 3, "offset": 77}
     other = {"page": {**place, "partition": 1}, "url": "u0"}
@@ -165,24 +157,12 @@ def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
 
 
-def test_a_place_with_another_url_is_not_the_page_that_is_meant(tmp_path: Path) -> None:
-    pages = read_pages([write_pages(tmp_path, ["a", "b"])])
-    place = Location("pages.jsonl", 0, 0)
-    assert [pages.find(place, url) for url in ("u0", "u1", "u2")] == [0, 1, None]
-
-
 @pytest.mark.parametrize("folder", ["", "elsewhere/", "/"])
 def test_a_file_is_known_by_its_name_wherever_it_was_read(tmp_path: Path, folder: str) -> None:
     page = {"url": "u", "body": "a"}
     pages = read_pages([write_lines(tmp_path / "pages.jsonl", [page, page])])
     assert pages.find(Location(f"{folder}pages.jsonl", 0, 1), "u") == 1
     assert pages.find(Location(f"{folder}other.jsonl", 0, 1), "u") is None
-
-
-def test_a_url_that_several_pages_have_names_none_of_them(tmp_path: Path) -> None:
-    page = {"url": "u0", "body": words(50)}
-    pages = read_pages([write_lines(tmp_path / "pages.jsonl", [page, page])])
-    assert pages.find(None, "u0") is None
 
 
 def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> None:
@@ -202,12 +182,6 @@ def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> No
     ]
     result = score(files, write_lines(tmp_path / "v.jsonl", said))
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
-
-
-def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
-    path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
-    assert read_pages([path]).ordinals == [0, 3]
 
 
 def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> None:
@@ -256,23 +230,6 @@ def test_a_page_is_known_by_the_text_that_was_judged_of_it(tmp_path: Path) -> No
     assert scored(tmp_path, [html] * 3, said).missing == 0
 
 
-@pytest.mark.parametrize("options", [[], ["--canonical", "keep_tags=true"], ["--text", "main"]])
-def test_a_replay_of_a_crawl_is_of_its_pages(tmp_path: Path, options: list[str]) -> None:
-    write_crawl(tmp_path, 150)
-    pages, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
-    done = CliRunner().invoke(app, ["replay", str(pages), "--verdicts", str(verdicts), *options])
-    assert done.exit_code == 0, done.output
-    assert score([pages], verdicts).unknown == 0
-
-
-@pytest.mark.parametrize("which", ["pages", "verdicts"])
-def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path, which: str) -> None:
-    files = {"pages": write_pages(tmp_path, ["a"]), "verdicts": write_lines(tmp_path / "v", [])}
-    files[which] = tmp_path / "none"
-    with pytest.raises(InputError, match=r"none: [Nn]o such file"):
-        score([files["pages"]], files["verdicts"])
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), min_size=1, max_size=12),
     st.sampled_from([0.2, 0.5, 0.75, 0.8, 1.0]),
@@ -304,10 +261,6 @@ def test_the_largest_clusters_come_first_and_equal_ones_by_url(tmp_path: Path) -
     said = [verdict(page, of=of) for page, of in enumerate([9, 3, 5, 3, 9, 5, 5, 7])]
     clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said)), 3)
     assert [(c.url, c.size) for c in clusters] == [("u5", 4), ("u3", 3), ("u9", 3)]
-
-
-def test_no_verdicts_have_no_clusters() -> None:
-    assert largest_clusters([]) == []
 
 
 @pytest.fixture(scope="session")
