@@ -85,22 +85,6 @@ def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
     ]
 
 
-def test_a_logger_without_a_name_is_named_by_its_module(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    configure_logs("json", "info")
-    structlog.get_logger().warning("something")
-    assert [line["logger"] for line in lines(capsys)] == [__name__]
-
-
-def test_context_that_was_bound_is_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
-    structlog.contextvars.bind_contextvars(index="news")
-    own_log().info("started")
-    logging.getLogger("aiokafka").warning("slow")
-    assert [line["index"] for line in lines(capsys)] == ["news", "news"]
-
-
 @pytest.mark.parametrize(
     "text", ["two\nlines", 'a "quoted" word', "\x1b[31mred", "\ud800 alone", "日本 \u2028 語"]
 )
@@ -150,16 +134,6 @@ def test_a_traceback_does_not_show_what_variables_hold(
     assert "text of a page" not in shown
 
 
-@pytest.mark.parametrize("library", ["aiokafka", "faust.app.base", "mode.services", "asyncio"])
-def test_libraries_are_heard_from_warnings_on_only(
-    library: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configure_logs("json", "debug")
-    logging.getLogger(library).info("joined the group")
-    logging.getLogger(library).warning("lost the group")
-    assert [line["event"] for line in lines(capsys)] == ["lost the group"]
-
-
 @pytest.mark.parametrize(
     ("level", "shown"),
     [
@@ -202,14 +176,6 @@ def test_the_console_shows_an_event_in_one_readable_line(
     ]  # fmt: skip
 
 
-def test_the_last_configuration_holds_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("console", "debug")
-    configure_logs("json", "info")
-    own_log().debug("not shown")
-    own_log().info("shown")
-    assert [line["event"] for line in lines(capsys)] == ["shown"]
-
-
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -237,36 +203,6 @@ def test_a_librarys_line_comes_again_after_a_while_with_the_number_left_out() ->
     third = record("aiokafka", "no node %d", 1)
     assert shown.filter(third)
     assert "repeated" not in third.__dict__
-
-
-def test_the_number_left_out_is_on_the_line(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
-    logging.getLogger("aiokafka").warning("no node", extra={"repeated": 7, "other": 1})
-    for _ in range(2):
-        logging.getLogger("aiokafka").warning("no node")
-        own_log().error("ours")
-    line, *others = lines(capsys)
-    assert line["repeated"] == 7
-    assert "other" not in line
-    assert [other["event"] for other in others] == ["ours", "ours"]
-
-
-def test_lines_that_differ_are_all_shown() -> None:
-    shown = LibraryFilter(Clock())
-    records = [
-        record("aiokafka", "no node %d", 1),
-        record("aiokafka", "no node %d", 2),
-        record("aiokafka.client", "no node %d", 1),
-    ]
-    assert [shown.filter(each) for each in records] == [True] * 3
-
-
-def test_a_faulty_line_of_a_library_is_reported_and_harms_nobody(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    configure_logs("json", "info")
-    logging.getLogger("mode").warning("%d tasks", "three")
-    assert "Logging error" in capsys.readouterr().err
 
 
 def test_what_is_known_of_lines_stays_small() -> None:
