@@ -1,8 +1,6 @@
 """Train the models of main text: `make train` makes those of the package again, byte for byte.
 
-Without pages, the package's own training pages are taken from ../shared/data. The sample crawl is
-learned from with the labels of the model that the package has, and the model for sites has its
-trees of the page: so the model for single pages comes first.
+Without pages, the package's own training pages are taken from ../shared/data.
 
     python benchmarks/train.py marked.jsonl --out model.json
     python benchmarks/train.py --sites --out streamer/text/main_text_sites.json

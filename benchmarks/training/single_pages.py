@@ -11,7 +11,8 @@ paragraphs of their own, at LINES_WEIGHT of its weight, since text that was writ
 comes like that and few marked pages show it; and with the text of the page before in place of its
 own, in other markup, at OTHER_WEIGHT: what is furniture must not depend on the text that it is
 around. So that a new model finds in the languages and print views of the sample crawl what the
-package's has found, that crawl is learnt from as well.
+model before it (crawl_model.json) has found, that crawl is learnt from as well. Its labels come
+from that file and not from the package's model, so training gives the same bytes each time.
 
 Which pages have no main text is learnt beside those whose main text is marked:
 
@@ -74,6 +75,7 @@ FOUND_MIN = 0.5  # of the marked words, in blocks that count as main text
 LINE_MAX = 68  # characters of a line where text is broken into lines
 LINES_WEIGHT, OTHER_WEIGHT = 0.5, 0.7
 _LONG_TEXT = re.compile(r"(?<=>)[^<>]{90,}(?=<)")
+CRAWL_MODEL = Path(__file__).with_name("crawl_model.json")
 CRAWL_SEED, CRAWL_PAGES, CRAWL_SHARE = 7, 3000, 0.5  # the share is of the weight of marked pages
 TREES, LEAVES, RATE = 100, 15, 0.1
 FOLDS = 3
@@ -244,14 +246,17 @@ def with_text_of(page: MarkedPage, other: MarkedPage, seed: str) -> MarkedPage:
     return MarkedPage(html, other.main_text, page.weight)
 
 
-def sheets_of(pages: Iterable[MarkedPage]) -> Iterator[list[Sheet]]:
-    """Yield the sheets of each page: as it is, in lines, and with the text of the page before."""
+def sheets_of(pages: Iterable[MarkedPage], *, exchange: bool = True) -> Iterator[list[Sheet]]:
+    """Yield the sheets of each page: as it is, in lines, and with the text of the page before.
+
+    The last one is left out unless texts are to be exchanged.
+    """
     memory = new_main_text(model_of([], 0))
     before: MarkedPage | None = None
     for number, page in enumerate(pages):
         own = sheet_of(page, memory)
         made = [(with_lines(page), LINES_WEIGHT)]
-        if own.is_usable:
+        if own.is_usable and exchange:
             if before is not None:
                 made.append((with_text_of(page, before, f"text/{number}"), OTHER_WEIGHT))
             before = page
@@ -260,8 +265,8 @@ def sheets_of(pages: Iterable[MarkedPage]) -> Iterator[list[Sheet]]:
 
 
 def crawled_pages() -> Iterator[MarkedPage]:
-    """Yield the pages of a sample crawl, with the main text that the package's model finds."""
-    memory = new_main_text(read_model())
+    """Yield the pages of a sample crawl, with the main text that the model before finds."""
+    memory = new_main_text(read_model(CRAWL_MODEL))
     for planted in Crawl(CRAWL_SEED).records(CRAWL_PAGES):
         try:
             read = json.loads(planted.line)

@@ -6,15 +6,16 @@ page without a URL has no site, so its blocks never repeat, as those of the firs
 
 What repeats is not always furniture: an edited copy of an article has paragraphs of it. So the
 sample crawl is learned from as well, with its edits, mirrors, print views and pages that are
-fetched again; its main text is what the model for single pages finds.
+fetched again; its main text is what the model in crawl_model.json finds.
 
-The trees of the page are those of the model for single pages.
+The trees of the page are those of that model, too.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.training.single_pages import (
+    CRAWL_MODEL,
     CRAWL_SHARE,
     LEAVES,
     TREES,
@@ -111,7 +113,12 @@ def _labelled(sheet: Sheet, repeats: Bytes | None = None) -> Labelled:
 
 def of_single_pages(pages: Iterable[MarkedPage]) -> Iterator[Labelled]:
     """Yield the blocks of marked pages without a URL, each as it is and broken into lines."""
-    yield from (_labelled(each) for own in sheets_of(pages) for each in own if each.is_usable)
+    yield from (
+        _labelled(each)
+        for own in sheets_of(pages, exchange=False)
+        for each in own
+        if each.is_usable
+    )
 
 
 def in_order(pages: Iterable[MarkedPage]) -> Iterator[Labelled | None]:
@@ -129,9 +136,9 @@ def of_sites(pages: Iterable[MarkedPage]) -> Iterator[Labelled]:
     yield from (each for each in in_order(pages) if each is not None)
 
 
-def page_trees() -> dict[str, Any]:
-    """Return the trees of the page of the model for single pages."""
-    trees: dict[str, Any] = msgspec.json.decode(MODEL.read_bytes())["page"]
+def page_trees(model: Path = MODEL) -> dict[str, Any]:
+    """Return the trees of the page of a model, by default of the package's for single pages."""
+    trees: dict[str, Any] = msgspec.json.decode(model.read_bytes())["page"]
     return trees
 
 
@@ -155,5 +162,10 @@ def train_for_sites(pages: Iterable[MarkedPage], trees: int = TREES) -> bytes:
     real = Labelled.joined([*of_single_pages(single), *of_sites(of_a_site)])
     rows, main, weights = with_crawl(real, Labelled.joined(of_sites(crawled_pages())))
     grown = grow(rows, main, weights, (trees, LEAVES))
-    content = {"features": FEATURES_VERSION, "sites": True, **grown, "page": page_trees()}
+    content = {
+        "features": FEATURES_VERSION,
+        "sites": True,
+        **grown,
+        "page": page_trees(CRAWL_MODEL),
+    }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"

@@ -81,8 +81,7 @@ def test_a_run_without_verdicts_makes_a_table_without_rows(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "where",
     [
-        "streamer.run.replay.Replay._note_clusters",  # all is flushed
-        "streamer.cli.replay.write_parquet",
+        "streamer.cli.replay.write_parquet",  # all is flushed
         "streamer.run.parquet_verdicts.Path.replace",  # the new file is complete, and has no name
     ],
 )
