@@ -169,12 +169,14 @@ def clock(rounds: int, seed: int, folder: Path) -> list[str]:
 
 def _replayed(folder: Path, crawl: Path, variables: dict[str, str]) -> list[bytes]:
     """Return the verdicts and dead letters of a replay with a new index."""
-    verdicts, index = folder / "verdicts.jsonl", folder / "index"
-    shutil.rmtree(index, ignore_errors=True)
-    command = ["replay", crawl, "--index", index, "--verdicts", verdicts, "--overwrite"]
+    own = folder / "replay"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir()
+    verdicts = own / "verdicts.jsonl"
+    command = ["replay", crawl, "--index", own / "index", "--verdicts", verdicts]
     command += ["--key-file", folder / "key", "--head-pages", 256]
-    subprocess.run([sys.executable, "-m", "streamer", *map(str, command)], cwd=ROOT,
-                   env={**os.environ, **variables}, check=True, timeout=300)  # fmt: skip
+    subprocess.run([sys.executable, "-m", "streamer", *map(str, command)], cwd=ROOT, check=True,
+                   env={**os.environ, **variables}, capture_output=True, timeout=300)  # fmt: skip
     return [verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()]
 
 
