@@ -231,11 +231,6 @@ _BEHIND = b'"}\n{"url": "u", "body": "words"}\n'
 _LONG_LINE = b'{"url": "u", "body": "'
 
 
-def _long_line(pack: Callable[[bytes], bytes]) -> bytes:
-    """Return two lines, the first of 1 GiB, as three compressed members."""
-    return pack(_LONG_LINE) + pack(b"") + pack(_BEHIND)
-
-
 BOMBS: tuple[Bomb, ...] = (
     Bomb("gzip of 1.5 MB that is 1 GiB", lambda p: _message(p, lambda: _gzip(GIB), "gzip")),
     Bomb("gzip of 1 GiB that no header tells", lambda p: _message(p, lambda: _gzip(GIB))),
