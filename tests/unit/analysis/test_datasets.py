@@ -18,12 +18,11 @@ from streamer.analysis.datasets import (
     true_pairs,
 )
 from streamer.analysis.sample.reference import (
-    MIN_SHINGLES,
     ReferencePages,
     TextShingler,
     resemblance,
 )
-from streamer.analysis.sample.score import ConfusionCounts, KeptSoFar
+from streamer.analysis.sample.score import ConfusionCounts
 from streamer.errors import InputError
 
 REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">
@@ -59,14 +58,6 @@ def test_an_unprocessed_article_of_reuters_is_its_whole_text(tmp_path: Path) -> 
     (tmp_path / "reut2-000.sgm").write_text(article, "latin-1")
     (one,) = reuters_pages([tmp_path / "reut2-000.sgm"])
     assert (one.url, one.body) == ("reuters:4", "RATE RISES TO 9.1 PCT <X>")
-
-
-def test_a_folder_of_reuters_is_a_dataset(tmp_path: Path) -> None:
-    folder = tmp_path / "reuters"
-    folder.mkdir()
-    (folder / "reut2-000.sgm").write_text(REUTERS, "latin-1")
-    dataset = open_dataset(folder, tmp_path / "scratch")
-    assert (dataset.name, dataset.pages.urls) == ("reuters", ["reuters:1", "reuters:2"])
 
 
 def test_a_file_without_articles_is_no_reuters(tmp_path: Path) -> None:
@@ -149,19 +140,6 @@ def test_true_labels_are_those_of_comparing_each_page_with_all_kept_ones(bodies:
             kept.append(page)
             expected.append(page)
     assert true_labels(pages, THRESHOLD) == expected
-
-
-def test_of_equally_near_kept_pages_the_earliest_is_the_representative() -> None:
-    words = [f"w{n}" for n in range(14)]
-    pages = pages_of([" ".join(part) for part in (words[:11], words[3:], words)])
-    assert true_labels(pages, THRESHOLD) == [0, 1, 0]
-
-
-def test_a_kept_page_of_equal_text_matches_once() -> None:
-    pages = pages_of(["a b c d e f g h i j k"] * 2)
-    index = KeptSoFar(pages.exact, THRESHOLD, MIN_SHINGLES)
-    index.keep(0)
-    assert list(index.matches(1)) == [(0, 1.0)]
 
 
 def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:

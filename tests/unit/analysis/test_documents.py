@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -32,12 +31,6 @@ def test_html_gives_its_visible_text_and_its_description(tmp_path: Path, name: s
     assert document.page.text.split() == ["One", "&", "two"]
     assert document.page.description == "In short"
     assert document.name == str(path)
-
-
-def test_with_tags_kept_markup_is_text(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(HTML, "utf-8")
-    assert read_body(path).document(CanonicalOptions(keep_tags=True)).page.text == HTML
 
 
 def test_plain_text_in_another_charset_is_decoded(tmp_path: Path) -> None:
@@ -102,12 +95,6 @@ def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
         collect([tmp_path / "empty"], DEFAULT_READER, aside=tmp_path / "image")
 
 
-def test_compressed_texts_are_read_as_what_they_hold(tmp_path: Path) -> None:
-    path = tmp_path / "page.html.gz"
-    path.write_bytes(gzip.compress(HTML.encode()))
-    assert read_body(path).document(FORM).page.text.split() == ["One", "&", "two"]
-
-
 def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> None:
     own, folder = tmp_path / "own.txt", tmp_path / "folder"
     own.write_text("own", "utf-8")
@@ -122,14 +109,3 @@ def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> Non
     assert skipped == [str(folder / "image.png"), str(folder / "table.json")]
     with pytest.raises(InputError, match=r"image\.png: is binary"):
         list(read_documents(collect([folder / "image.png"], reader, aside=own), FORM, reader))
-
-
-def test_what_is_read_is_told_over_all_sources(tmp_path: Path) -> None:
-    files = [pages(tmp_path / "a.jsonl", "one", "two"), pages(tmp_path / "b.jsonl", "three")]
-    told: list[tuple[int, int]] = []
-    sources = open_sources([str(file) for file in files]).sources
-    read = DEFAULT_READER.read(sources, lambda *each: told.append(each))
-    found = [pages.source for pages in read]
-    assert found == [str(file) for file in files]
-    sizes = [file.stat().st_size for file in files]
-    assert told == [(sizes[0], 2), (sum(sizes), 3)]

@@ -59,13 +59,6 @@ def test_two_pages_have_their_verdicts_and_what_their_texts_share(data: ConsoleD
     assert answer.notes == []
 
 
-def test_a_page_without_a_verdict_has_its_text(data: ConsoleData) -> None:
-    answer = compare(data, CompareQuery("https://c.example/", "pages.jsonl:0"))
-    assert answer.pages[0].judged is None
-    assert "".join(piece.text for piece in answer.pages[0].text) == text_of(2)
-    assert not answer.methods[0].duplicate
-
-
 def test_the_text_of_another_fetch_is_said_so(data: ConsoleData, tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, PAGES[::-1])))
     answer = compare(data, BOTH)
@@ -133,7 +126,3 @@ def test_a_verdict_on_main_text_has_the_rest_in_grey(tmp_path: Path) -> None:
     assert [("Terms" in text, "Imprint" in text) for text in aside] == [
         (True, False), (False, True),
     ]  # fmt: skip
-
-
-def test_nothing_asked_is_nothing_found(data: ConsoleData) -> None:
-    assert compare(data, CompareQuery("pages.jsonl:0")).pages == []

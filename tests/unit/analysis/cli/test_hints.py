@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import typer
 from typer.testing import CliRunner
 
 from streamer.analysis.cli.hints import hints
-from streamer.compression import zstd
 from streamer.errors import InputError, SettingsError
 from tests.unit.analysis.test_clusters import verdict, write
 
@@ -65,18 +62,6 @@ def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_pat
     assert [each.read_bytes() for each in outputs] == first
 
 
-@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("zst", zstd.compress)])
-def test_compressed_files_and_several_give_the_hints_of_one_plain_file(
-    verdicts: Path, ending: str, pack: Callable[[bytes], bytes]
-) -> None:
-    content = verdicts.read_bytes().splitlines(keepends=True)
-    parts = []
-    for number, half in enumerate((content[:30], content[30:])):
-        parts.append(verdicts.with_name(f"part{number}.jsonl.{ending}"))
-        parts[-1].write_bytes(pack(b"".join(half)))
-    assert told(*parts) == told(verdicts) != b""
-
-
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -107,12 +92,6 @@ def test_verdicts_without_urls_are_refused(tmp_path: Path) -> None:
     assert "verdicts.jsonl:1: not a verdict" in str(runner.invoke(app, [str(path)]).exception)
 
 
-def test_a_file_without_verdicts_among_others_is_taken(verdicts: Path, tmp_path: Path) -> None:
-    empty = write(tmp_path / "empty.jsonl", [])
-    lacking = write(tmp_path / "lacking.jsonl", [verdict(70, url="dns:x")])
-    assert told(verdicts, empty, lacking) == told(verdicts) != b""
-
-
 @pytest.mark.parametrize(("pages", "out"), [
     ("crawl/pages.jsonl", "crawl/pages.jsonl"), ("crawl", "crawl/pages.jsonl"),
     ("crawl", "crawl/new.xml"),
@@ -132,28 +111,3 @@ def test_pages_are_not_overwritten(
     assert isinstance(result.exception, SettingsError)
     assert held.read_text("utf-8").startswith('{"url"')
     assert [each.name for each in held.parent.iterdir()] == ["pages.jsonl"]
-
-
-def test_limits_decide_what_is_given(verdicts: Path) -> None:
-    assert told(verdicts, "--error-max", "0.05") == b""
-    assert told(verdicts, "--support-min", "31") == b""
-    assert told(verdicts, "--support-min", "30") == told(verdicts) != b""
-
-
-def test_canonical_links_of_pages_are_compared(verdicts: Path, tmp_path: Path) -> None:
-    pages = tmp_path / "pages.jsonl"
-    lines = []
-    for n in range(60):
-        url = f"http://a.example/item?id={n // 2}&sid={n}"
-        head = f'<link rel=canonical href="/item?id={n // 2}">' if n % 3 else ""
-        page = {
-            "url": url,
-            "body": f"<html><head>{head}</head></html>",
-            "content_type": "text/html",
-        }
-        lines.append(json.dumps(page))
-    pages.write_text("\n".join(lines), "utf-8")
-    (hint,) = json.loads(told(verdicts, "--pages", str(pages)))["hints"]
-    assert hint["canonical"] == {"pages": 40, "agree": 40}
-    shown = runner.invoke(app, [str(verdicts), "--pages", str(pages)], env={"COLUMNS": "120"})
-    assert "40 of 40" in shown.stdout

@@ -75,12 +75,6 @@ def test_canonical_links_are_those_of_their_host() -> None:
     assert (found.hints[0].canonical.pages, found.hints[0].canonical.agree) == (60, 60)
 
 
-def test_halves_of_surrogates_end_nothing() -> None:
-    with VerdictsByHost() as table:
-        table.add(verdict(1, "http://a.example/\ud800"), 0)
-        assert list(table.hints(HintLimits())) == []
-
-
 def test_a_disk_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/scratch")
     with VerdictsByHost() as table:
