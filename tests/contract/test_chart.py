@@ -403,3 +403,44 @@ def test_helms_test_logs_in_as_the_operator_where_each_role_has_a_user() -> None
     user = given["STREAMER_SASL_USERNAME"]
     assert f"KafkaUser {user}" in rendered
     assert given["STREAMER_SASL_PASSWORD_FILE"].endswith(f"/sasl-password-{user.split('-')[1]}")
+
+
+def test_what_pods_are_given_reaches_both_workloads() -> None:
+    given = {
+        "resources": {"limits": {"memory": "3Gi"}},
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+        "podAnnotations": {"a": "b"},
+    }
+    both = [f"{role}={json.dumps(given)}" for role in ("index", "sign")]
+    values = [
+        "image.repository=localhost/mine", "image.digest=sha256:" + 64 * "a", "secret=other",
+        "image.pullPolicy=Always", "image.pullSecrets[0]=registry", "preset=nutch",
+        "index.disk.size=1Ti", "index.disk.storageClass=fast",
+    ]  # fmt: skip
+    arguments = [part for one in both for part in ("--set-json", one)]
+    rendered = by_name(charted(*arguments, "--set", ",".join(values)))
+    for workload in (one for one in rendered.values() if is_workload(one)):
+        pod = workload["spec"]["template"]["spec"]
+        plain = container(chart()[called(workload)])
+        assert {name: pod[name] for name in given if name in pod} == {
+            name: value for name, value in given.items() if name in pod
+        }
+        assert len(given.keys() & pod.keys()) == 4
+        assert pod["imagePullSecrets"] == [{"name": "registry"}]
+        assert [one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one] == [
+            "other"
+        ]
+        worker = container(workload)
+        assert worker["image"] == "localhost/mine@sha256:" + 64 * "a"
+        assert worker["imagePullPolicy"] == "Always"
+        assert worker["args"] == [*plain["args"], "--preset", "nutch"]
+        limits = {**plain["resources"]["limits"], "memory": "3Gi"}
+        assert worker["resources"] == {**plain["resources"], "limits": limits}
+        assert workload["spec"]["template"]["metadata"]["annotations"]["a"] == "b"
+        digest_in(workload)
+    claim = rendered["StatefulSet streamer-index"]["spec"]["volumeClaimTemplates"][0]["spec"]
+    assert claim["resources"]["requests"]["storage"] == "1Ti"
+    assert claim["storageClassName"] == "fast"

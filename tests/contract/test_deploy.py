@@ -349,3 +349,22 @@ def test_compose_keeps_data_in_named_volumes_and_the_key_in_a_secret() -> None:
     assert set(COMPOSE["secrets"]) == {secret}
     assert COMPOSE["secrets"][secret] == {"file": "./secret.key"}
     assert services["worker"]["stop_grace_period"] == "60s"
+
+
+def test_services_and_the_monitor_reach_the_pods_that_they_are_for() -> None:
+    services = {one["metadata"]["name"]: one for one in kind("Service")}
+    (index,) = kind("StatefulSet")
+    headless = services.pop(index["spec"]["serviceName"])
+    assert headless["spec"]["clusterIP"] == "None"
+    assert selected_pods(headless["spec"]["selector"]) == [called(index)]
+    (metrics,) = services.values()
+    assert sorted(selected_pods(metrics["spec"]["selector"])) == sorted(PODS)
+    (monitor,) = kind("PodMonitor")
+    assert sorted(selected_pods(monitor["spec"]["selector"]["matchLabels"])) == sorted(PODS)
+    assert [one["port"] for one in monitor["spec"]["podMetricsEndpoints"]] == ["health"]
+
+
+@each_pod
+def test_a_pod_has_the_role_of_its_component(name: str) -> None:
+    component = PODS[name]["metadata"]["labels"]["app.kubernetes.io/component"]
+    assert environment(worker(PODS[name]))["STREAMER_ROLE"]["value"] == component

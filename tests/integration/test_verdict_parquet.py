@@ -124,3 +124,25 @@ def test_a_failure_at_the_end_without_an_index_leaves_nothing_in_the_way(
     assert not [*tmp_path.glob("v.*")]
     assert place.streamer(*run) == 0
     assert parquet.read_table(table).num_rows == 1
+
+
+def test_files_of_others_are_not_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path)
+    given = place.write("in.jsonl", page(1))
+    table = place.write("v.parquet", b"PAR1")
+    run = ("replay", given, "--verdicts", table)
+    refused = {
+        (): "already exists",
+        ("--index", place.index): "was not written with this index",
+        ("--dead-letters", table): "--dead-letters and --verdicts must be different files",
+        ("--summary", table): "is an output already",
+    }
+    for more, why in refused.items():
+        assert place.streamer(*run, *more) == 2
+        assert why in " ".join(capfd.readouterr().err.split())
+        assert table.read_bytes() == b"PAR1"
+    assert place.streamer(*run, "--overwrite") == 0
+    assert parquet.read_table(table).num_rows == 1
+    assert place.streamer("replay", table, "--verdicts", table, "--overwrite") == 2

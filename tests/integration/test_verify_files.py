@@ -355,3 +355,24 @@ def test_a_further_run_with_several_shards_is_refused(
     assert found == 3 if shards == "3" else broken(found) == []
     said = " ".join(capfd.readouterr().err.split())
     assert ("several runs have written it" in said) == (shards == "3")
+
+
+@pytest.mark.parametrize("name", ["one is missing", "one stands twice", "two are exchanged"])
+def test_a_dead_letter_that_is_changed_is_noticed(place: Place, name: str) -> None:
+    files = judged(place)
+    letters = Path(f"{place.verdicts}.dead.jsonl")
+    said = letters.read_bytes().splitlines(keepends=True)
+    changes: dict[str, Lines] = {
+        "one is missing": said[1:],
+        "one stands twice": [*said, said[-1]],
+        "two are exchanged": [said[1], said[0], *said[2:]],
+    }
+    copy = place.write("letters.jsonl", *changes[name])
+    found = verified(place, files, "--dead-letters", copy)
+    assert broken(found) == [
+        {"one is missing": "outcomes"}.get(name, "numbers"),
+    ]
+    altered = said[0].replace(b"broken", b"whole")
+    copy = place.write("letters.jsonl", altered or b"", *said[1:])
+    if altered != said[0]:
+        assert broken(verified(place, files, "--dead-letters", copy)) == ["verdict_bytes"]

@@ -147,3 +147,11 @@ def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
     assert found == ConfusionCounts(
         true_positive=1, false_positive=2, false_negative=1, true_negative=2
     )
+
+
+def test_a_folder_of_reuters_is_a_dataset(tmp_path: Path) -> None:
+    folder = tmp_path / "reuters"
+    folder.mkdir()
+    (folder / "reut2-000.sgm").write_text(REUTERS, "latin-1")
+    dataset = open_dataset(folder, tmp_path / "scratch")
+    assert (dataset.name, dataset.pages.urls) == ("reuters", ["reuters:1", "reuters:2"])

@@ -261,3 +261,15 @@ def test_the_doings_of_faust_under_our_names_are_those_of_a_library(
         kind.logger.info("[^ChunkApp]: Starting...")
         kind.logger.error("crashed")
     assert [line["event"] for line in lines(capsys)] == ["crashed", "crashed"]
+
+
+def test_the_number_left_out_is_on_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    logging.getLogger("aiokafka").warning("no node", extra={"repeated": 7, "other": 1})
+    for _ in range(2):
+        logging.getLogger("aiokafka").warning("no node")
+        own_log().error("ours")
+    line, *others = lines(capsys)
+    assert line["repeated"] == 7
+    assert "other" not in line
+    assert [other["event"] for other in others] == ["ours", "ours"]

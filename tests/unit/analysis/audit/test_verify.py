@@ -456,3 +456,14 @@ def test_a_record_of_another_index_is_refused(index: SmallIndex) -> None:
     index.logs[0][1] = pack_record(record, LogIdentity("another", IDENTITY.origin))
     with pytest.raises(StoreMismatch, match="written with the fingerprint another"):
         index.audit()
+
+
+def test_a_page_that_was_committed_and_never_came_to_the_log_is_lost(index: SmallIndex) -> None:
+    end = max(m.offset for m in index.records if m.partition == 1) + 1
+    late = Message(1, end, None, b'{"url": "http://a.example", "body": "b"}')
+    index.records.append(late)
+    assert index.audit().counts["open: not read"] == 1
+    index.signed[1] = end + 1
+    report = index.audit()
+    assert report.broken == ["outcomes"]
+    assert "committed, but not in the log" in report.outcomes.examples[0]

@@ -109,3 +109,16 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     result = runner.invoke(app, [str(pages)])
     assert isinstance(result.exception, InputError)
     assert "has no verdict" in str(result.exception)
+
+
+def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts), "--all", "--warn-share", "1"])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sorted(line["page"]["offset"] for line in lines) == [*range(20)]
+    assert [(line["pages"], line["survivor"]) for line in lines[13:]] == [(1, True)] * 7
+    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
+    assert summary[1:] == [
+        "of duplicates 12", "clusters 8", "pages in them 20", "pages to drop 12",
+        "largest cluster 13",
+    ]  # fmt: skip

@@ -337,3 +337,21 @@ def test_similarity_goes_before_shared_keys_and_these_before_the_place(tmp_path:
     assert (few.url, few.similarity) == ("few", 0.4)
     assert more.shared_keys > nearer.shared_keys
     assert more.shared_keys > few.shared_keys
+
+
+def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("!", "utf-8")
+    for text, jaccard, containment in (("?", None, [None, None]), ("a b", 0.0, [None, 0.0])):
+        other.write_text(text, "utf-8")
+        exact = json.loads(run("compare", one, other, "--json"))["exact"]
+        assert (exact["jaccard"], exact["containment"]) == (jaccard, containment)
+        assert (exact["bag"], exact["covered"]) == (jaccard, containment)
+        shown = run("compare", one, other)
+        assert ("0.0000" in shown) == (jaccard is not None)
+
+
+def test_a_text_is_not_looked_for_in_itself(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two three", "utf-8")
+    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path)
+    assert "nothing to look through but the text itself" in str(error)

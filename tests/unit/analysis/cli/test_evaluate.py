@@ -103,3 +103,11 @@ def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:
     result = runner.invoke(tune_app, ["--keep-going", "--sample", str(tmp_path / "pages.jsonl")])
     assert isinstance(result.exception, InputError)
     assert "no page that can be judged" in str(result.exception)
+
+
+def test_curves_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
+    file = tmp_path / "curve.svg"
+    assert runner.invoke(tune_app, ["--plot", str(file), "--best", "2"]).exit_code == 0
+    best = rank_bandings(0.8, 84)[0]
+    assert f"{best.bands} x {best.rows}" in file.read_text("utf-8")

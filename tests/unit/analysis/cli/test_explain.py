@@ -274,3 +274,18 @@ def test_other_indexes_that_pages_are_compared_with_are_named_as_not_looked_at(
     said = CliRunner().invoke(app, arguments).output
     assert "in other indexes (clean) are not looked at" in said
     assert explain(clean, "http://a/kept")["not_looked_at"] == []
+
+
+def test_a_page_too_short_to_compare_is_said_to_be(folder: Path) -> None:
+    (folder / "short.txt").write_text("three little words more", "utf-8")
+    found = explain(folder, str(folder / "short.txt"))
+    assert (found["verdict"], found["too_short"]) == ("unique", True)
+    assert "only equal content counts" in found["why"]
+
+
+def test_a_stranger_shares_no_key(folder: Path) -> None:
+    (folder / "new.txt").write_text(" ".join(f"new{n}" for n in range(50)), "utf-8")
+    found = explain(folder, str(folder / "new.txt"))
+    assert found["nearest"]["shared_keys"] == 0
+    assert found["verdict"] == "unique"
+    assert "No kept page shares a key" in found["why"]

@@ -111,3 +111,28 @@ def test_pages_are_not_overwritten(
     assert isinstance(result.exception, SettingsError)
     assert held.read_text("utf-8").startswith('{"url"')
     assert [each.name for each in held.parent.iterdir()] == ["pages.jsonl"]
+
+
+def test_limits_decide_what_is_given(verdicts: Path) -> None:
+    assert told(verdicts, "--error-max", "0.05") == b""
+    assert told(verdicts, "--support-min", "31") == b""
+    assert told(verdicts, "--support-min", "30") == told(verdicts) != b""
+
+
+def test_canonical_links_of_pages_are_compared(verdicts: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    lines = []
+    for n in range(60):
+        url = f"http://a.example/item?id={n // 2}&sid={n}"
+        head = f'<link rel=canonical href="/item?id={n // 2}">' if n % 3 else ""
+        page = {
+            "url": url,
+            "body": f"<html><head>{head}</head></html>",
+            "content_type": "text/html",
+        }
+        lines.append(json.dumps(page))
+    pages.write_text("\n".join(lines), "utf-8")
+    (hint,) = json.loads(told(verdicts, "--pages", str(pages)))["hints"]
+    assert hint["canonical"] == {"pages": 40, "agree": 40}
+    shown = runner.invoke(app, [str(verdicts), "--pages", str(pages)], env={"COLUMNS": "120"})
+    assert "40 of 40" in shown.stdout

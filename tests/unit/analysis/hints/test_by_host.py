@@ -64,17 +64,6 @@ def test_verdicts_of_two_indexes_do_not_share_contents() -> None:
         assert list(table.hints(HintLimits())) == []
 
 
-def test_canonical_links_are_those_of_their_host() -> None:
-    with VerdictsByHost() as table:
-        for place, each in enumerate(sessions("a.example")):
-            table.add(each, place)
-            table.add_canonical(each.url, each.url.partition("&")[0])
-        table.add_canonical("https://b.example/", "/")
-        (found,) = table.hints(HintLimits(), with_links=True)
-    assert found.hints[0].canonical
-    assert (found.hints[0].canonical.pages, found.hints[0].canonical.agree) == (60, 60)
-
-
 def test_a_disk_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/scratch")
     with VerdictsByHost() as table:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
@@ -19,6 +20,7 @@ from streamer.analysis.sample.score import (
     read_verdicts,
     score,
 )
+from streamer.cli.main import app
 from streamer.errors import InputError
 from streamer.model import Location
 from tests.helpers.labelled import labelled_set
@@ -305,3 +307,18 @@ def test_the_score_on_documentation_pages_is_the_one_of_the_listed_pairs(
     result = score([file], write_lines(tmp_path / "v.jsonl", said))
     assert result.outcomes == expected
     assert 0.8 < (result.outcomes.f1 or 0) < 0.98
+
+
+def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
+    assert read_pages([path]).ordinals == [0, 3]
+
+
+@pytest.mark.parametrize("options", [[], ["--canonical", "keep_tags=true"], ["--text", "main"]])
+def test_a_replay_of_a_crawl_is_of_its_pages(tmp_path: Path, options: list[str]) -> None:
+    write_crawl(tmp_path, 150)
+    pages, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
+    done = CliRunner().invoke(app, ["replay", str(pages), "--verdicts", str(verdicts), *options])
+    assert done.exit_code == 0, done.output
+    assert score([pages], verdicts).unknown == 0
