@@ -85,7 +85,7 @@ def made_pages(numbers: npt.NDArray[np.int64], refs: npt.NDArray[np.int64]) -> P
         refs.astype(np.uint64), words[:, :KEYS].copy(), sketches, np.full(count, 32, np.uint8),
         np.full(count, 100, np.uint32), np.full(count, 1000),
         [b"https://www.example.org/some/section/article-%09d.html" % each for each in numbers],
-        [None] * count, [b""] * count, refs + 1, refs + 1,
+        [None] * count, [b""] * count, refs + 1,
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def measure(folder: Path, pages: int) -> Growth:
 def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
     """Judge pages until so many are kept; yield ten samples on the way."""
     random = np.random.default_rng(1)
-    folder = IndexFolder.open(index, SignatureSettings(), 1)
+    folder = IndexFolder.open(index, SignatureSettings())
     judge = replay_judge(folder, IndexSettings(), index_memory=memory)
     kept = read = 0
     for end in range(pages // SAMPLES, pages + 1, pages // SAMPLES):
@@ -123,7 +123,7 @@ def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
             wall += time.perf_counter() - start
             kept, read = kept + NEW, read + len(batch)
         cpu, count = time.process_time() - cpu - making, read - read_before
-        [lookup] = judge.lookups
+        lookup = judge.lookup
         yield Sample(
             kept, round(1e6 * wall / count, 2), round(1e6 * cpu / count, 2),
             round(lookup.memory_bytes / kept, 1), round(resident().anonymous_bytes / kept, 1),

@@ -92,7 +92,7 @@ def measure(judge: Judge, base: int | None = None) -> Memory:
     parts[REST] = now.total_bytes - sum(parts.values())
     return Memory(
         now,
-        judge.shards[-1].next_row,  # all that comes to the last shard and is inserted is kept
+        judge.shard.next_row,
         [Part(*item) for item in parts.items()],
         [Part(path.lstrip("."), size) for path, size in arrays.most_common(ARRAYS)],
     )

@@ -95,7 +95,7 @@ def measure(
         clean = [_clean_start(index, small, work / f"{n}.jsonl") for n in range(rounds)]
         killed, caught_up = _killed_starts(index, large, work / "killed.jsonl", rounds)
     return StartTime(
-        index_pages=meta.shards[-1].rows,
+        index_pages=meta.rows,
         index_bytes=index_bytes,
         clean=clean,
         killed=killed,

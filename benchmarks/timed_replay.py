@@ -31,8 +31,8 @@ from benchmarks.machine import ROOT
 from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
 from streamer.cli.summary import Summary, summarise
-from streamer.index.rule import DUPLICATE, Judged
-from streamer.index.shard import Shard
+from streamer.index.batch import Batch
+from streamer.index.rule import DUPLICATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,15 +206,16 @@ class _Looked:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Look for the time of a `with` block."""
-        publish = Shard._publish  # noqa: SLF001 - where a shard knows from where a match came
+        judge = Batch.judge
 
-        def counted(shard: Shard, pages: Any, judged: Judged, *rest: Any) -> None:  # noqa: ANN401 - passed on
-            of_flushed = (judged.outcome == DUPLICATE) & (judged.best < 0)
+        def counted(batch: Batch, *rest: Any) -> tuple[int, int]:  # noqa: ANN401 - passed on
+            found = judge(batch, *rest)
+            of_flushed = (batch.judged.outcome == DUPLICATE) & (batch.judged.best < 0)
             self.of_flushed += int(np.count_nonzero(of_flushed))
-            publish(shard, pages, judged, *rest)
+            return found
 
         with (
-            mock.patch.object(Shard, "_publish", counted),
+            mock.patch.object(Batch, "judge", counted),
             mock.patch.object(command, "summarise", self._summarise),
         ):
             yield

@@ -42,12 +42,10 @@ def page_parser(settings: Settings) -> PageParser:
     try:
         return PageParser(
             mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text,
-            _registry(settings), settings.scope or settings.scope_not, settings.prefer,
+            _registry(settings), settings.scope,
         )  # fmt: skip
     except ValueError as error:
-        raise SettingsError(
-            f"--carry, --scope, --scope-not or --prefer cannot be used: {error}."
-        ) from error
+        raise SettingsError(f"--carry or --scope cannot be used: {error}.") from error
 
 
 def _registry(settings: Settings) -> SchemaRegistry | None:
@@ -66,7 +64,7 @@ def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
     """Open an index; what was made of it goes again if nothing is flushed to it."""
     before = set(path.iterdir()) if path.is_dir() else set()
     with without_empty_folders(path):
-        folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
+        folder = IndexFolder.open(path, settings.signature, settings.key_file)
         try:
             yield folder
         finally:

@@ -44,8 +44,6 @@ from streamer.metrics import memory_limit_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
 from streamer.rules import MAIN, Rule, read_rules, text_rules
-from streamer.sketch.method import Measure
-from streamer.sketch.preference import is_preference
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
@@ -242,26 +240,10 @@ class Settings(BaseSettings):
     keep_pages: Annotated[int, _JUDGED["keep_pages"]] = _setting(
         VERDICTS, "Only the newest so many kept pages match later pages; 0: no limit."
     )
-    renew_on_match: bool = _setting(
-        VERDICTS,
-        "With --expire-after or --keep-pages: a duplicate renews its representative once half of "
-        "that one's age is over.",
-        default=False,
-        shown="no",
-    )
-
     track_changes: bool = _setting(
         VERDICTS,
         "Keep the newest version of each URL, and add `change` to verdicts: new, unchanged, edited "
         "or replaced.",
-        default=False,
-        shown="no",
-    )
-
-    retire_replaced: bool = _setting(
-        VERDICTS,
-        "With --track-changes: once a page has replaced the content of its URL, earlier kept pages "
-        "of that URL match no page any more.",
         default=False,
         shown="no",
     )
@@ -271,13 +253,6 @@ class Settings(BaseSettings):
         "Add `nearest` to verdicts on unique pages: the most similar kept page that misses the "
         "threshold by so much at most, such as 0.15; 0: none.",
         form="MARGIN",
-    )
-
-    contained: Annotated[float, _JUDGED["contained"]] = _setting(
-        VERDICTS,
-        "Add `contained_in` to verdicts on unique pages: the kept page that has at least this "
-        "share of their shingles, such as 0.9; 0: none.",
-        form="SHARE",
     )
 
     rules: Path | None = _setting(
@@ -357,22 +332,6 @@ class Settings(BaseSettings):
         shown="all pages",
         form="host|FIELD",
     )
-    scope_not: str = _setting(
-        SIGNATURE,
-        "Compare pages only with pages of other scopes, for duplicates across sites: `host`, or "
-        "the field that names the scope. A page without it is a dead letter.",
-        "",
-        shown="all pages",
-        form="host|FIELD",
-    )
-    prefer: str = _setting(
-        SIGNATURE,
-        "Add `supersedes` to the verdict on a duplicate that is a better copy than those before: "
-        "longest (more text), https, or field:NAME, a greater number or time there.",
-        "",
-        shown="none",
-        form="longest|https|field:NAME",
-    )
     bands: int = _setting(
         SIGNATURE,
         "Band keys per page. 14 bands of 6 rows find 98.6 % of pairs of similarity 0.8.",
@@ -381,9 +340,6 @@ class Settings(BaseSettings):
         le=48,
     )
     rows: Annotated[int, _SIGNED["rows"]] = _setting(SIGNATURE, "Min-hashes per band.")
-    shards: int = _setting(
-        SIGNATURE, "Number of shards that share the bands.", _JUDGED["shards"].default, ge=1, le=48
-    )
     key_file: Path | None = _setting(
         SIGNATURE,
         "File with the secret key of all hashes (64 hexadecimal digits). By default an index "
@@ -420,13 +376,6 @@ class Settings(BaseSettings):
         "Number of kept pages in memory (in the memtable) that makes a flush due.",
         HEAD_PAGES,
         ge=1,
-    )
-    convert: bool = _setting(
-        RUNNING,
-        "Convert an index of an older format with the first flush. Older versions cannot open it "
-        "afterwards. --no-convert refuses such an index.",
-        default=True,
-        shown="yes",
     )
     index_memory: ByteSize = _setting(
         RUNNING,
@@ -611,8 +560,7 @@ class Settings(BaseSettings):
         if self._is_native:
             return SignatureSettings(
                 **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact,
-                scope=self.scope, scope_not=self.scope_not, site_memory=self.site_memory,
-                prefer=self.prefer,
+                scope=self.scope, site_memory=self.site_memory,
             )  # fmt: skip
         from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
@@ -624,7 +572,6 @@ class Settings(BaseSettings):
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
         more = {"text_rules": rules, "exact": self.exact, "scope": self.scope}
-        more |= {"scope_not": self.scope_not, "prefer": self.prefer}
         chosen = chosen.model_copy(update=more)
         check_exact(chosen)
         return chosen
@@ -661,14 +608,8 @@ class Settings(BaseSettings):
             expire_after_ms=self._expire_after_ms,
             keep_pages=self.keep_pages,
             track_changes=self.track_changes,
-            retire_replaced=self.retire_replaced,
             near_misses=self.near_misses,
-            contained=self._contained,
             fallback_threshold=self._fallback_threshold,
-            across_scopes=bool(self.scope_not),
-            renew_on_match=self.renew_on_match,
-            prefers=bool(self.prefer),
-            shards=self.shards,
             rules=self.site_rules,
         )
 
@@ -678,16 +619,6 @@ class Settings(BaseSettings):
         own, is_given = self.signature, "fallback_threshold" in self.model_fields_set
         is_for_method = is_given or (own.method == NATIVE and not own.accept)
         return self.fallback_threshold if own.text == MAIN and is_for_method else 0
-
-    @property
-    def _contained(self) -> float:
-        own = self.signature
-        if self.contained and own.measure != Measure.RESEMBLANCE:
-            raise SettingsError(
-                f"--contained does not go with the method {own.accept or own.method}: its sketches "
-                "estimate no resemblance of sets. Leave it out, or use minhash."
-            )
-        return self.contained
 
     @property
     def _expire_after_ms(self) -> int:
@@ -771,19 +702,8 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
         raise _refusal(error.errors()[0], config) from None  # it would show the value
     except ValueError as error:
         raise SettingsError(f"The settings file {config} cannot be read: {error}.") from error
-    if settings.retire_replaced and not settings.track_changes:
-        raise SettingsError(
-            "The setting retire_replaced needs track_changes, which tells what a page replaces. "
-            "Give --track-changes too, or leave --retire-replaced out."
-        )
     _check_scope(settings)
-    if settings.renew_on_match and not (settings.expire_after or settings.keep_pages):
-        raise SettingsError(
-            "--renew-on-match renews the age of pages, and they have none. Give --expire-after or "
-            "--keep-pages too, or leave it out."
-        )
     _check_sites(settings)
-    _check_preference(settings)
     if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
@@ -796,26 +716,15 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             "main (or the preset balanced or broad). For the sites of rules with text = main, give "
             "their rules a threshold."
         )
-    if settings.shards > settings.signature.bands:
-        raise SettingsError(
-            f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."
-        )
     return settings
 
 
 def _check_scope(settings: Settings) -> None:
     """Raise SettingsError where pages of one URL may be of two scopes, and URLs would join them."""
-    if "domain" in {settings.scope, settings.scope_not}:
+    if settings.scope == "domain":
         raise SettingsError(
             "There is no scope domain: which names are domains changes with a list. Use host, or "
             "send the domain as a field; /domain is the field of that name."
-        )
-    if settings.scope and settings.scope_not:
-        raise SettingsError("Give --scope or --scope-not, not both: a page has one scope.")
-    if settings.scope_not and settings.signature.measure != Measure.RESEMBLANCE:
-        raise SettingsError(
-            "--scope-not needs a method whose sketch has room for a scope: minhash, "
-            "one_permutation or words. Give one of these as --accept, or as --method."
         )
     if settings.scope and settings.keep_pages:
         raise SettingsError(
@@ -846,31 +755,10 @@ def _check_sites(settings: Settings) -> None:
             "The setting site_memory is for main text by the method minhash. Give --text main (or "
             "the preset balanced or broad) too, or leave --site-memory out."
         )
-    if signature.text_rules or signature.scope_of_pages:
-        other = "rules with a text" if signature.text_rules else "--scope or --scope-not"
+    if signature.text_rules or signature.scope:
+        other = "rules with a text" if signature.text_rules else "--scope"
         raise SettingsError(
             f"--site-memory does not go with {other}: it holds for all pages alike. Leave one out."
-        )
-
-
-def _check_preference(settings: Settings) -> None:
-    """Raise SettingsError where ranks have no place in sketches, or better copies expire early."""
-    if not settings.prefer:
-        return
-    if not is_preference(settings.prefer):
-        raise SettingsError(
-            f"--prefer {settings.prefer} cannot be used. Give longest, https, or field:NAME with "
-            "the name of a field, for example field:score."
-        )
-    if settings.scope_not or settings.signature.measure != Measure.RESEMBLANCE:
-        raise SettingsError(
-            "--prefer needs a method whose sketch has room for a rank: minhash, one_permutation "
-            "or words, without --scope-not. Leave one out."
-        )
-    if settings.renew_on_match:
-        raise SettingsError(
-            "--prefer does not go with --renew-on-match: a renewed page would be remembered longer "
-            "than its better copies. Leave one out."
         )
 
 

@@ -189,15 +189,9 @@ class IndexMetrics:
         )
 
     def _index(self, gauge: partial[Gauge]) -> None:
-        self.undecided_pages = gauge(
-            "streamer_shard_undecided_pages", "Pages that a later shard has not decided yet."
-        )
-        self.held_pages = gauge(
-            "streamer_shard_held_pages", "Pages that wait for an undecided page."
-        )
         self.head_entries = gauge(
             "streamer_shard_head_entries",
-            "Pages in memory: kept, undecided, and dropped since the last flush.",
+            "Pages in memory: kept, and forgotten since the last flush.",
         )
         self.head_fill = gauge(
             "streamer_shard_head_fill_ratio",
@@ -205,7 +199,7 @@ class IndexMetrics:
         )
         self.kept_pages = gauge(
             "streamer_shard_kept_pages",
-            "Pages in the index, including those dropped since the last flush.",
+            "Pages in the index, including those forgotten since the last flush.",
         )
         self.key_table_postings = gauge(
             "streamer_shard_key_table_postings",

@@ -87,21 +87,6 @@ class NearestKept(Representative, frozen=True, kw_only=True):
     exact: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class Container(msgspec.Struct, frozen=True):
-    """The kept page that has most of the shingles of a unique one; `containment` is their share."""
-
-    page: Location
-    url: str
-    containment: float
-
-
-class WorseCopy(msgspec.Struct, frozen=True):
-    """The page that was the best copy of a cluster until a better one came."""
-
-    page: Location
-    url: str
-
-
 class Verdict(msgspec.Struct, frozen=True):
     """One verdict, as published: no clock, no host, the same bytes at every repeat.
 
@@ -113,11 +98,7 @@ class Verdict(msgspec.Struct, frozen=True):
     what the page is to the last version of its URL, and `change_similarity` how similar it is to
     that: null where there is none, or one of them is too short to compare; both are there under
     `--track-changes` only. With `--near-misses`, a unique page has `nearest`: the most similar kept
-    page from the similarity `nearest_min` on, null where there is none. With several shards some
-    pages are undecided when they are met: there is no `nearest_min`, and no `nearest` of null.
-    With `--contained`, a unique page that lies in a kept one has that as `contained_in`.
-    With `--prefer`, a duplicate that is the best copy of its cluster until now has the one that was
-    the best before as `supersedes`.
+    page from the similarity `nearest_min` on, null where there is none.
     """
 
     page: Location
@@ -136,8 +117,6 @@ class Verdict(msgspec.Struct, frozen=True):
     exact: bool | msgspec.UnsetType = msgspec.UNSET
     nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
     nearest_min: float | msgspec.UnsetType = msgspec.UNSET
-    contained_in: Container | msgspec.UnsetType = msgspec.UNSET
-    supersedes: WorseCopy | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
     @property

@@ -46,7 +46,6 @@ FULL = (
     "tests/integration/test_replay_kills.py",
     "tests/integration/test_replay_remote.py::test_verdicts_are_those_of_the_file_here_though",
     "tests/integration/test_replay_topic.py::test_with_the_order_of_an_index",
-    "tests/integration/test_reshard.py",
     "tests/integration/test_schema_registry.py",
     "tests/integration/test_verify.py",
     "tests/integration/test_warm.py",

@@ -60,7 +60,7 @@ class StreamerIndex:
     def __init__(self, folder: Path) -> None:
         warm_kernels()
         settings = IndexSettings()
-        opened = IndexFolder.open(folder / "index", SignatureSettings(), settings.shards)
+        opened = IndexFolder.open(folder / "index", SignatureSettings())
         self._judge = replay_judge(opened, settings)
         self._signer = NativeSigner(SignatureSettings(), opened.secret)
         self._ahead = ThreadPoolExecutor(1, "look-up")

@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).absolute().parents[2]))
 from deploy.monitoring.make import HERE, ROWS, Panel
 
 ROOT = HERE.parents[1]
-JOB, SHARDS, SIGNERS = "streamer", 2, 2
+JOB, OWNERS, SIGNERS = "streamer", 1, 2
 SCRAPE_SECONDS, RATE_SECONDS = 2, 15
 UNITS = {"percentunit": (100.0, " %"), "bytes": (2.0**-20, " MiB"), "s": (1.0, " s")}
 STREAMER = (sys.executable, "-m", "streamer")
@@ -114,28 +114,25 @@ def worker(place: Place, number: int, *options: object) -> tuple[object, ...]:
     """Return the command of a worker."""
     return (
         *STREAMER, "worker", "--brokers", place.brokers, "--key-file", place.folder / "key",
-        "--shards", SHARDS, "--threads", 1, "--head-pages", 4_000, "--track-changes",
+        "--threads", 1, "--head-pages", 4_000, "--track-changes",
         "--health-port", place.health_port(number), *options,
     )  # fmt: skip
 
 
 def workers(place: Place) -> dict[str, tuple[object, ...]]:
-    """Return the commands of all workers: owners of shards, then signers."""
-    commands = {}
-    for shard in range(SHARDS):
-        folder = place.folder / f"index-{shard}"
-        snapshots = ("--snapshot-to", place.folder / "snapshots", "--snapshot-every", "1m")
-        own = ("--role", "index", "--own-shards", shard, "--index", folder, *snapshots)
-        commands[f"index-{shard}"] = worker(place, shard, *own)
+    """Return the commands of all workers: the owner, then signers."""
+    snapshots = ("--snapshot-to", place.folder / "snapshots", "--snapshot-every", "1m")
+    own = ("--role", "index", "--index", place.folder / "index", *snapshots)
+    commands = {"index": worker(place, 0, *own)}
     for number in range(SIGNERS):
         copies = ("--role", "sign", "--kept-topic", "pages.kept")
-        commands[f"sign-{number}"] = worker(place, SHARDS + number, *copies)
+        commands[f"sign-{number}"] = worker(place, OWNERS + number, *copies)
     return commands
 
 
 def prometheus(place: Place) -> tuple[object, ...]:
     """Return the command of a Prometheus that scrapes the workers, and has the alerts."""
-    targets = [f"127.0.0.1:{place.health_port(n)}" for n in range(SHARDS + SIGNERS)]
+    targets = [f"127.0.0.1:{place.health_port(n)}" for n in range(OWNERS + SIGNERS)]
     scrape = {"job_name": JOB, "static_configs": [{"targets": targets}]}
     settings = {
         "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "5s"},
@@ -217,7 +214,7 @@ def picture(place: Place, start: float, end: float, file: Path) -> list[str]:
                 draw(axes, panel, list(series(place, panel, start, end)))
             except LookupError as error:
                 missing.append(str(error))
-    about = f"{SIGNERS} signers and {SHARDS} shards over {end - start:.0f} s; drawn by matplotlib"
+    about = f"{SIGNERS} signers and {OWNERS} owner over {end - start:.0f} s; drawn by matplotlib"
     figure.suptitle(f"The dashboard's own queries, answered by Prometheus: {about}", fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, 0.985))
     figure.savefig(file, dpi=100)
@@ -234,7 +231,7 @@ def main() -> None:
         raise SystemExit("Prometheus is missing. On Debian: apt-get install prometheus")
     run(*STREAMER, "warm")
     with tempfile.TemporaryDirectory(prefix="streamer-dashboard-") as name, ExitStack() as stack:
-        place = Place(Path(name), free_ports(3 + SHARDS + SIGNERS))
+        place = Place(Path(name), free_ports(3 + OWNERS + SIGNERS))
         crawls = []
         for seed in range(6):
             folder = place.folder / f"crawl-{seed}"

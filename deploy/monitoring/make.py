@@ -166,21 +166,19 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Time that shards judge", "percentunit",
+            "Time that owners judge", "percentunit",
             (
                 (
                     rate(f"{STAGE}_sum", "shard", '{job=~"$job", stage="apply"}'),
                     "shard {{shard}}",
                 ),
             ),
-            about="A shard judges in one thread: at 100 % it is at its end.",
+            about="An owner judges in one thread: at 100 % it is at its end.",
         ),
         Panel(
             "Open pages", "short",
             (
                 (f"max by (job) (streamer_gauge_pages{OF})", "as signers see it"),
-                (f"sum by (shard) (streamer_shard_undecided_pages{OF})", "undecided, {{shard}}"),
-                (f"sum by (shard) (streamer_shard_held_pages{OF})", "held, {{shard}}"),
             ),
         ),
     ),
@@ -191,7 +189,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             stacked=True,
         ),
         Panel(
-            "Shards: seconds a second", "short",
+            "Owners: seconds a second", "short",
             ((rate(f"{STAGE}_sum", "stage", OF_SHARDS), "{{stage}}"),),
             stacked=True,
         ),

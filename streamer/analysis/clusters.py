@@ -15,7 +15,6 @@ before the file began: it is earlier than all, and has no length, score or time.
     https     an https URL before others
     nutch     the highest score, then the newest fetch, then the shortest decoded URL: the order of
               Apache Nutch's DeduplicationJob; score and fetch time are carried fields
-    preferred the last that superseded another one (`replay --prefer`), in the order of the file
     FIELD:max, FIELD:min  the greatest or least value of a carried field, a number or a time
 
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
@@ -40,7 +39,6 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
-from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 from urllib.parse import unquote_plus, urlsplit
@@ -77,7 +75,6 @@ class Policy(StrEnum):
     LONGEST = "longest"
     HTTPS = "https"
     NUTCH = "nutch"
-    PREFERRED = "preferred"
 
 
 def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetched_at") -> Rank:
@@ -88,13 +85,11 @@ def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetch
         fetched = _seconds(judged.carried.get(time_field))
         return -score, -fetched, len(unquote_plus(judged.url))
 
-    superseding = count(1)
     ranks: dict[Policy, Rank] = {
         Policy.EARLIEST: lambda _judged: (),
         Policy.LONGEST: lambda judged: (-judged.text_bytes,),
         Policy.HTTPS: lambda judged: (not judged.url[:8].lower().startswith("https://"),),
         Policy.NUTCH: nutch,
-        Policy.PREFERRED: lambda judged: (-next(superseding) if judged.supersedes else 0,),
     }
     return ranks[policy]
 

@@ -284,7 +284,7 @@ def _judge(
     key_file.write_text(secret_of(seed).hex())
     key_file.chmod(0o600)
     _, signature, rules = method
-    folder = IndexFolder.open(verdicts.with_name("index"), signature, rules.shards, key_file)
+    folder = IndexFolder.open(verdicts.with_name("index"), signature, key_file)
     judge = replay_judge(folder, rules)
     output = OutputFile.open(str(verdicts), None, index=None)
     try:

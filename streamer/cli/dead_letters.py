@@ -37,7 +37,7 @@ REMEDIES = {
     "mark of a message that it could not encode.",
     "not_an_object": "Check that the input is one message a line or record.",
     "missing_url": "Check --fields.",
-    "missing_scope": "Check --scope or --scope-not; check that the producer sends that field.",
+    "missing_scope": "Check --scope; check that the producer sends that field.",
     "url_too_long": "Usually a trap for crawlers, or a data: URL.",
     "missing_body": "Check --fields; check that the producer sends bodies.",
     "wrong_type": "Check --fields.",

@@ -23,12 +23,12 @@ from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import (
     Identity,
     check_identity,
-    first_shard,
     identity_of,
     obtain_existing_secret,
     own_key,
     read_meta,
     shard_folders,
+    shard_number,
 )
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.sketch.settings import NATIVE, derive_seeds, read_secret
@@ -73,7 +73,7 @@ def describe_folder(index: Path) -> dict[str, Any]:
     for part in shard_folders(index):
         store, meta = read_meta(index / part)
         try:
-            own = describe(store, meta, first_shard(part))
+            own = describe(store, meta, shard_number(part))
         finally:
             store.close()
         if part:
@@ -83,27 +83,24 @@ def describe_folder(index: Path) -> dict[str, Any]:
 
 
 def _joined(report: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Return what the folders of two shards hold; what they have in common stands there once."""
+    """Return what the folders of two shards hold; what they have in common is there once."""
     sums = {name: report[name] + more[name] for name in ("flushes", "bytes", "url_versions")}
     position = report["position"] | more["position"]
     return {**report, **sums, "position": position, "shards": report["shards"] + more["shards"]}
 
 
-def describe(store: Store, meta: StoreMeta, first: int = 0) -> dict[str, Any]:
-    """Return what a store holds, whose shards are numbered from `first` on, as JSON values."""
-    shards = [unpack_state(shard.state) for shard in meta.shards]
+def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
+    """Return what the index of a shard holds, as JSON values."""
+    shard = unpack_state(meta.state)
     return {
         "format": meta.format,
         "identity": _named_identity(meta.identity),
         "flushes": meta.seq,
-        "settings": named_settings(shards[0].settings),
+        "settings": named_settings(shard.settings),
         "bytes": store.size_bytes(),
-        "position": _positions(store, meta, shards[0]),
+        "position": _positions(store, meta, shard),
         "url_versions": store.url_count,
-        "shards": [
-            {"shard": first + i, **_describe_shard(store, meta, i, shard)}
-            for i, shard in enumerate(shards)
-        ],
+        "shards": [{"shard": number, **_describe_shard(store, meta, shard)}],
     }
 
 
@@ -120,9 +117,8 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an index's settings by the names under which they are given."""
     if settings is None:
         return None
-    whole = IndexSettings.model_validate(settings)  # what an older one does not say is the default
-    # The identity has what these say: scope_not and prefer.
-    values = whole.model_dump(exclude={"across_scopes", "prefers"})
+    whole = IndexSettings.model_validate(settings)
+    values = whole.model_dump()
     named = {_SETTING_NAMES.get(name, name): value for name, value in values.items()}
     age = whole.expire_after_ms // 1000
     own = {
@@ -150,18 +146,13 @@ def _positions(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, di
     }
 
 
-def _describe_shard(
-    store: Store, meta: StoreMeta, number: int, shard: ShardState
-) -> dict[str, Any]:
-    disk = meta.shards[number]
-    sizes, frozen = _bucket_sizes(store, number), read_note(store, number)
+def _describe_shard(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, Any]:
+    sizes, frozen = _bucket_sizes(store), read_note(store)
     bucket_max = shard.settings["bucket_max"] if shard.settings else 0
     powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
     return {
-        "pages_kept": disk.rows,
-        "undecided": len(shard.undecided.refs),
-        "held": sum(len(pages) for _, pages in shard.held),
-        "postings": disk.postings,
+        "pages_kept": meta.rows,
+        "postings": meta.postings,
         "postings_frozen": frozen.count,
         "generations": len(frozen.generations),
         "filter_bytes": frozen.filter_bytes,
@@ -172,10 +163,10 @@ def _describe_shard(
     }
 
 
-def _bucket_sizes(store: Store, number: int) -> Any:  # noqa: ANN401 - an array of counts
-    """Return the postings of each bucket of a shard."""
+def _bucket_sizes(store: Store) -> Any:  # noqa: ANN401 - an array of counts
+    """Return the postings of each bucket."""
     posted = [np.empty(0, np.uint64)]
-    for part in store.keys(number, ROWS_AT_ONCE, whole=False):
+    for part in store.keys(ROWS_AT_ONCE, whole=False):
         columns = np.arange(part.keys.shape[1], dtype=np.uint64)
         posted.append(part.keys[(part.masks[:, None] >> columns & np.uint64(1)).astype(np.bool_)])
     return np.unique(np.concatenate(posted), return_counts=True)[1]
@@ -287,20 +278,19 @@ def _fit(index: Path, settings: Settings) -> str:
     store, meta = read_meta(index)
     store.close()
     secret = obtain_existing_secret(index, settings.key_file)
-    identity = identity_of(settings.signature, settings.shards, secret)
+    identity = identity_of(settings.signature, secret)
     check_identity(index, meta.identity, identity)
-    in_force = named_settings(unpack_state(meta.shards[0].state).settings)
+    in_force = named_settings(unpack_state(meta.state).settings)
     with closing(
         ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)
     ) as references:
         wanted = named_settings(references.named_in(settings.index).model_dump())
     assert wanted is not None
-    if in_force is None or in_force["rules_version"] > MACHINE_VERSION:
+    if in_force is None or in_force["rules_version"] != MACHINE_VERSION:
         raise StoreMismatch(
-            f"The index {index} was written by a later version of the program. Use that."
+            f"The index {index} was written by another version of the program. Use that."
         )
-    own = [name for name in wanted if name != "rules_version"]  # which follows from the others
-    changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in own if wanted[n] != in_force[n]]
+    changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in wanted if wanted[n] != in_force[n]]
     if changes:
         return f"The index {index} fits. From the next page on: {', '.join(changes)}."
     return f"The index {index} fits, and nothing changes."

@@ -41,7 +41,6 @@ PANELS = {
         "restore": "cli.upkeep",
         "trim-log": "cli.upkeep",
         "forget": "cli.upkeep",
-        "reshard": "cli.upkeep",
     },
     "Look inside": {
         "console": "console.command",
@@ -72,7 +71,7 @@ COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
 # Of the settings, those that a command's `--help` shows.
 COMMON = {
-    "preset", "threshold", "text", "exact", "track_changes", "key_file", "shards", "fields",
+    "preset", "threshold", "text", "exact", "track_changes", "key_file", "fields",
     "carry", "keep_going", "from_topic", "brokers", "index_name", "input_topic",
 }  # fmt: skip
 
@@ -211,7 +210,6 @@ EPILOG = """
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
   streamer forget my-index --host example.org --dry-run\n
-  streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
   streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n

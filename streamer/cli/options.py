@@ -22,7 +22,6 @@ from streamer.assembly import page_parser
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.kafka.connection import Connection, connection_of
-from streamer.run.index_folder import conversion
 from streamer.run.page_reader import PageReader, skipped_files
 
 _CONFIG = inspect.Parameter(
@@ -192,13 +191,3 @@ def quiet_connection_of(settings: Settings) -> Connection:
     """Return `connection_of` for a command that raises what fails: its client logs nothing."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return connection_of(settings)
-
-
-def warn_of_conversion(index: Path, settings: Settings) -> None:
-    """Say on standard error that an index is to be converted, before anything is written.
-
-    Raises:
-        StoreMismatch: it has an older format, and is not to be converted.
-    """
-    if note := conversion(index, convert=settings.convert):
-        typer.echo(f"Warning: {note}", err=True)

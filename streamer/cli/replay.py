@@ -16,7 +16,7 @@ import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, without_empty_folders
 from streamer.cli.beside import console_beside, of_files
-from streamer.cli.options import command, warn_of_conversion
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.cli.terminal import Terminal
@@ -492,7 +492,6 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolde
     with ExitStack() as stack:
         temporary = None if index else stack.enter_context(TemporaryDirectory(prefix="streamer-"))
         path = index or Path(str(temporary)) / "index"
-        warn_of_conversion(path, settings)
         yield stack.enter_context(open_index(path, settings))
 
 
@@ -622,7 +621,7 @@ def _make_files(
 def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:
     """Say which settings differ from those that the index has judged by, and what that means."""
     meta = folder.store.meta
-    before = unpack_settings(unpack_state(meta.shards[0].state).settings) if meta else None
+    before = unpack_settings(unpack_state(meta.state).settings) if meta else None
     if before is None or before == wanted or not records:
         return
     own, new = before.model_dump(), wanted.model_dump()
@@ -648,7 +647,7 @@ def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[Refe
         if any(each.folder.resolve() == folder.path.resolve() for each in references.indexes):
             raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
         meta = folder.store.meta
-        before = unpack_state(meta.shards[0].state).settings if meta else None
+        before = unpack_state(meta.state).settings if meta else None
         was = IndexSettings.model_validate(before).also if before else references.in_force
         if was != references.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, references.in_force))

@@ -65,7 +65,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
     """Return the summary of a run."""
     totals = outcome.totals
     meta = folder.store.meta
-    kept = max(shard.rows for shard in meta.shards) if meta else 0
+    kept = meta.rows if meta else 0
     return Summary(
         records=totals.records,
         pages=pages_of(totals),
@@ -81,7 +81,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         index_bytes=folder.store.size_bytes(),
         index_pages=kept,
         index_fingerprint=folder.fingerprint,
-        saturated_postings=sum(shard.refused for shard in judge.shards),
+        saturated_postings=judge.shard.refused,
         sources_done_before=outcome.report.done_before,
         sources_empty=outcome.report.empty,
         sources_incomplete=outcome.report.incomplete,

@@ -1,6 +1,6 @@
-"""Upkeep: an index's copies and shards, what it forgets, the beginning of its logs, the kernels.
+"""Upkeep: an index's copies, what it forgets, the beginning of its logs, the kernels.
 
-`streamer snapshot`, `restore`, `trim-log`, `forget`, `reshard` and `warm`.
+`streamer snapshot`, `restore`, `trim-log`, `forget` and `warm`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,16 @@ import typer
 from streamer.cli.options import (
     command,
     quiet_connection_of,
-    warn_of_conversion,
 )
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.config import KAFKA, SECURITY, Settings
+from streamer.config import SECURITY, Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.log_upkeep import (
-    IndexNames,
     fingerprint_of_log,
     forget_in_log,
-    reshard_worker,
     trim,
 )
 from streamer.kafka.topics import Names
@@ -48,7 +45,6 @@ from streamer.upkeep.pages_of_verdicts import (
     refs_of_files,
     refs_of_topic,
 )
-from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
 
@@ -243,7 +239,7 @@ def forget(
         float, typer.Option(min=0, help="Maximum time in seconds to wait for the workers.")
     ] = 600.0,
     chosen: ByVerdicts,
-    settings: Annotated[Settings, "index_name", "input_topic", "brokers", "convert", SECURITY],
+    settings: Annotated[Settings, "index_name", "input_topic", "brokers", SECURITY],
 ) -> None:
     """Forget kept pages: they match no page any more and are deleted from the index's disks.
 
@@ -284,11 +280,9 @@ def _in(
 ) -> int:
     """Forget what terms and verdicts name in a folder; return how many pages."""
     terms, chosen = what
-    index /= shard_folders(index)[0]  # of a worker's, shard 0 has all kept pages
+    index /= shard_folders(index)[0]
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
-    if not dry_run:
-        warn_of_conversion(index, settings)
     store = Store.open(store_folder(index), writable=not dry_run)
     try:
         if store.meta and stored_position(store.meta.owner) and not dry_run:
@@ -345,91 +339,6 @@ def _moment(text: str) -> int:
     if not moment:
         raise SettingsError(f"--before {text!r} is no time. Give one as 2026-01-31T12:00Z.")
     return moment
-
-
-@command
-def reshard(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
-    *,
-    to: Annotated[int, typer.Option(min=1, help="New number of shards.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for the new index. \\[default: INDEX; the old one becomes INDEX.before]",
-        ),
-    ] = None,
-    new_name: Annotated[
-        str | None,
-        typer.Option(
-            help="New --index-name of a worker's index: the prefix of the new topics and groups.",
-            rich_help_panel=KAFKA,
-        ),
-    ] = None,
-    settings: Annotated[Settings, "index_name", "input_topic", "brokers", "replicas", SECURITY],
-) -> None:
-    """Rewrite an index with another number of shards; verdicts continue as if it always had that.
-
-    No process may write the index meanwhile. The disk needs room for both: the new one has a copy
-    of each row for each shard, and takes a quarter more while it is written. A kill leaves the old
-    or the new index, and the same command continues.
-
-    For a worker's index, stop all workers once all logs are read; INDEX contains the folders of all
-    shards. Logs and verdicts continue under --new-name; the old logs end.
-
-    Example: streamer reshard my-index --to 4
-
-    Example: streamer reshard my-index --to 4 --index-name streamer --new-name streamer-2
-    """
-    place = Destination(index, out)
-    if place.finish_killed(to):
-        typer.echo(f"The index {index} has {to} shards already.")
-        return
-    old = Old(index)
-    try:
-        if to > old.bands:
-            raise SettingsError(f"{to} shards need as many bands, there are {old.bands}.")
-        old.check_at_rest()
-        _check_name(old, settings.index_name, new_name)
-        place.begin(to)
-        with amount_bar("writing", old.rows) as progress:
-            if new_name is None:
-                write(old, to, place.new, old.owners, progress)
-                place.take()
-            else:
-                asyncio.run(_reshard_worker(settings, new_name, old, place, to, progress))
-    finally:
-        place.end()
-        old.close()
-    typer.echo(f"The index {out or index} has {to} shards; {old.rows:,} rows were read.")
-    if new_name is not None:
-        typer.echo(f"Start its workers with --index-name {new_name} --shards {to}.")
-
-
-def _check_name(old: Old, name: str, new_name: str | None) -> None:
-    """Raise SettingsError unless a new name is given where there are topics, and is another."""
-    if (stored_position(old.owners[0]) is None) != (new_name is None):
-        raise SettingsError(
-            f"The index {old.folder} is a worker's: name the topics that it goes on with by "
-            "--new-name."
-            if new_name is None
-            else f"The index {old.folder} is that of a replay, which has no topics. Leave out "
-            "--new-name."
-        )
-    if name == new_name:
-        raise SettingsError(f"--new-name {name} is --index-name, the present one. Give another.")
-
-
-async def _reshard_worker(
-    settings: Settings, new_name: str, old: Old, place: Destination, to: int, progress: Progress
-) -> None:
-    names = IndexNames(
-        Names(settings.index_name, settings.input_topic),
-        Names(new_name, settings.input_topic),
-        to,
-        settings.replicas,
-    )
-    await reshard_worker(connection_of(settings), names, old, place, progress)
 
 
 @command

@@ -53,8 +53,8 @@ _log = logging.getLogger("streamer")
 _ADD_PAGE = """
 INSERT OR IGNORE INTO page (
     ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint,
-    carried, text, change, change_similarity, exact, nearest, nearest_min, contained_in, supersedes
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    carried, text, change, change_similarity, exact, nearest, nearest_min
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_HOST, _FIND_HOST = (
     "INSERT OR IGNORE INTO host (name) VALUES (?)",
@@ -382,8 +382,6 @@ class Fold:
             line.text, line.change, _whole(line.change_similarity), line.exact,
             None if line.nearest is msgspec.UNSET else _encode(line.nearest).decode(),
             line.nearest_min,
-            None if line.contained_in is None else _encode(line.contained_in).decode(),
-            None if line.supersedes is None else _encode(line.supersedes).decode(),
         )  # fmt: skip
 
     def _letter(self, line: FoldedLine) -> tuple[Any, ...]:

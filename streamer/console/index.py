@@ -64,7 +64,6 @@ class IndexFacts(msgspec.Struct, frozen=True):
     folder: str
     kept_pages: int
     flushes: int
-    shards: int
     method: str
     text: str
     threshold: float
@@ -182,7 +181,7 @@ class IndexReader:
             with closing(self._open()) as kept:
                 signature, settings = kept.signature, kept.settings
                 self._facts = IndexFacts(
-                    self._folder.name, kept.rows, flushes, settings.shards, signature.method,
+                    self._folder.name, kept.rows, flushes, signature.method,
                     "main" if signature.takes_main_text else "visible", settings.threshold,
                     settings.exact, kept.fingerprint, *self._on_disk(),
                 )  # fmt: skip
@@ -296,7 +295,7 @@ class IndexReader:
     ) -> Explanation:
         own = place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
-        texts = {} if kept.signature.scope_of_pages else self._options.texts.find([own], check)
+        texts = {} if kept.signature.scope else self._options.texts.find([own], check)
         if text := texts.get(own):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
             parts = kept.text_parts(text.body, text.flags, verdict.url)

@@ -22,11 +22,9 @@ from streamer.compression import is_parquet, unpacked, zstd
 from streamer.errors import InputError
 from streamer.model import (
     SEQUENCE_MASK,
-    Container,
     Location,
     NearestKept,
     Representative,
-    WorseCopy,
 )
 
 LINE_BYTES_MAX = 256 << 20  # a dead letter holds its record, which a run may have let be large
@@ -62,8 +60,6 @@ class FoldedLine(msgspec.Struct, frozen=True):
     exact: bool | None = None
     nearest: NearestKept | msgspec.UnsetType | None = msgspec.UNSET
     nearest_min: Share | None = None
-    contained_in: Container | None = None
-    supersedes: WorseCopy | None = None
     # of a dead letter
     code: str | None = None
     detail: str = ""

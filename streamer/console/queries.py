@@ -18,14 +18,12 @@ from streamer.model import (
     SIMILARITY_ONE,
     Basis,
     Change,
-    Container,
     Decision,
     Location,
     NearestKept,
     Representative,
     SignedText,
     Verdict,
-    WorseCopy,
 )
 
 _OFFSET_DIGITS = 13  # of 2**40; Python refuses to read thousands
@@ -55,8 +53,7 @@ SELECT page.number, source.topic, source.partition, page.offset, page.url, page.
     page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
     other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
     page.same_url, page.text_bytes, fingerprint.name AS "index", page.carried, page.text,
-    page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min,
-    page.contained_in, page.supersedes
+    page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
@@ -212,8 +209,6 @@ class NumberedVerdict(msgspec.Struct, frozen=True):
 
 
 _nearest = msgspec.json.Decoder(NearestKept | None)
-_container = msgspec.json.Decoder(Container)
-_worse_copy = msgspec.json.Decoder(WorseCopy)
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 Value = str | int | float | None
 
@@ -266,8 +261,6 @@ def _verdict(row: sqlite3.Row) -> Verdict:
         unset if row["exact"] is None else bool(row["exact"]),
         unset if row["nearest"] is None else _nearest.decode(row["nearest"]),
         unset if row["nearest_min"] is None else row["nearest_min"],
-        unset if row["contained_in"] is None else _container.decode(row["contained_in"]),
-        unset if row["supersedes"] is None else _worse_copy.decode(row["supersedes"]),
     )  # fmt: skip
 
 

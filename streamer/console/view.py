@@ -76,9 +76,7 @@ CREATE TABLE page (
     change_similarity INTEGER,
     exact INTEGER,
     nearest TEXT,                 -- as JSON; NULL: the verdict has none
-    nearest_min REAL,
-    contained_in TEXT,            -- as JSON; NULL: the verdict has none
-    supersedes TEXT               -- the same
+    nearest_min REAL
 );
 CREATE TABLE cluster (
     ref INTEGER PRIMARY KEY,

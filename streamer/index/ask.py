@@ -1,22 +1,20 @@
 """Queries about a page that is not added: the verdict that it would get, and its nearest pages.
 
-They go to all shards of an index, which are in one process and idle: no page is undecided. Nothing
-changes.
+They go to a shard that is idle. Nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index.batch import key_masks
 from streamer.index.memtable import FLUSHED, KEPT
 from streamer.index.messages import Keys, Pages, Verdicts
 from streamer.index.ports import BEFORE_ALL
-from streamer.index.rule import UNIQUE
 from streamer.index.shard import Shard
 from streamer.sketch.hash_sets import UNKNOWN, set_similarity
 from streamer.sketch.method import Sketch, sketch_similarity
@@ -30,57 +28,38 @@ class NearRow(NamedTuple):
     url: bytes
 
 
-def verdict_on(shards: Sequence[Shard], page: Pages) -> Verdicts:
+def verdict_on(shard: Shard, page: Pages) -> Verdicts:
     """Return the verdict that one page would get if it came next."""
-    is_replaced = False
-    for shard in shards:
-        page.times = np.maximum(page.times, shard.watermark)
-        batch = shard.batch_of(page, arrive=True)
-        if shard.replacing(batch) and batch.compared is not None:
-            is_replaced = batch.compared.replaces(0, batch.rows, shard.next_row)
-        before = shard.memtable.entries_of(page.urls[0]) if is_replaced else []
-        if is_replaced:
-            batch.hide(page.urls[0])
-        with shard.memtable.on_trial(before):
-            batch.judge_to(1, shard.memtable, shard.next_row, shard.lookup)
-            batch.published = 1
-            if batch.compared is not None:
-                changes = batch.compared.settle(slice(0, 1), batch.rows)
-                page = replace(page, changes=changes)
-            _, judged, nearest = batch.part(slice(0, 1))
-            page = batch.with_nearest(page, judged, nearest, shard.memtable)
-            if judged.outcome[0] != UNIQUE or batch.arrivals.final[0]:
-                decided = np.zeros(1, np.int64)
-                block = batch.verdicts(page, judged, nearest, decided, shard.memtable)
-                if not (shard.settings and shard.settings.prefers):
-                    return block
-                ranks = batch.ranks(judged, decided, shard.memtable)
-                rows = np.array([shards[0].next_row])
-                return shards[0].superseding(block, ranks, rows, keep=False)
-    raise AssertionError("the last shard decides")
+    page.times = np.maximum(page.times, shard.watermark)
+    batch, compared = shard.batch_of(page)
+    memtable, count = shard.memtable, shard.memtable.count
+    batch.judge(memtable, shard.next_row, shard.lookup)
+    try:
+        changes = None if compared is None else compared.settle(batch.rows)
+        return batch.verdicts(memtable, changes)
+    finally:
+        memtable.remove_last(memtable.count - count)
 
 
-def nearest(shards: Sequence[Shard], page: Pages, limit: int) -> list[NearRow]:
+def nearest(shard: Shard, page: Pages, limit: int) -> list[NearRow]:
     """Return the kept pages that share a key with one page, the most similar first."""
-    found: dict[int, NearRow] = {}
-    for shard in shards:
-        if shard.settings is None:
-            continue  # which has no rows
-        _, shingles_min = shard.settings.least_of(page.urls, page.main)
-        keys, masks = shard.posted_keys(page, page.distinct >= shingles_min)
-        for row in (*_stored(shard, page, keys, masks), *_in_memtable(shard, page, keys, masks)):
-            found[row.ref] = row
+    if shard.settings is None:
+        return []  # it has no rows
+    _, shingles_min = shard.settings.least_of(page.urls, page.main)
+    masks = key_masks(page, page.distinct >= shingles_min)
+    found = {row.ref: row for row in _stored(shard, page, masks)}
+    found |= {row.ref: row for row in _in_memtable(shard, page, masks)}
     return sorted(found.values(), key=lambda row: (-row.similarity, row.ref))[:limit]
 
 
-def _has(masks: Keys, own_keys: int) -> npt.NDArray[np.bool_]:
-    """Return bool[n, own keys], which keys each mask has."""
-    return (masks[:, None] >> np.arange(own_keys, dtype=np.uint64) & np.uint64(1)).astype(np.bool_)
+def _has(masks: Keys, keys: int) -> npt.NDArray[np.bool_]:
+    """Return bool[n, keys], which keys each mask has."""
+    return (masks[:, None] >> np.arange(keys, dtype=np.uint64) & np.uint64(1)).astype(np.bool_)
 
 
-def _stored(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
-    hits = shard.lookup.find(keys, shard.released_flushes)
-    wanted = np.repeat(_has(masks, keys.shape[1])[0, hits.places], np.diff(hits.starts))
+def _stored(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
+    hits = shard.lookup.find(page.keys, shard.released_flushes)
+    wanted = np.repeat(_has(masks, page.keys.shape[1])[0, hits.places], np.diff(hits.starts))
     rows = np.unique(hits.rows[wanted])
     kept = shard.forgetting.hide(shard.lookup.rows(rows), rows)
     left = np.flatnonzero(shard.horizon.has(kept.times, rows) & (kept.times > BEFORE_ALL))
@@ -90,13 +69,13 @@ def _stored(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[Near
         yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url)
 
 
-def _in_memtable(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
+def _in_memtable(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
     memtable, count = shard.memtable, shard.memtable.count
     # What a flush has begun to write is in the memtable until look-ups have it.
     is_written = shard.lookup.flushes >= shard.flushes_begun
     states, newest = memtable.states[:count], KEPT if is_written else FLUSHED
-    posted = _has(memtable.masks[:count] & masks, keys.shape[1])
-    shares = ((memtable.keys[:count] == keys) & posted).any(axis=1)
+    posted = _has(memtable.masks[:count] & masks, page.keys.shape[1])
+    shares = ((memtable.keys[:count] == page.keys) & posted).any(axis=1)
     answers = shard.horizon.has(memtable.times[:count], memtable.rows[:count])
     for entry in np.flatnonzero(shares & answers & (states >= KEPT) & (states <= newest)).tolist():
         own = memtable.shingles[entry] if page.shingles else b""

@@ -13,9 +13,8 @@ Blocks are numbered by slots. A flush gives each of its rows a slot, from the st
 on. So entries are never rewritten, except those that a crash left after the state's slots. Each
 kind has a column family of its own; the state, one key that is overwritten, is in the default one.
 
-A shard's state is everything that is neither a row nor a posting in the store. It is written in the
-same atomic step as the rows, so that rows, positions, counters, undecided and held pages always
-belong to one moment.
+The state of a shard is everything that is neither a row nor a posting in the store. It is written
+in the same atomic step as the rows: rows, positions and counters always belong to one moment.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import Headers, Match, NearMiss, Pages
+from streamer.index.messages import Headers, Pages
 from streamer.index.ports import NO_HORIZON, Horizon
 from streamer.index.settings import IndexSettings
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -40,18 +39,13 @@ _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("tokens", np.uint32),
     ("text_bytes", np.int64),
     ("times", np.int64),
-    ("watermarks", np.int64),
 )
-_COLUMNS_BEFORE_TIMES = 6  # what the logs of earlier versions have
 
 
 class PackedPages(msgspec.Struct, omit_defaults=True):
     """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
 
-    `shingles` are there if the pages have sets, `changes` if they have any, `replacements` if some
-    were held, `nearest` if near misses are asked for, `headers` if some have any, `containers` if
-    containment is asked for, `renews` if they only renew others, `matches` if they go back to
-    shard 0.
+    `shingles` are there if the pages have sets, `headers` if some have any.
     """
 
     columns: list[bytes]
@@ -59,97 +53,45 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     message_keys: list[bytes | None]
     carried: list[bytes]
     shingles: list[bytes] = []
-    changes: bytes = b""
-    replacements: bytes = b""
-    nearest: list[NearMiss | None] = []
     headers: list[Headers] = []
-    containers: list[NearMiss | None] = []
-    renews: bytes = b""
-    matches: list[Match] = []
-
-
-class Undecided(msgspec.Struct, omit_defaults=True):
-    """The memtable's undecided entries in columns, oldest first.
-
-    `retired`, int64, is the number of the replacement that retired each, 0 for none; b"" if no
-    entry is retired.
-    """
-
-    rows: bytes
-    refs: list[int]
-    keys: bytes
-    masks: bytes
-    sketches: bytes
-    urls: list[bytes]
-    times: bytes
-    shingles: list[bytes] = []
-    retired: bytes = b""
-
-
-class Replaced(msgspec.Struct, array_like=True):
-    """A replacement of what a URL had, while pages may still come that arrived before it.
-
-    Its rows before `row_end` answer no page that arrived later, nor do the pages `refs`: these
-    arrived before, were held, and became rows later.
-    """
-
-    number: int
-    url: bytes
-    row_end: int
-    refs: list[int] = []
 
 
 class PendingForget(msgspec.Struct):
-    """What a shard is about to forget, as forgetting.py has it.
+    """What an index is about to forget, as forgetting.py has it.
 
     `terms`: kind, value, the row before which it holds, the command that wants it, and which record
-    it came by. `records`: how many such records the shard has had. `retired`: URLs, and for each in
-    `retired_before`, int64, the row before which it is. `replaced`: in order, the replacements that
-    pages to come may have arrived before. `replacements`: how many there have been; `oldest`: after
-    how many of them all pages arrived that the shard before has yet to send.
+    it came by. `asked`: the commands that wait for a sweep. `counts`: how many pages were forgotten
+    so far, by command. `records`: how many such records the index has had.
     """
 
     terms: list[tuple[str, bytes | int, int, str, int]] = []
-    doomed: list[int] = []
-    gone: list[int] = []
     asked: list[str] = []
-    passed_on: list[str] = []
     counts: dict[str, int] = {}
     done: dict[str, int] = {}
     records: int = 0
-    retired: list[bytes] = []
-    retired_before: bytes = b""
-    replaced: list[Replaced] = []
-    replacements: int = 0
-    oldest: int = 0
 
 
-class ShardState(msgspec.Struct, rename={"positions": "marks"}):
+class ShardState(msgspec.Struct):
     """The state of a shard.
 
-    `positions`: how far each source is read; stored under the name that it had first. `sent`: how
-    many items each destination was given. `held`: for the row of an undecided page, the pages that
-    wait for it, in order. `watermark`: no page to come is older. `horizon`: what comes before it
-    answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
-    one that the next flush goes to, with the time and the row at which it began. `missing`: for
-    each source with a hole, where the records end that were skipped because of it. `renewed`:
-    how often a page was inserted again.
+    `positions`: how far each source is read. `verdicts`: how many were given. `watermark`: no page
+    to come is older. `horizon`: what comes before it answers no page any more, whatever the
+    settings are now. `generation`: of versions of URLs, the one that the next flush goes to, with
+    the time and the row at which it began. `missing`: for each source with a hole, where the
+    records end that were skipped because of it.
     """
 
     settings: dict[str, Any] | None
     positions: dict[str, int]
-    sent: dict[str, int]
+    verdicts: int
     applied: int
     next_row: int
     refused: int
-    undecided: Undecided
-    held: list[tuple[int, list[PackedPages]]]
-    watermark: int = 0
-    horizon: Horizon = NO_HORIZON
-    generation: tuple[int, int, int] = (0, 0, 0)
-    forgotten: PendingForget = msgspec.field(default_factory=PendingForget)
-    missing: dict[str, int] = msgspec.field(default_factory=dict)
-    renewed: int = 0
+    watermark: int
+    horizon: Horizon
+    generation: tuple[int, int, int]
+    forgotten: PendingForget
+    missing: dict[str, int]
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -157,14 +99,9 @@ def pack_pages(pages: Pages) -> PackedPages:
     columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
     if pages.main is not None:
         columns.append(pages.main.tobytes())
-    changes, replacements, renews = (
-        b"" if column is None else column.tobytes()
-        for column in (pages.changes, pages.replacements, pages.renews)
-    )
     return PackedPages(
-        columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes,
-        replacements, pages.nearest or [], pages.headers or [], pages.containers or [],
-        renews, pages.matches or [],
+        columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [],
+        pages.headers or [],
     )  # fmt: skip
 
 
@@ -177,15 +114,13 @@ def unpack_pages(packed: PackedPages) -> Pages:
     count = len(packed.urls)
     # Copied, since numba compiles another version for read-only arrays.
     given = packed.columns
-    if len(given) == _COLUMNS_BEFORE_TIMES:
-        given = [*given, bytes(8 * count), bytes(8 * count)]
     columns: list[npt.NDArray[Any]] = [
         np.frombuffer(data, kind).copy()
         for data, (_, kind) in zip(given[: len(_COLUMNS)], _COLUMNS, strict=True)
     ]
     main = given[len(_COLUMNS) :]
-    refs, keys, sketches, distinct, tokens, text_bytes, times, watermarks = columns
-    singles = refs, distinct, tokens, text_bytes, times, watermarks
+    refs, keys, sketches, distinct, tokens, text_bytes, times = columns
+    singles = refs, distinct, tokens, text_bytes, times
     if any(len(each) != count for each in (*singles, packed.message_keys, packed.carried)):
         raise ValueError(f"a column has more or fewer than {count} entries, one a page")
     return Pages(
@@ -199,16 +134,9 @@ def unpack_pages(packed: PackedPages) -> Pages:
         packed.message_keys,
         packed.carried,
         times,
-        watermarks,
         np.frombuffer(main[0], np.bool_).copy() if main else None,
         packed.shingles or None,
-        np.frombuffer(packed.changes, np.int32).copy() if packed.changes else None,
-        np.frombuffer(packed.replacements, np.int64).copy() if packed.replacements else None,
-        packed.nearest or None,
         packed.headers or None,
-        packed.containers or None,
-        np.frombuffer(packed.renews, np.uint64).copy() if packed.renews else None,
-        packed.matches or None,
     )
 
 
@@ -227,14 +155,11 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 8  # of this file, row_blocks.py, frozen.py and url_versions.py
-# An index of another one is refused. 5 had rows and whole keys only, 6 retired nothing, 7 did not
-# know which pages had arrived before a replacement.
-READ_FORMATS = (5, 6, 7, FORMAT)
+FORMAT = 9  # of this file, row_blocks.py, frozen.py and url_versions.py; another one is refused
 
 SOURCES = b"c"  # in the family of the state
 ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with
-STATE_KEY = b"\xff"  # the last of all, in all formats
+STATE_KEY = b"\xff"  # the last of all
 
 Entry = tuple[bytes, bytes]
 
@@ -250,14 +175,17 @@ def entry_keys(family: bytes, blocks: Sequence[int]) -> list[bytes]:
     return [family + data[start : start + 8] for start in range(0, len(data), 8)]
 
 
-class Stretch(msgspec.Struct):
+class Stretch(msgspec.Struct, array_like=True):
     """The rows of one or more flushes, up to the slot `end`, in which they are dropped together.
 
-    For each shard: how many rows and postings they are, the newest time, and the last row.
+    `newest` is the newest of their times, `last_row` the last of their numbers.
     """
 
     end: int
-    shards: list[tuple[int, int, int, int]]
+    rows: int
+    postings: int
+    newest: int
+    last_row: int
 
 
 class UrlGeneration(msgspec.Struct, array_like=True):
@@ -268,38 +196,30 @@ class UrlGeneration(msgspec.Struct, array_like=True):
     row: int
 
 
-class ShardMeta(msgspec.Struct):
-    """How many rows and postings the store has of one shard, and the shard's own state.
-
-    Some of the rows may be before the `horizon`: they are dropped together with later ones.
-    `generations` are those of the versions of URLs, oldest first. `forgotten` is how many rows were
-    written over, some of which may have been dropped since.
-    """
-
-    rows: int = 0
-    postings: int = 0
-    state: bytes = b""
-    horizon: Horizon = NO_HORIZON
-    generations: list[UrlGeneration] = []
-    forgotten: int = 0
-
-
 class StoreMeta(msgspec.Struct):
     """All state of an index that is not rows or postings, as of its newest flush, `seq`.
 
     `identity` names what must fit before anything is read; `next_slot` is where the next flush puts
-    its rows; `owner` is the caller's own state. What is in slots before `first_slot` was dropped;
-    `stretches` are the rows from there on, oldest first.
+    its rows; `owner` is the caller's own state, `state` that of the shard. `rows` and `postings`
+    are how many the store has. Some of the rows may be before the `horizon`: they are dropped
+    together with later ones. What is in slots before `first_slot` was dropped; `stretches` are the
+    rows from there on, oldest first. `generations` are those of the versions of URLs, oldest first.
+    `forgotten` is how many rows were written over, some of which may have been dropped since.
     """
 
     format: int
     identity: dict[str, str | int | float]
-    seq: int
-    next_slot: int
-    shards: list[ShardMeta]
+    seq: int = 0
+    next_slot: int = 0
+    rows: int = 0
+    postings: int = 0
+    state: bytes = b""
+    horizon: Horizon = NO_HORIZON
     owner: bytes = b""
     first_slot: int = 0
     stretches: list[Stretch] = []
+    generations: list[UrlGeneration] = []
+    forgotten: int = 0
 
 
 def format_of(value: bytes) -> object:

@@ -1,22 +1,20 @@
-"""The memtable: the newest kept pages, and every undecided one, in memory.
+"""The memtable: the newest kept pages, in memory.
 
 Entries are stored in arrays in the order of insertion. A hash table with open addressing maps a key
 to its entries, one slot a posting. A slot is one word, so a probe is one memory access: 32 bits of
-the key, the entry, and the place of the key among the entry's own. A flush moves the kept entries
-to the store and the key table; only undecided ones stay.
+the key, the entry, and the place of the key among the entry's own. A flush moves the entries to the
+store and the key table.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import Undecided
 from streamer.index.ports import FlushedRows, Horizon
 from streamer.kernel import inline_kernel, int64, kernel, uint64
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -27,12 +25,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _PLACE_BITS = 6
 ENTRIES_MAX = 1 << 26
 
-# States of an entry. A flushed one is kept, and may be found in the store already.
-FREE, UNDECIDED, KEPT, FLUSHED = range(4)
-# A bit of the state: what the entry's URL had was replaced, so it answers only pages that arrived
-# before that. The kernel takes states up to FLUSHED, so it passes the entry over.
-RETIRED = 4
-_STATE = RETIRED - 1
+# States of an entry. A forgotten one is free; a flushed one may be found in the store already.
+FREE, KEPT, FLUSHED = range(3)
 
 Words = npt.NDArray[np.uint64]
 
@@ -112,7 +106,7 @@ def rebuild_table(table: Words, keys: Words, masks: Words, count: int) -> None:
 class Memtable:
     """Arrays of the entries, and their hash table; `own_keys` is how many keys a page has here.
 
-    A dropped entry is only marked; it leaves at the next flush.
+    A forgotten entry is only marked; it leaves at the next flush.
     """
 
     def __init__(self, own_keys: int, capacity: int) -> None:
@@ -120,8 +114,6 @@ class Memtable:
         self.count = 0
         self.urls: list[bytes] = []
         self.shingles: list[bytes] = []  # sets of the entries, if the index has them
-        self._by_url: dict[bytes, list[int]] = {}  # as many entries as were asked for
-        self._noted = 0
         self._allocate(max(capacity, 16))
 
     def _allocate(self, capacity: int) -> None:
@@ -133,7 +125,6 @@ class Memtable:
         self.sketches = np.empty((capacity, SKETCH_WORDS), np.uint64)
         self.states = np.empty(capacity, np.uint8)
         self.times = np.empty(capacity, np.int64)
-        self.retired = np.empty(capacity, np.int64)  # by which replacement, where RETIRED is set
         self.table = np.full(slots, EMPTY_SLOT, np.uint64)
 
     @property
@@ -150,64 +141,18 @@ class Memtable:
     def _columns(self) -> Sequence[npt.NDArray[Any]]:
         return (
             self.refs, self.rows, self.keys, self.masks, self.sketches, self.states, self.times,
-            self.retired,
         )  # fmt: skip
 
     def reserve(self, entries: int) -> None:
         """Make room for so many more entries, by doubling where the memtable may not be flushed."""
         if self.count + entries <= self.capacity:
             return
-        assert self.count + entries <= ENTRIES_MAX, f"{self.count} undecided pages"
+        assert self.count + entries <= ENTRIES_MAX, f"{self.count} pages that no flush takes"
         old, count = self._columns(), self.count
         self._allocate(max(self.count + entries, 2 * self.capacity))
         for grown, column in zip(self._columns(), old, strict=True):
             grown[:count] = column[:count]
         rebuild_table(self.table, self.keys, self.masks, count)
-
-    def entries_of(self, url: bytes) -> list[int]:
-        """Return the entries with a URL, of all that are there."""
-        for entry in range(self._noted, len(self.urls)):
-            self._by_url.setdefault(self.urls[entry], []).append(entry)
-        self._noted = len(self.urls)
-        return self._by_url.get(url, [])
-
-    def decide(self, entry: int, *, kept: bool) -> None:
-        """Keep or drop an undecided entry, retired or not."""
-        self.states[entry] = KEPT | self.states[entry] & RETIRED if kept else FREE
-
-    def retire(self, entries: Sequence[int], replacement: int) -> None:
-        """Have entries answer no page from a replacement on, unless they do not already."""
-        states = self.states[[*entries]]
-        own = np.array(entries, np.int64)[(states != FREE) & (states & RETIRED == 0)]
-        self.states[own] |= RETIRED
-        self.retired[own] = replacement
-
-    def free_retired(self, oldest: int) -> None:
-        """Free kept entries that replacements up to `oldest` have retired."""
-        states = self.states[: self.count]
-        own = np.flatnonzero(states == KEPT | RETIRED)
-        states[own[self.retired[own] <= oldest]] = FREE
-
-    @contextmanager
-    def as_after(self, replacements: int) -> Iterator[None]:
-        """Have the entries answer that a page sees which came after so many replacements."""
-        own = np.flatnonzero(self.states[: self.count] & RETIRED)
-        own = own[self.retired[own] > replacements]
-        self.states[own] &= _STATE
-        yield
-        self.states[own] |= RETIRED
-
-    @contextmanager
-    def on_trial(self, replaced: Sequence[int]) -> Iterator[None]:
-        """Hide the entries `replaced`, and remove those that are added at the end."""
-        own, count = np.array(replaced, np.int64), self.count
-        states = self.states[own]
-        self.states[own] = FREE
-        try:
-            yield
-        finally:
-            self.remove_last(self.count - count)
-            self.states[own] = states
 
     def remove_last(self, entries: int = 1) -> None:
         """Remove so many entries, those that were added last."""
@@ -222,7 +167,6 @@ class Memtable:
         for column in self._columns():
             column[: len(places)] = column[places]
         self.urls = [self.urls[i] for i in places.tolist()]
-        self._by_url, self._noted = {}, 0
         if self.shingles:
             self.shingles = [self.shingles[i] for i in places.tolist()]
         self.count = len(places)
@@ -230,9 +174,9 @@ class Memtable:
 
     def take_kept(self, state: bytes, horizon: Horizon) -> FlushedRows:
         """Mark the kept entries as flushed, and return them, with the state of their shard."""
-        is_kept = self.states[: self.count] & _STATE == KEPT
+        is_kept = self.states[: self.count] == KEPT
         kept = slice(self.count) if is_kept.all() else np.flatnonzero(is_kept)
-        self.states[kept] += FLUSHED - KEPT
+        self.states[kept] = FLUSHED
         return FlushedRows(
             self.rows[kept],
             self.refs[kept],
@@ -248,47 +192,4 @@ class Memtable:
 
     def retain_unflushed(self) -> None:
         """Keep only the entries that no flush has taken."""
-        states = self.states[: self.count] & _STATE
-        self.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
-
-    def undecided(self, first: int = 0) -> dict[int, int]:
-        """Return the undecided entries from the first on, by the refs of their pages."""
-        states = self.states[first : self.count] & _STATE
-        entries = first + np.flatnonzero(states == UNDECIDED)
-        return dict(zip(self.refs[entries].tolist(), entries.tolist(), strict=True))
-
-    def pack_undecided(self) -> Undecided:
-        """Return the undecided entries as bytes."""
-        states = self.states[: self.count]
-        left = np.flatnonzero(states & _STATE == UNDECIDED)
-        retired = np.where(states[left] & RETIRED, self.retired[left], 0)
-        return Undecided(
-            self.rows[left].tobytes(),
-            self.refs[left].tolist(),
-            self.keys[left].tobytes(),
-            self.masks[left].tobytes(),
-            self.sketches[left].tobytes(),
-            [self.urls[i] for i in left.tolist()],
-            self.times[left].tobytes(),
-            [self.shingles[i] for i in left.tolist()] if self.shingles else [],
-            retired.tobytes() if retired.any() else b"",
-        )
-
-    def restore_undecided(self, packed: Undecided) -> None:
-        """Enter the undecided entries that were packed into an empty memtable."""
-        count = len(packed.refs)
-        self.reserve(count)
-        self.rows[:count] = np.frombuffer(packed.rows, np.int64)
-        self.keys[:count] = np.frombuffer(packed.keys, np.uint64).reshape(count, self.own_keys)
-        self.masks[:count] = np.frombuffer(packed.masks, np.uint64)
-        self.sketches[:count] = np.frombuffer(packed.sketches, np.uint64).reshape(
-            count, SKETCH_WORDS
-        )
-        self.times[:count] = np.frombuffer(packed.times, np.int64)
-        self.states[:count] = UNDECIDED
-        if packed.retired:
-            self.retired[:count] = np.frombuffer(packed.retired, np.int64)
-            self.states[:count][self.retired[:count] > 0] |= RETIRED
-        self.refs[:count] = packed.refs
-        self.urls, self.shingles, self.count = packed.urls, packed.shingles, count
-        self.retain(np.arange(count))
+        self.retain(np.flatnonzero(self.states[: self.count] == KEPT))

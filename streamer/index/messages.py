@@ -1,9 +1,9 @@
-"""What goes into the shards of an index and comes out: records of pages, decisions, and verdicts.
+"""What goes into an index and comes out: records of its log, and verdicts.
 
 One rule holds for every record: (source, start, end, items) covers [start, end) of the source's own
 sequence. A reader at position e takes the items n >= e if start <= e < end, and moves to end.
 Otherwise it ignores the record: it was seen before, or follows a hole. Pages are numbered by their
-source (offset or ordinal). What a shard emits is numbered by the shard, for each destination.
+source (offset or ordinal). An index numbers its verdicts.
 
 What is to be forgotten arrives in a FORGET record. Commands do not number these records, since no
 counter is shared by all commands, and forgetting twice does no harm.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -27,23 +27,11 @@ CONFIG = "config"  # the source of settings
 
 FORGET = "forget"  # the source of what commands ask for; its records are not numbered
 
-VERDICTS = -1  # the destination of verdicts; others are shards, by number
-
 Keys = npt.NDArray[np.uint64]
 
 Times = npt.NDArray[np.int64]
 
 Headers = list[tuple[str, bytes]]
-
-
-def shard_name(shard: int) -> str:
-    """Return the name of a shard as a source in the positions."""
-    return f"shard:{shard}"
-
-
-def destination_name(destination: int) -> str:
-    """Return the name of a destination in a shard's state."""
-    return "verdicts" if destination == VERDICTS else shard_name(destination)
 
 
 def source_name(source: int) -> str:
@@ -70,7 +58,7 @@ class Columns:
         return type(self)(*(taken(getattr(self, each.name)) for each in fields(self)))
 
 
-class NearMiss(msgspec.Struct, array_like=True, frozen=True):
+class NearMiss(msgspec.Struct, frozen=True):
     """The kept page nearest to one that nothing matches, and their similarity in ten-thousandths.
 
     `exact`: that is the similarity of their sets. `index` names another index that has the page,
@@ -80,36 +68,9 @@ class NearMiss(msgspec.Struct, array_like=True, frozen=True):
     similarity: int
     ref: int
     url: bytes
-    time: int
     exact: bool = False
     index: str = ""
     place: Location | None = None
-
-    @property
-    def column(self) -> tuple[npt.NDArray[np.uint64], list[bytes], Times]:
-        """Return the page's ref, URL and time, as columns of one entry."""
-        return np.array([self.ref], np.uint64), [self.url], np.array([self.time])
-
-
-class Match(msgspec.Struct, array_like=True, frozen=True):
-    """What makes a page a duplicate: `similarity`, `basis` and `exact` as in `Verdicts`.
-
-    `ref`, `url` and `rank` are those of the kept page.
-    """
-
-    similarity: int
-    basis: int
-    ref: int
-    url: bytes
-    rank: int
-    exact: bool = False
-
-
-class Superseded(NamedTuple):
-    """A page that was the best copy of its cluster until another one came."""
-
-    ref: int
-    url: bytes
 
 
 @dataclass(slots=True)
@@ -124,23 +85,10 @@ class Pages(Columns):
         tokens: uint32.
         text_bytes: int64.
         urls, message_keys, carried: bytes; a message key may be None.
-        times: int64, milliseconds since 1970, 0 where it is not known. Shard 0 makes them ascend.
-        watermarks: int64, no page behind it in a shard's log is older; set by the shard before.
+        times: int64, milliseconds since 1970, 0 where it is not known. The index makes them ascend.
         main: bool, whether the main text was signed; None where none was asked for.
         shingles: their sets (sketch/hash_sets.py); None where none were asked for.
-        changes: int32, what each is to the last version of its URL, as shard 0 has found it
-            (url_versions.py); None where that is not asked for.
-        replacements: int64, of a page that was held, how many pages had replaced what their URLs
-            had when it arrived; -1 or None: all that have until now.
-        nearest: what is nearest to each page that nothing has matched yet, None where nothing is;
-            None where near misses are not asked for.
         headers: those of each page's message that its verdict's message has too; None: none have.
-        containers: what contains each such page, with its containment for similarity, None where
-            nothing does; None where that is not asked for.
-        renews: uint64, of pages that are judged and only renew what shards behind keep, the refs of
-            their representatives; None of all others.
-        matches: of duplicates that come back to shard 0, which says what they supersede, what they
-            match; None of all others.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -153,30 +101,12 @@ class Pages(Columns):
     message_keys: list[bytes | None]
     carried: list[bytes]
     times: Times
-    watermarks: Times
     main: npt.NDArray[np.bool_] | None = None
     shingles: list[bytes] | None = None
-    changes: npt.NDArray[np.int32] | None = None
-    replacements: npt.NDArray[np.int64] | None = None
-    nearest: list[NearMiss | None] | None = None
     headers: list[Headers] | None = None
-    containers: list[NearMiss | None] | None = None
-    renews: npt.NDArray[np.uint64] | None = None
-    matches: list[Match] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
-
-
-@dataclass(slots=True)
-class Decisions(Columns):
-    """What became of pages further along: kept (True) or dropped."""
-
-    refs: npt.NDArray[np.uint64]
-    kept: npt.NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.refs)
 
 
 class NamedIndex(Protocol):
@@ -227,11 +157,12 @@ class Verdicts(Columns):
         exact: bool, whether a similarity is that of sets; None where the index has none.
         references: the index that has the representative, None: this one; None if all are of this
             one.
-        nearest_min: int32, the similarity from which on each unique page was compared with all of
-            its candidates, in ten-thousandths; None where near misses are not asked for, or some
-            candidates may have been undecided.
-        supersedes: the page that each is a better copy than; None: it is not the best one of its
-            cluster, or no page of the block is.
+        changes: int32, what each page is to the last version of its URL (url_versions.py); None
+            where that is not asked for.
+        nearest: what is nearest to each unique page, None where nothing is; None where near misses
+            are not asked for, and so is `nearest_min`.
+        nearest_min: int32, the similarity from which on each page was compared with all of its
+            candidates, in ten-thousandths.
     """
 
     pages: Pages
@@ -241,19 +172,20 @@ class Verdicts(Columns):
     representative_urls: list[bytes]
     exact: npt.NDArray[np.bool_] | None = None
     references: list[NamedIndex | None] | None = None
+    changes: npt.NDArray[np.int32] | None = None
+    nearest: list[NearMiss | None] | None = None
     nearest_min: npt.NDArray[np.int32] | None = None
-    supersedes: list[Superseded | None] | None = None
 
     def __len__(self) -> int:
         return len(self.pages)
 
 
-Items = Pages | Decisions | IndexSettings | Forget
+Items = Pages | IndexSettings | Forget
 
 
 @dataclass(slots=True)
 class Record:
-    """One record of a shard's log: [start, end) of `source`, and the items numbered in it."""
+    """One record of an index's log: [start, end) of `source`, and the items numbered in it."""
 
     source: str
     start: int
@@ -319,19 +251,7 @@ def source_records(
 
 @dataclass(slots=True)
 class Output:
-    """Items for one destination, VERDICTS or a shard, numbered from `start` on without gaps."""
+    """The verdicts that a record leads to, numbered from `start` on without gaps."""
 
-    destination: int
     start: int
-    items: Pages | Decisions | Forget | Verdicts
-
-    @property
-    def end(self) -> int:
-        """Return the number after the last item's."""
-        return self.start + len(self.items)
-
-    def record(self, sender: int) -> Record:
-        """Return what shard `sender` emitted for another one as a record of that one's log."""
-        assert not isinstance(self.items, Verdicts), "verdicts go to no shard"
-        numbers = np.arange(self.start, self.end)
-        return Record(shard_name(sender), self.start, self.end, numbers, self.items)
+    verdicts: Verdicts

@@ -38,12 +38,12 @@ class Nearest(Columns):
     references: list[NamedIndex | None]
 
     def near_miss(self, place: int) -> NearMiss:
-        """Return what is nearest to the page at a place, as it goes on to the shards behind."""
+        """Return what is nearest to the page at a place, as a verdict has it."""
         other, ref = self.references[place], self.refs[place]
         assert other is not None, "nothing is near"
         similarity, exact = int(self.similarities[place]), bool(self.exact[place])
         where = other.corpus.name, other.locate(ref)
-        return NearMiss(similarity, ref, self.urls[place], 0, exact, *where)
+        return NearMiss(similarity, ref, self.urls[place], exact, *where)
 
 
 def nothing_near(pages: int) -> Nearest:
@@ -57,10 +57,10 @@ def nothing_near(pages: int) -> Nearest:
 class References(Protocol):
     """What a shard asks of other indexes."""
 
-    def nearest(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
+    def nearest(self, pages: Pages, masks: Keys, settings: IndexSettings) -> Nearest:
         """Return what the indexes that the settings name have nearest to pages; in any thread.
 
-        `keys` are the pages' own at the shard, `masks` say which of them each page has, by bit.
+        `masks` say which of their keys the pages have, by bit.
 
         Raises:
             StoreMismatch: one of these indexes is not there.
@@ -194,16 +194,13 @@ class Lookup(Protocol):
     def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
         """Return the sets of shingles of these rows; none of one that has been dropped."""
 
-    def keys(self, row: int) -> tuple[Keys, int]:
-        """Return the keys of a row at this shard, and by bit which of them it is posted under."""
-
     def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
         """Return the versions of URLs in the store, which must have so many flushes at least."""
 
 
 @dataclass(slots=True)
 class FlushedRows:
-    """What a flush takes from one shard: kept rows with their postings, and the shard's state.
+    """What a flush takes: kept rows with their postings, and the state of the shard.
 
     `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
     masks[i] is set. Arrays may be the memtable's own, and are valid until the shard's `flushed`.

@@ -1,26 +1,20 @@
-"""The rule for one page at one shard, as a kernel: candidates, verification, insertion.
+"""The rule for one page, as a kernel: candidates, verification, insertion.
 
 Pages of a batch are judged one after another, each seeing the ones before it. Candidates are the
 postings under the page's own keys, in store and memtable together, in row order (the order of
 insertion), up to the limit. One that has expired for the page is no candidate, and takes no place
-in its bucket; times and rows of the two alone decide that. The best kept match makes the page a
-duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds the
-page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and
-memtable together, has room. The nearest page of a reference index counts as a kept match after all
-own ones. Of what is kept and matches by a `margin` too little, the best is noted by the same order.
-So is, of what is kept and does not match, the one in which most of the page is contained. With
-`across`, a page of the same scope is no candidate, but keeps its place in a bucket.
-
-Behind a page whose match is old, the kernel stops too: the match may have to be renewed
-(renewal.py).
+in its bucket; times and rows of the two alone decide that. The best match makes the page a
+duplicate: highest similarity, then lowest row. Otherwise the page is inserted, with a posting under
+each key whose bucket, in store and memtable together, has room. The nearest page of a reference
+index comes after own pages that are as similar. Of what misses the threshold by `margin` at most,
+the best is noted by the same order.
 
 With `exact`, a candidate that its sketch leaves in doubt is judged by its set of shingles. Sets are
 not arrays, and may have to be read from disk. So the kernel stops before such a page, and continues
 when it has their similarity.
 """
 
-# The kernel compares each candidate anyway, so near misses cost nothing more to find. Undecided
-# candidates are skipped: whether they are kept may be known only after the verdict.
+# The kernel compares each candidate anyway, so near misses cost nothing more to find.
 
 from __future__ import annotations
 
@@ -33,7 +27,6 @@ from streamer.index.memtable import (
     EMPTY_SLOT,
     FREE,
     KEPT,
-    UNDECIDED,
     MemtableColumns,
     add_posting,
     entry_of,
@@ -42,12 +35,10 @@ from streamer.index.memtable import (
 from streamer.index.messages import Keys, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
-from streamer.sketch.containment import contained_share, size_of
 from streamer.sketch.hash_sets import in_doubt
 from streamer.sketch.method import Measure, compare_sketches
-from streamer.sketch.resemblance import are_of_one_scope
 
-UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
+UNIQUE, DUPLICATE, EMPTY = range(3)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
 BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
@@ -64,23 +55,17 @@ class Limits(NamedTuple):
 
     Attributes:
         bucket_max, candidates_max, measure: as in the index's settings.
-        content_bit: the place of the content key among the own keys, -1 if another shard's.
         newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
         expire_after: how much older than a page its candidates may be, in milliseconds.
         keep_pages: how many rows before a page's own they may be.
         oldest_time, oldest_row: limits that earlier settings have left, whatever the page.
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
         margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
-        across: 1 where pages of one scope do not answer each other.
-        contained: from which containment on what contains a page is noted, as above; 0: nothing is.
-        renew_after, renew_rows: how much older than a page, and how many rows before, a match is
-            that it renews.
     """
 
     bucket_max: int
     candidates_max: int
     measure: int
-    content_bit: int
     newest_state: int
     expire_after: int
     keep_pages: int
@@ -88,19 +73,15 @@ class Limits(NamedTuple):
     oldest_row: int
     exact: int
     margin: int
-    across: int
-    contained: int
-    renew_after: int
-    renew_rows: int
 
 
 class Arrivals(NamedTuple):
     """The pages that are judged, in order.
 
     Attributes:
-        keys: uint64[n, own keys]; masks: uint64[n], which of them the page has, by bit.
+        keys: uint64[n, keys], the content key last; masks: uint64[n], which of them the page has,
+            by bit.
         sketches: uint64[n, 33].
-        final: bool[n], whether this shard is the page's last: what is inserted is kept at once.
         similarity_min: int32[n], the threshold of each, in ten-thousandths.
         times: int64[n].
         elsewhere: int32[n], the similarity of what other indexes have nearest; -1: nothing.
@@ -109,7 +90,6 @@ class Arrivals(NamedTuple):
     keys: Keys
     masks: Keys
     sketches: Keys
-    final: npt.NDArray[np.bool_]
     similarity_min: npt.NDArray[np.int32]
     times: Times
     elsewhere: npt.NDArray[np.int32]
@@ -141,11 +121,9 @@ class Judged(NamedTuple):
         outcome: uint8; content: bool, whether a match has the page's own content.
         best: int64, the memtable entry of the match, or -1 - its place among the stored sketches,
             or ELSEWHERE.
-        similarity: int32, of the match, in ten-thousandths; of a new page, that of `near` here.
+        similarity: int32, of the match, in ten-thousandths; of a new page, that of `near`.
         exact: bool, whether that is the similarity of two sets.
         near: int64, what is nearest to a new page, as `best`, or NOWHERE.
-        container: int64, what contains a new page, as `best`, or NOWHERE.
-        containment: int32, how much of it, in ten-thousandths.
     """
 
     outcome: npt.NDArray[np.uint8]
@@ -154,16 +132,6 @@ class Judged(NamedTuple):
     content: npt.NDArray[np.bool_]
     exact: npt.NDArray[np.bool_]
     near: Places
-    container: Places
-    containment: npt.NDArray[np.int32]
-
-    def at(self, which: slice | Places) -> Judged:
-        """Return what has become of some of the pages."""
-        outcome, best, similarity, content, exact, near, container, containment = self
-        scores = similarity[which], content[which], exact[which]
-        return Judged(
-            outcome[which], best[which], *scores, near[which], container[which], containment[which]
-        )
 
 
 class Scratch(NamedTuple):
@@ -172,9 +140,8 @@ class Scratch(NamedTuple):
     Attributes:
         rows, places: of its candidates; sizes, slots: of its buckets.
         known: the similarity of each candidate's set, UNKNOWN, or IN_DOUBT.
-        stop: int64[5], the page that comes next, which hit of the store that begins with, how
-            many of its candidates are known, the page before which judging ends, and how many
-            candidates the page before it has if its match is old, else 0.
+        stop: int64[3], the page that comes next, which hit of the store that begins with, and how
+            many of its candidates are known.
     """
 
     rows: Places
@@ -191,7 +158,7 @@ def matching_pairs(
     starts: Places,
     sketches: Keys,
     lives: Times,
-    limits: tuple[int, int, int, int, int],
+    limits: tuple[int, int, int, int],
     met: Places,
     pairs: Places,
     posted: Places,
@@ -204,12 +171,12 @@ def matching_pairs(
         sketches: uint64[rows, 33].
         lives: int64[rows, 3], the time of each, the row from which on it is forgotten, and its
             threshold: the stricter of two counts.
-        limits: bucket_max, measure, expire_after, keep_pages, across, as in `Limits`.
+        limits: bucket_max, measure, expire_after, keep_pages, as in `Limits`.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
         posted: int64[bucket_max], memory for the rows that have not expired.
     """
-    bucket_max, measure, expire_after, keep_pages, across = limits
+    bucket_max, measure, expire_after, keep_pages = limits
     compared = matching = 0
     for bucket in range(starts.shape[0] - 1):
         count = 0
@@ -223,8 +190,6 @@ def matching_pairs(
                 left += is_new and later < lives[posted[i], 1]
             count = left
             for i in range(count):
-                if across and are_of_one_scope(sketches[posted[i]], sketches[later]):
-                    continue
                 met[later] += 1
                 compared += 1
                 score = compare_sketches(measure, sketches[posted[i]], sketches[later])
@@ -282,10 +247,9 @@ def nearest_rows(
 
 @inline_kernel
 def _insert_sorted(
-    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], count: int, row: int, place: int,
-    meets: int,
-) -> int:  # fmt: skip
-    """Insert a candidate that `meets` the page in row order unless it is there; return how many.
+    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], count: int, row: int, place: int
+) -> int:
+    """Insert a candidate in row order unless it is there; return how many there are.
 
     The arrays are as long as the limit: of more candidates, those with the lowest rows stay.
     """
@@ -296,7 +260,7 @@ def _insert_sorted(
             low = middle + 1
         else:
             high = middle
-    if not meets or low == rows.shape[0] or (low < count and rows[low] == row):
+    if low == rows.shape[0] or (low < count and rows[low] == row):
         return count
     count = min(count, rows.shape[0] - 1)
     for i in range(count, low, -1):
@@ -321,15 +285,15 @@ def judge_pages(
     """Judge the pages in order; return (entries in the memtable, next row, postings refused).
 
     The memtable has `count` entries, and room for all pages; the first new row is `next_row`.
-    Judging goes on and ends as `scratch.stop` says, and stops before a page of which candidates are
-    in doubt. What answers may change in between.
+    Judging begins where `scratch.stop` says, and stops before a page of which candidates are in
+    doubt.
     """
-    own = pages.keys.shape[1]
+    end, own = pages.keys.shape
     address = memtable.table.ctypes.data
-    first, hit, known, end = scratch.stop[0], scratch.stop[1], scratch.stop[2], scratch.stop[3]
+    first, hit, known = scratch.stop
     refused = 0
     for i in range(first, end):
-        if i + 1 < pages.keys.shape[0]:
+        if i + 1 < end:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(memtable.table, pages.keys[i + 1, j]))
         oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)
@@ -345,18 +309,10 @@ def judge_pages(
             return count, next_row, refused
         judged.outcome[i] = _choose(pages, i, limits, hits, memtable, candidates, scratch, judged)
         if judged.outcome[i] == UNIQUE:
-            if limits.contained > 0:
-                _find_container(pages, i, limits, hits, memtable, candidates, scratch, judged)
             refused += _insert(pages, i, limits, memtable, count, next_row, scratch)
             judged.best[i] = count
             count += 1
             next_row += 1
-        elif judged.outcome[i] == DUPLICATE and _is_old(
-            pages.times[i], judged.best[i], limits, hits, memtable, candidates, next_row, scratch
-        ):
-            scratch.stop[0], scratch.stop[1], scratch.stop[2] = i + 1, hit, 0
-            scratch.stop[4] = candidates
-            return count, next_row, refused
     scratch.stop[0], scratch.stop[1], scratch.stop[2] = end, hit, 0
     return count, next_row, refused
 
@@ -374,12 +330,6 @@ def _is_candidate(
     """Return whether an entry of the memtable may be a candidate."""
     is_there = FREE < memtable.states[entry] <= newest_state
     return is_there and _may_answer(memtable.rows[entry], memtable.times[entry], oldest)
-
-
-@inline_kernel
-def _may_meet(pages: Arrivals, i: int, other: Keys, across: int) -> bool:
-    """Return whether page i may be answered by one with this sketch, as far as scopes decide."""
-    return across == 0 or not are_of_one_scope(pages.sketches[i], other)
 
 
 @inline_kernel
@@ -414,15 +364,13 @@ def _collect_candidates(
                     sizes[j] += 1
                 elif _may_answer(hits.rows[k], hits.times[place], oldest):
                     sizes[j] += 1
-                    meets = _may_meet(pages, i, hits.sketches[place], limits.across)
-                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - place, meets)
+                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - place)
         slot = find_slot(memtable.table, pages.keys[i, j])
         while memtable.table[slot] != uint64(EMPTY_SLOT):
             entry = entry_of(memtable.table[slot], pages.keys[i, j], memtable.keys)
             if entry >= 0 and _is_candidate(memtable, entry, limits.newest_state, oldest):
                 sizes[j] += 1
-                meets = _may_meet(pages, i, memtable.sketches[entry], limits.across)
-                count = _insert_sorted(rows, places, count, memtable.rows[entry], entry, meets)
+                count = _insert_sorted(rows, places, count, memtable.rows[entry], entry)
             slot = (slot + 1) & (memtable.table.shape[0] - 1)
         slots[j] = slot
     return count, hit
@@ -461,12 +409,6 @@ def _estimate(
 
 
 @inline_kernel
-def _is_kept(place: int, memtable: MemtableColumns) -> bool:
-    """Return whether a candidate is kept, or undecided."""
-    return place < 0 or memtable.states[place] >= KEPT
-
-
-@inline_kernel
 def _choose(
     pages: Arrivals,
     i: int,
@@ -478,7 +420,7 @@ def _choose(
     judged: Judged,
 ) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
-    best = waits_for = int64(-1)
+    best = int64(-1)
     least, elsewhere = int64(pages.similarity_min[i]), int64(pages.elsewhere[i])
     score_max = elsewhere - 1  # of equals the own one comes first
     near = int64(ELSEWHERE if elsewhere >= 0 else NOWHERE)
@@ -493,76 +435,21 @@ def _choose(
             else _estimate(pages.sketches[i], limits.measure, hits, memtable, place)
         )
         if score < least:
-            if score > near_max and _is_kept(place, memtable):
+            if score > near_max:
                 near_max, near, near_exact = score, place, is_known
-        elif _is_kept(place, memtable):
-            if score > score_max:
-                score_max, best, found, exact = score, place, True, is_known
-        elif waits_for < 0:
-            waits_for = place
+        elif score > score_max:
+            score_max, best, found, exact = score, place, True, is_known
     if not found and elsewhere >= least:
         score_max, best, found = elsewhere, int64(ELSEWHERE), True
-    judged.best[i] = best if found else waits_for
-    judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, memtable)
+    judged.best[i] = best
+    judged.content[i] = found and _same_content(pages, i, best, hits, memtable)
     outcome = UNIQUE if pages.masks[i] else EMPTY
     if found:
         outcome = DUPLICATE
-    elif waits_for >= 0:
-        outcome = HELD
     else:
         score_max, exact = near_max, near_exact
     judged.similarity[i], judged.exact[i], judged.near[i] = score_max, exact, near
     return outcome
-
-
-@kernel
-def _find_container(
-    pages: Arrivals,
-    i: int,
-    limits: Limits,
-    hits: StoredHits,
-    memtable: MemtableColumns,
-    candidates: int,
-    scratch: Scratch,
-    judged: Judged,
-) -> None:
-    """Find the kept candidate in which most of page i is contained, the first of equals."""
-    own = pages.sketches[i]
-    size = size_of(own)
-    judged.container[i], judged.containment[i] = NOWHERE, limits.contained - 1
-    for k in range(candidates):
-        place = scratch.places[k]
-        if not _is_kept(place, memtable):
-            continue
-        other = hits.sketches[-1 - place] if place < 0 else memtable.sketches[place]
-        is_known = limits.exact > 0 and scratch.known[k] >= 0
-        score = (
-            scratch.known[k] if is_known else _estimate(own, limits.measure, hits, memtable, place)
-        )
-        share = contained_share(int64(score), size, size_of(other))
-        if share > judged.containment[i]:
-            judged.container[i], judged.containment[i] = place, share
-
-
-@inline_kernel
-def _is_old(
-    time: int,
-    place: int,
-    limits: Limits,
-    hits: StoredHits,
-    memtable: MemtableColumns,
-    candidates: int,
-    next_row: int,
-    scratch: Scratch,
-) -> bool:
-    """Return whether a page of this time renews the candidate at a place, unless it was renewed."""
-    old = False
-    for k in range(candidates):
-        if scratch.places[k] == place:
-            own = memtable.times[place] if place >= 0 else hits.times[-1 - place]
-            old = own < time - limits.renew_after
-            old |= scratch.rows[k] < next_row - limits.renew_rows
-    return old
 
 
 @inline_kernel
@@ -592,7 +479,7 @@ def _insert(
     memtable.masks[entry] = mask
     for word in range(pages.sketches.shape[1]):
         memtable.sketches[entry, word] = pages.sketches[i, word]
-    memtable.states[entry] = uint8(KEPT if pages.final[i] else UNDECIDED)
+    memtable.states[entry] = uint8(KEPT)
     return refused
 
 
@@ -600,7 +487,6 @@ def _insert(
 def _same_content(
     pages: Arrivals,
     i: int,
-    content_bit: int,
     place: int,
     hits: StoredHits,
     memtable: MemtableColumns,
@@ -610,7 +496,8 @@ def _same_content(
     A posting, not just the key: the store has no other trace of it, and where the match is stored
     must not show.
     """
-    if content_bit < 0 or not pages.masks[i] >> uint64(content_bit) & uint64(1):
+    content_bit = pages.keys.shape[1] - 1
+    if not pages.masks[i] >> uint64(content_bit) & uint64(1):
         return False
     if place >= 0:
         posted = memtable.masks[place] >> uint64(content_bit) & uint64(1)

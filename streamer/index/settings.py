@@ -1,4 +1,4 @@
-"""The settings of an index that its log carries: those of verdicts, and the number of shards.
+"""The settings of an index that its log carries: those of verdicts.
 
 Settings that change a verdict but not a signature arrive in a CONFIG record, and hold from its
 place in the log on. So a replay of the log gives the same verdicts, whatever the settings or the
@@ -23,22 +23,7 @@ from streamer.rules import VISIBLE, Rule, rule_finder, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-# Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
-# indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
-# to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
-# near misses, 6 no threshold of pages without main text, 7 no scopes, 8 no containment, 9 renewed
-# nothing, 10 preferred nothing. A log names the first version that knows all that it asks for.
-MACHINE_VERSION = 11
-
-_PLAIN = 5
-_FIRST_KNOWN = {
-    "near_misses": 6, "fallback_threshold": 7, "across_scopes": 8, "contained": 9,
-    "renew_on_match": 10, "prefers": 11,
-}  # fmt: skip
-
-SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
-
-RETIRES_BY_ARRIVAL = 5  # the first version in which a held page sees what it saw when it arrived
+MACHINE_VERSION = 12  # of the rules in shard.py and rule.py; a log of another one is refused
 
 Leasts = npt.NDArray[np.int32]
 
@@ -77,9 +62,8 @@ class IndexSettings(BaseModel):
         default=0, ge=0, description="age at which a page answers no other any more; 0: none"
     )
     keep_pages: int = Field(
-        default=0, ge=0, description="the newest kept pages of a shard that answer; 0: all"
+        default=0, ge=0, description="the newest kept pages that answer; 0: all"
     )
-    shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
     measure: Measure = Field(
         default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
     )
@@ -93,42 +77,17 @@ class IndexSettings(BaseModel):
         default=False, description="report the change from the last version of each URL"
     )
     near_misses: float = Field(
-        default=0, ge=0, lt=1, description="how far below the threshold the nearest page is noted"
+        default=0.0, ge=0, lt=1, description="how far below the threshold the nearest page is noted"
     )
     fallback_threshold: float = Field(
-        default=0,
+        default=0.0,
         ge=0,
         le=1,
         description="least resemblance of a page without main text; 0: as of others",
     )
-    across_scopes: bool = Field(
-        default=False, description="pages of one scope, which their sketches name, answer no other"
-    )
-    contained: float = Field(
-        default=0,
-        ge=0,
-        le=1,
-        description="least containment of a unique page in the kept one that is named; 0: none is",
-    )
-    renew_on_match: bool = Field(
-        default=False,
-        description="a duplicate renews its representative once half of that one's age is over",
-    )
-    prefers: bool = Field(
-        default=False,
-        description="sketches have ranks, by which verdicts say what a better copy supersedes",
-    )
-    version: int = Field(
-        default_factory=lambda known: max(
-            [_PLAIN, *(first for name, first in _FIRST_KNOWN.items() if known.get(name))]
-        ),
-        description="version of the state machine's rules",
-    )
+    version: int = Field(default=MACHINE_VERSION, description="version of the machine's rules")
     also: tuple[Corpus, ...] = Field(
         default=(), description="other indexes whose pages are representatives, too"
-    )
-    retire_replaced: bool = Field(
-        default=False, description="with track_changes: what a page replaces answers no other"
     )
 
     @property
@@ -141,14 +100,9 @@ class IndexSettings(BaseModel):
         """Return how far below its threshold what is nearest to a page is noted, as above."""
         return round(self.near_misses * SIMILARITY_ONE)
 
-    @property
-    def contained_min(self) -> int:
-        """Return the containment from which on the page that contains one is named, as above."""
-        return round(self.contained * SIMILARITY_ONE)
-
     def packed(self) -> dict[str, Any]:
-        """Return what logs and states have: as earlier versions do, as far as these suffice."""
-        return self.model_dump(exclude={name for name in _FIRST_KNOWN if not getattr(self, name)})
+        """Return what logs and states have."""
+        return self.model_dump()
 
     def of_url(self, url: str, *, main: bool = True) -> IndexSettings:
         """Return what holds for the page with this URL, of which `main` text was signed or not."""
@@ -205,16 +159,3 @@ class IndexSettings(BaseModel):
         """Return the greatest number of shingles below which only equal content matches."""
         own = (one.min_shingles for one in self.rules if one.min_shingles is not None)
         return max([self.shingles_min, *own])
-
-
-def bands_of(shard: int, shards: int, bands: int) -> tuple[int, int]:
-    """Return the first band that `shard` owns and the one after its last."""
-    return shard * bands // shards, (shard + 1) * bands // shards
-
-
-def key_columns(shard: int, shards: int, bands: int) -> list[int]:
-    """Return which columns of keys[n, bands + 1] `shard` owns: the first one the content key's too.
-
-    They are in the order in which the shard has its own keys and their marks.
-    """
-    return [*range(*bands_of(shard, shards, bands)), *([bands] if shard == 0 else [])]

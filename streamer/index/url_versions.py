@@ -1,11 +1,9 @@
 """The newest version of each URL, and a page's change from the version before it.
 
-Shard 0 sees all pages in the order of the log, and decides there. The version before a page is the
-last one with the same URL, whatever its verdict, which may not be out yet. Equal content is
+The version before a page is the last one with the same URL, whatever its verdict. Equal content is
 `unchanged`. Otherwise the sketches decide, as between a page and a kept one: at or above the page's
 threshold it is `edited`, below it `replaced`. So a version holds its own sketch. A reference to a
-row would take a tenth of the bytes, but works only if the version was kept, and with several shards
-that is not known yet.
+row would take a tenth of the bytes, but works only if the version was kept.
 
 A version may be as old as a kept page that still answers; otherwise the page is `new`. Its time and
 the number of rows since decide that, so neither a flush nor a sweep shows. Versions go to the store
@@ -58,15 +56,15 @@ Rows = npt.NDArray[np.int64]
 
 
 def published_changes(changes: Codes) -> tuple[Codes, Codes]:
-    """Return the changes in a column of `Pages`, and the similarities in ten-thousandths; -1: none.
+    """Return the changes in a column of `Verdicts`, and the similarities that its upper bits have.
 
-    The similarity is in the upper bits.
+    They are in ten-thousandths; -1: none.
     """
     return changes & np.int32((1 << _CODE_BITS) - 1), changes >> np.int32(_CODE_BITS)
 
 
 def count_changes(changes: Codes | None) -> list[tuple[Change, int]]:
-    """Return how often there is each change in a column of `Pages`."""
+    """Return how often there is each change in a column of `Verdicts`."""
     if changes is None:
         return []
     codes, _ = published_changes(changes)
@@ -107,11 +105,6 @@ def url_of(version: bytes) -> bytes:
 def time_of(version: bytes) -> int:
     """Return the time of a version."""
     return int.from_bytes(version[8:16], "little", signed=True)
-
-
-def rows_before(version: bytes) -> int:
-    """Return how many rows came before a version."""
-    return int.from_bytes(version[16:20], "little")
 
 
 def is_hidden(by: Terms | Forgetting, version: bytes) -> bool:
@@ -159,29 +152,12 @@ class Compared:
     keys: list[int]
     by: Tracking
 
-    def replacing(self) -> list[int]:
-        """Return the places of the pages that replace a version, unless that has expired."""
-        return np.flatnonzero(published_changes(self.codes)[0] == REPLACED).tolist()
-
-    def replaces(self, place: int, rows: Rows, next_row: int) -> bool:
-        """Return whether a page replaces a version, and settle that.
-
-        `rows` came before the pages that are judged, `next_row` of them before this one.
-        """
-        is_expired = bool(self._are_expired(slice(place, place + 1), rows, next_row)[0])
-        self.codes[place] = _NO_VERSION if is_expired else self.codes[place]
-        self.before[place] = ROWS_MAX
-        return not is_expired
-
-    def settle(self, part: slice, rows: Rows) -> Codes:
-        """Return the changes of some pages that are judged, when so many `rows` came before."""
-        self.codes[part][self._are_expired(part, rows, rows[part])] = _NO_VERSION
-        return self.codes[part]
-
-    def _are_expired(self, part: slice, rows: Rows, now: Rows | int) -> npt.NDArray[np.bool_]:
-        before = self.before[part]
-        then = np.where(before < 0, rows[-1 - np.minimum(before, -1)], before)
-        return then < np.maximum(now - self.by.keep_pages, self.by.oldest_row)
+    def settle(self, rows: Rows) -> Codes:
+        """Return the changes of the pages, once they are judged: `rows` came before each."""
+        then = np.where(self.before < 0, rows[-1 - np.minimum(self.before, -1)], self.before)
+        oldest = np.maximum(rows - self.by.keep_pages, self.by.oldest_row)
+        self.codes[then < oldest] = _NO_VERSION
+        return self.codes
 
 
 class UrlVersions:
@@ -196,13 +172,9 @@ class UrlVersions:
         """Return how many would go with the next flush."""
         return len(self._recent)
 
-    def recent(self, key: int) -> bytes | None:
+    def _newest(self, key: int) -> bytes | None:
         """Return the newest version of a URL, by its key, if the store may not have it yet."""
         return self._recent.get(key) or self._flushing.get(key)
-
-    def put(self, key: int, version: bytes) -> None:
-        """Take an entry as the newest one of a key."""
-        self._recent[key] = version
 
     def compare(
         self, pages: Pages, found: FoundUrls, by: Tracking, forgetting: Forgetting
@@ -223,9 +195,9 @@ class UrlVersions:
                 if pages.urls[before] == url:
                     own.append((i, before))
                 continue
-            last = self.recent(key) or version
+            last = self._newest(key) or version
             is_url = last is not None and last.endswith(url) and len(last) == _URL_AT + len(url)
-            if last and is_url and not (forgetting.hides_versions and is_hidden(forgetting, last)):
+            if last and is_url and not (forgetting.hides and is_hidden(forgetting, last)):
                 stored.append((i, last))
         data = b"".join(version[:_URL_AT] for _, version in stored)
         last_words = np.concatenate(
@@ -245,17 +217,16 @@ class UrlVersions:
             compared.before[places[len(stored) :]] = [-1 - at for _, at in own]
         return compared
 
-    def take(self, pages: Pages, part: slice, compared: Compared, rows: Rows) -> Codes:
-        """Take some pages of a batch, as it was compared, as the newest versions of their URLs.
+    def take(self, pages: Pages, compared: Compared, rows: Rows) -> Codes:
+        """Take pages, as they were compared, as the newest versions of their URLs.
 
-        Return their changes. `rows` came before each that is judged.
+        Return their changes. `rows` came before each of them.
         """
-        words = compared.words[part]
-        words[:, 2] |= rows[part].astype(np.uint64)
-        data = words.tobytes()
-        for i, (key, url) in enumerate(zip(compared.keys[part], pages.urls[part], strict=True)):
+        compared.words[:, 2] |= rows.astype(np.uint64)
+        data = compared.words.tobytes()
+        for i, (key, url) in enumerate(zip(compared.keys, pages.urls, strict=True)):
             self._recent[key] = data[i * _URL_AT : (i + 1) * _URL_AT] + url
-        return compared.settle(part, rows)
+        return compared.settle(rows)
 
     def begin_flush(self, now: Horizon, settings: IndexSettings | None) -> FlushedUrls | None:
         """Return what goes to the store, and to which generation; it stays here until `flushed`.

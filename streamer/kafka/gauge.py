@@ -1,10 +1,8 @@
-"""Back-pressure: shard 0 publishes its position and how much is open, and signers pause by it.
+"""Back-pressure: the owner of the log publishes its position, and signers pause by it.
 
-A page that is open anywhere is open at shard 0, so one gauge bounds all of them. Its owner
-publishes it to a topic of its own when it changes, and every ten seconds in any case: the topic
-expires, and a signer that starts needs a value soon. Each signer counts the pages that it published
-and that shard 0 has not processed. A lag in records would not do, because it does not count held or
-undecided pages.
+It publishes this gauge to a topic of its own when it changes, and every ten seconds in any case:
+the topic expires, and a signer that starts needs a value soon. Each signer counts the pages that it
+published and that the owner has not judged.
 
 Owners answer commands in the same topic, with keyed messages: what was forgotten at a shard.
 """
@@ -38,15 +36,11 @@ Unpacked = TypeVar("Unpacked")
 
 
 class Gauge(msgspec.Struct, array_like=True):
-    """How far shard 0 is in its log and in each source, and its open pages.
-
-    `log_id` is the id of the log's topic; earlier versions do not give it.
-    """
+    """How far the owner is in its log and in each source; `log_id` is the id of the log's topic."""
 
     position: int
-    open_pages: int
     positions: dict[str, int]
-    log_id: str = ""
+    log_id: str
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -101,7 +95,7 @@ class FlowControl:
         self._log_id = log_id
         self._gauge: Gauge | None = None
         self._published: list[tuple[str, int, int]] = []  # source, end, pages
-        self._unread = 0
+        self._open_pages = 0
         self._changed = asyncio.Event()
 
     @property
@@ -111,8 +105,8 @@ class FlowControl:
 
     @property
     def open_pages(self) -> int:
-        """Return the pages that count: open at shard 0, or published here and not taken yet."""
-        return self._unread + (self._gauge.open_pages if self._gauge else 0)
+        """Return the pages that were published here and are not judged yet."""
+        return self._open_pages
 
     @property
     def paused(self) -> bool:
@@ -135,16 +129,16 @@ class FlowControl:
         if end <= self.positions.get(source, 0):
             return  # shard 0 was quicker than the answer of the brokers
         self._published.append((source, end, pages))
-        self._unread += pages
+        self._open_pages += pages
 
     def note_gauge(self, gauge: Gauge) -> None:
         """Take what shard 0 says."""
-        if gauge.log_id not in {"", self._log_id}:
+        if gauge.log_id != self._log_id:
             return
         self._gauge = gauge
         taken = gauge.positions
         self._published = [each for each in self._published if each[1] > taken.get(each[0], 0)]
-        self._unread = sum(pages for _, _, pages in self._published)
+        self._open_pages = sum(pages for _, _, pages in self._published)
         self._changed.set()
 
     async def wait_for_change(self) -> None:

@@ -41,7 +41,6 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.metrics_core import Metric
 
 from streamer.errors import SettingsError, StreamerError
-from streamer.index.codec import ShardMeta
 from streamer.index.messages import Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.shard import Shard
@@ -102,13 +101,13 @@ class SignMetrics:
 class ShardMetrics:
     """What one shard of this process shows; `head_pages` are kept pages that make a flush due."""
 
-    def __init__(self, metrics: Metrics, shard: Shard, head_pages: int) -> None:
+    def __init__(self, metrics: Metrics, shard: Shard, number: int, head_pages: int) -> None:
         self._metrics = metrics.shards
         self._stages = metrics.stage_seconds
         self._shard = shard
         self._head_pages = head_pages
         self._flushed_rows = self._kept = 0
-        self._name = str(shard.number)
+        self._name = str(number)
         self._verdicts = [self._metrics.verdicts.labels(self._name, *each) for each in _OUTCOMES]
         self._counters = [
             counter.labels(self._name)
@@ -141,7 +140,7 @@ class ShardMetrics:
         counts = np.bincount(outcomes, minlength=len(_OUTCOMES)).tolist()
         for counter, count in zip(self._verdicts, counts, strict=True):
             counter.inc(count)
-        for change, count in count_changes(block.pages.changes):
+        for change, count in count_changes(block.changes):
             self._metrics.changes.labels(self._name, change).inc(count)
 
     def count_latency(
@@ -164,12 +163,10 @@ class ShardMetrics:
                 counter.inc(total - before)
             self._totals = totals
             # What is being flushed is counted neither in the memtable nor, yet, in the store.
-            self._kept = max(self._kept, self._flushed_rows + shard.kept_in_memtable)
+            self._kept = max(self._kept, self._flushed_rows + shard.unflushed_rows)
         metrics.holes.labels(name).set(len(shard.missing))
-        metrics.undecided_pages.labels(name).set(shard.undecided_pages)
-        metrics.held_pages.labels(name).set(shard.open_pages - shard.undecided_pages)
         metrics.head_entries.labels(name).set(shard.memtable.count)
-        metrics.head_fill.labels(name).set(shard.kept_in_memtable / self._head_pages)
+        metrics.head_fill.labels(name).set(shard.unflushed_rows / self._head_pages)
         metrics.kept_pages.labels(name).set(self._kept)
 
     def observe_log(self, position: int, end: int, committed: int | None) -> None:
@@ -180,10 +177,10 @@ class ShardMetrics:
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 
-    def observe_store(self, stored: ShardMeta, index_bytes: int, lookup: StoredLookup) -> None:
+    def observe_store(self, rows: int, index_bytes: int, lookup: StoredLookup) -> None:
         """Show what is on disk: when an index was opened, and after each flush."""
         metrics, name = self._metrics, self._name
-        self._flushed_rows = stored.rows
+        self._flushed_rows = rows
         metrics.key_table_postings.labels(name).set(lookup.table.count)
         metrics.frozen_postings.labels(name).set(lookup.frozen.note.count)
         metrics.key_table_bytes.labels(name).set(lookup.memory_bytes)
@@ -238,7 +235,6 @@ class _MetricValues:
     applied: int
     lag: int
     log_lag: int
-    open_pages: int
     dead: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
 
@@ -285,7 +281,7 @@ class ProgressLog:
         shown: dict[str, int] = {}
         if self._owns:
             shown |= {"judged": counts.judged, "kept": counts.kept}
-            shown |= {"log_lag_records": counts.log_lag, "open_pages": counts.open_pages}
+            shown |= {"log_lag_records": counts.log_lag}
         if self._signs:
             shown |= {"signed": counts.signed, "dead_letters": counts.dead.total()}
             shown |= {"skipped": counts.skipped.total(), "lag_records": counts.lag}
@@ -348,7 +344,6 @@ class ProgressLog:
             applied=_total(shards.records_applied),
             lag=_total(signing.lag_records),
             log_lag=_total(shards.lag_records),
-            open_pages=_total(shards.undecided_pages) + _total(shards.held_pages),
             dead=_by_code(signing.dead_letters),
             skipped=_by_code(signing.skipped_records),
         )

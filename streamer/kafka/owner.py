@@ -21,18 +21,17 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.codec import Entry, ShardMeta
+from streamer.errors import StreamerError
+from streamer.index.codec import Entry
 from streamer.index.messages import Output, Pages, Record, Verdicts
 from streamer.index.ports import FlushedRows, Found
-from streamer.index.settings import IndexSettings
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched
@@ -43,7 +42,6 @@ from streamer.kafka.wire import (
     ShardLog,
     check_bounds,
     fitting_position,
-    pack_record,
     record_digest,
     stored_position,
     unpack_record,
@@ -59,7 +57,7 @@ SEQUENCE = "streamer.sequence"
 
 TopicPartition = tuple[str, int]  # topic, partition
 ReadRecord = tuple[Record, Found | None]  # a record of the log, and what was found for its pages
-Emitted = tuple[Any, list[Output]]  # a message of the log, and what it makes the shard emit
+Emitted = tuple[Any, Output | None]  # a message of the log, and the verdicts that it leads to
 
 _OPTIONS = JudgeOptions(LOG_FLUSHES)
 _encode = msgspec.json.Encoder().encode
@@ -90,12 +88,12 @@ class Owner(Judge):
         self._path = path
         self._newest = b""  # record that was applied
         self._snapshots = snapshots
-        folder = IndexFolder.open(path, signature, log.shards, key_file)
+        folder = IndexFolder.open(path, signature, key_file)
         self.fingerprint, meta = folder.fingerprint, folder.store.meta
         wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
         try:
             self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
-            super().__init__(folder.store, folder.identity, [log.number], options, folder.secret)
+            super().__init__(folder.store, folder.identity, options, folder.secret)
         except BaseException:
             folder.store.close()
             raise
@@ -104,12 +102,6 @@ class Owner(Judge):
     def offset(self) -> int:
         """Return the offset of the first record of the log that is not applied."""
         return self._at.offset
-
-    @property
-    def stored(self) -> ShardMeta:
-        """Return what the newest flush has left on disk."""
-        meta = self.store.meta
-        return meta.shards[0] if meta else ShardMeta()
 
     @property
     def stored_offset(self) -> int:
@@ -144,7 +136,8 @@ class Owner(Judge):
         """Show what is on disk, now and after each flush, and work on it that fails."""
 
         def show() -> None:
-            metrics.observe_store(self.stored, self.store.size_bytes(), self.lookups[0])
+            rows = self.store.meta.rows if self.store.meta else 0
+            metrics.observe_store(rows, self.store.size_bytes(), self.lookup)
             metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
 
         self.store.failed = metrics.count_failure
@@ -155,16 +148,9 @@ class Owner(Judge):
         """Unpack a chunk's records, and look up what their pages will ask for; in any thread.
 
         Raises:
-            StoreMismatch: a record is of a later version, or not of this index.
+            StoreMismatch: a record is of another version, or not of this index.
         """
         records = [unpack_record(message.value, self.identity) for message in chunk.records]
-        for items in (record.items for record in records):
-            if isinstance(items, IndexSettings) and items.shards != self.shard.shards:
-                raise StoreMismatch(
-                    f"The log of shard {self.number} ends: the index was given {items.shards} "
-                    f"shards (`streamer reshard`). Start its workers with --shards {items.shards} "
-                    "and the --index-name that was named as --new-name then."
-                )
         return [(record, self._found(record)) for record in records]
 
     def _found(self, record: Record) -> Found | None:
@@ -205,7 +191,7 @@ class Owner(Judge):
 
     def _flush(
         self,
-        flushed: list[FlushedRows],
+        flushed: FlushedRows,
         owner_state: Callable[[], bytes],
         notes: Sequence[Entry] = (),
     ) -> None:
@@ -271,7 +257,7 @@ class Packed:
 
 
 class Outlet:
-    """Packs what shards emit for the topics of an index; `publisher` sends it."""
+    """Packs the verdicts of an index for their topic; `publisher` sends them."""
 
     def __init__(self, names: Names, publisher: Publisher, verdict_partitions: int) -> None:
         self.names = names
@@ -280,31 +266,19 @@ class Outlet:
         self._locate = topic_locator(names.pages)
 
     def pack(self, owner: Owner, emitted: Iterable[Emitted]) -> Packed:
-        """Return what a shard emitted; records for others keep the pages' timestamps."""
+        """Return the messages of verdicts that an owner gave."""
         messages: dict[TopicPartition, list[Message]] = defaultdict(list)
         packed = Packed({}, [], [])
-        for message, outputs in emitted:
-            for output in outputs:
-                if isinstance(output.items, Verdicts):
-                    packed.verdicts.append(output.items)
-                    packed.timestamps.append(message.timestamp)
-                for partition, each in self._messages(owner, output, message.timestamp):
-                    messages[partition].append(each)
-        packed.batches = {to: self.publisher.batches(found) for to, found in messages.items()}
-        return packed
-
-    def _messages(
-        self, owner: Owner, output: Output, timestamp: int
-    ) -> Iterator[tuple[TopicPartition, Message]]:
-        items = output.items
-        if isinstance(items, Verdicts):
+        for message, output in emitted:
+            if output is None:
+                continue
+            packed.verdicts.append(output.verdicts)
+            packed.timestamps.append(message.timestamp)
             by_partition = verdict_messages(
-                items, owner.number, output.start, self._locate, owner.fingerprint,
+                output.verdicts, owner.number, output.start, self._locate, owner.fingerprint,
                 self._verdict_partitions,
             )  # fmt: skip
-            for partition, messages in by_partition.items():
-                for message in messages:
-                    yield (self.names.verdicts, partition), message
-        else:
-            record = pack_record(output.record(owner.number), owner.identity)
-            yield (self.names.log(output.destination), 0), (None, record, [], timestamp)
+            for partition, found in by_partition.items():
+                messages[self.names.verdicts, partition] += found
+        packed.batches = {to: self.publisher.batches(found) for to, found in messages.items()}
+        return packed

@@ -19,6 +19,7 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import (
+    SHARDS,
     Names,
     dead_letter_bytes_max,
     ensure_topic,
@@ -72,15 +73,15 @@ async def prepare(
         ) from error
     config = await topic_config(reader.admin, names.pages)
     pages = len(partitions), int(config["max.message.bytes"])
-    for topic in index_topics(names, settings.shards, pages, verdict_partitions, replicas):
+    for topic in index_topics(names, pages, verdict_partitions, replicas):
         await ensure_topic(reader.admin, topic)
     identity = LogIdentity(fingerprint, await topic_id(reader.admin, names.pages))
     first = pack_record(config_record(settings, 0), identity)
-    for log in await _logs_to_begin(reader, names, settings, identity):
+    for log in await _logs_to_begin(reader, names, identity):
         await publisher.publish_one(log, first)
     return PreparedIndex(
         identity,
-        tuple([await topic_id(reader.admin, names.log(i)) for i in range(settings.shards)]),
+        tuple([await topic_id(reader.admin, names.log(i)) for i in range(SHARDS)]),
         len(await reader.partitions(names.verdicts)),
         len(await reader.partitions(names.dead_letters)),
         dead_letter_bytes_max(pages[1]),
@@ -112,9 +113,7 @@ async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
     return LogBounds(start, end, before)
 
 
-async def _logs_to_begin(
-    reader: Reader, names: Names, settings: IndexSettings, identity: LogIdentity
-) -> list[str]:
+async def _logs_to_begin(reader: Reader, names: Names, identity: LogIdentity) -> list[str]:
     """Return the logs that have no record yet; see that the others are of this index.
 
     The logs of an index are begun together, before any page is signed. So an empty log next to one
@@ -123,11 +122,11 @@ async def _logs_to_begin(
     Raises:
         StoreMismatch: a log is of another index, or has been lost.
     """
-    logs = [names.log(shard) for shard in range(settings.shards)]
+    logs = [names.log(shard) for shard in range(SHARDS)]
     bounds = {log: await reader.bounds(log, 0) for log in logs}
     begun = [log for log in logs if bounds[log][1]]
     for log in begun:
-        await _check_begun(reader, log, bounds[log], settings, identity)
+        await _check_begun(reader, log, bounds[log], identity)
     empty = [shard for shard, log in enumerate(logs) if not bounds[log][1]]
     for shard in empty:
         await _check_never_read(reader, names, shard)
@@ -145,7 +144,6 @@ async def _check_begun(
     reader: Reader,
     log: str,
     bounds: tuple[int, int],
-    settings: IndexSettings,
     identity: LogIdentity,
 ) -> None:
     """See that a log is of this index."""
@@ -157,11 +155,6 @@ async def _check_begun(
         )
     data = await reader.value_at(log, start)
     items = unpack_record(data, identity).items if data else None
-    if isinstance(items, IndexSettings) and items.shards != settings.shards:
-        raise StoreMismatch(
-            f"The index has {items.shards} shards, the settings ask for {settings.shards}. "
-            f"Use --shards {items.shards}, or another --index-name."
-        )
     if start == 0 and not isinstance(items, IndexSettings):
         raise StoreMismatch(
             f"The log {log} does not begin with settings: it was made again while workers wrote "

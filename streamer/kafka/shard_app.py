@@ -68,7 +68,7 @@ class CatchUp:
         """Apply the log at [start, end), silently; flush when it is due. Blocks until it is done.
 
         Raises:
-            StoreMismatch: a record is of a later version, or not of this index.
+            StoreMismatch: a record is of another version, or not of this index.
             StoreUnavailable: the disk refuses.
             StreamerError: the brokers are away, or the log is not there any more.
         """
@@ -380,9 +380,7 @@ class ShardApp:
         await loop.run_in_executor(self._judge, begin)
 
     def _new_gauge(self) -> Gauge:
-        shard = self.owner.shard
-        positions = dict(shard.positions)
-        return Gauge(self.owner.offset, shard.open_pages, positions, self.owner.log_id)
+        return Gauge(self.owner.offset, dict(self.owner.shard.positions), self.owner.log_id)
 
     # ---- beyond the log --------------------------------------------------------------------------
 
@@ -435,9 +433,8 @@ class ShardApp:
         if shard.settings == self._settings:
             return
         if shard.settings is not None:
-            _log.info(
-                "settings_changed", shard=shard.number, **_changes(shard.settings, self._settings)
-            )
+            changes = _changes(shard.settings, self._settings)
+            _log.info("settings_changed", shard=self.owner.number, **changes)
         record = config_record(self._settings, shard.positions.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)
         await self._publisher.publish_one(self._names.log(self.owner.number), packed)

@@ -26,7 +26,7 @@ from streamer.sketch.site_signer import SiteSigner
 KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
 HEADERS_MAX = 32  # of a page that are passed on
 PASSED_BYTES_MAX = 8 << 10  # of these, names included: what W3C's baggage may have at least
-RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it, and more shards' names
+RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamer.errors import InputError, SettingsError, StreamerError
-from streamer.index.forgetting import Forgetting
+from streamer.index.forgetting import ASK
 from streamer.index.messages import FORGET, Forget, Pages, Tombstone, source_name
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
@@ -192,24 +192,22 @@ class LogOrder:
     def take(self, data: bytes) -> Interval | IndexSettings | Forget | None:
         """Return what is new: pages taken, settings in force, or what a command wants forgotten.
 
-        None is for what other shards wrote, and for what is skipped.
+        None is for what is skipped.
 
         Raises:
-            StoreMismatch: the record is of a later version, or not of this index.
+            StoreMismatch: the record is of another version, or not of this index.
         """
         record = unpack_record(data, self._identity)
         if record.source == FORGET:
             assert isinstance(record.items, Forget), record.items
-            wanted = Forgetting.without_question(record.items)
-            return wanted if len(wanted) else None
+            terms = [term for term in record.items.terms if term[0] != ASK]
+            return Forget(terms, record.items.ask) if terms else None
         position = self._positions.get(record.source, 0)
         if not record.start <= position < record.end:
             return None
         self._positions[record.source] = record.end
         if isinstance(record.items, IndexSettings):
             return record.items
-        if not record.source.startswith(_PARTITION):
-            return None
         partition, items = int(record.source.removeprefix(_PARTITION)), record.items
         numbers = record.numbers[record.numbers >= position].tolist()
         if isinstance(items, Pages):

@@ -122,8 +122,6 @@ class OrderedInput:
         for offset, data in self._topic.log(self._log, self.amount_in_all):
             found = order.take(data)
             if isinstance(found, IndexSettings):
-                if settings is not None and found.shards != settings.shards:
-                    break  # the index was given other shards, whose logs are others
                 settings = found
             elif isinstance(found, Forget):
                 yield Forgotten(found, offset)

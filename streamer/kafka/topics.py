@@ -47,6 +47,7 @@ from aiokafka.protocol.types import (
 from streamer.errors import SettingsError, StreamerError
 
 _log = structlog.get_logger()
+SHARDS = 1  # of an index: each is a log, a folder and an owner of its own
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -170,7 +171,6 @@ def sites_topic(names: Names, replicas: int) -> Topic:
 
 def index_topics(
     names: Names,
-    shards: int,
     pages: tuple[int, int],
     verdict_partitions: int,
     replicas: int,
@@ -186,7 +186,7 @@ def index_topics(
     gauge = {"cleanup.policy": "delete", "retention.ms": "3600000"}
     own, any_count = verdict_partitions or partitions, not verdict_partitions
     return [
-        *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(shards)),
+        *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(SHARDS)),
         Topic(names.verdicts, own, replicas, log, any_count=any_count, may_expire=True),
         Topic(names.gauge, 1, replicas, gauge, log=True),
         Topic(names.dead_letters, partitions, replicas, letter, any_count=True, may_expire=True),

@@ -2,7 +2,7 @@
 
 A record is one MessagePack array: a head that says which interval of which source it covers, and
 the items in columns, as the bytes of arrays. Nothing is compressed, since sketches and hashes do
-not compress. A record that a reader does not know stops it, be it of a later version, another
+not compress. A record that a reader does not know stops it, be it of another version, another
 fingerprint or other pages: skipping a record would lose its pages.
 
 Nothing is ever reset. A position that the log does not have any more, a log or pages' topic that
@@ -21,14 +21,12 @@ import numpy as np
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
-from streamer.index.messages import Decisions, Forget, Items, Pages, Record, Term
+from streamer.index.messages import Forget, Items, Pages, Record, Term
 from streamer.index.settings import IndexSettings
 
-WIRE_VERSION = 4
-# 1 has no times of pages; 2 no sets of shingles, no changes; 3 no replacements before a page.
-READ_VERSIONS = (1, 2, 3, WIRE_VERSION)
+WIRE_VERSION = 5  # a record of another one is refused
 
-_PAGES, _DECISIONS, _CONFIG, _FORGET = 1, 2, 3, 4
+_PAGES, _CONFIG, _FORGET = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,6 @@ class _RecordHead(msgspec.Struct, array_like=True):
     items: msgspec.Raw
 
 
-class _PackedDecisions(msgspec.Struct, array_like=True):
-    refs: bytes
-    kept: bytes
-
-
 class _PackedForget(msgspec.Struct, array_like=True):
     terms: list[Term]
     ask: str
@@ -71,7 +64,6 @@ _encoder = msgspec.msgpack.Encoder()
 _decode_version = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_head = msgspec.msgpack.Decoder(_RecordHead).decode
 _decode_pages = msgspec.msgpack.Decoder(PackedPages).decode
-_decode_decisions = msgspec.msgpack.Decoder(_PackedDecisions).decode
 _decode_forget = msgspec.msgpack.Decoder(_PackedForget).decode
 
 
@@ -81,8 +73,6 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     packed: Any
     if isinstance(items, Pages):
         kind, packed = _PAGES, pack_pages(items)
-    elif isinstance(items, Decisions):
-        kind, packed = _DECISIONS, _PackedDecisions(items.refs.tobytes(), items.kept.tobytes())
     elif isinstance(items, Forget):
         kind, packed = _FORGET, _PackedForget(items.terms, items.ask)
     else:
@@ -105,7 +95,7 @@ def unpack_record(data: bytes | None, identity: LogIdentity | None = None) -> Re
     """Return the record in `data`, of the index with this identity (None: of whichever).
 
     Raises:
-        StoreMismatch: a later version wrote it, or one with other settings or for another topic; or
+        StoreMismatch: another version wrote it, or one with other settings or for another topic; or
             its contents are damaged.
     """
     head = _head(data)
@@ -142,15 +132,15 @@ def _head(value: bytes | None) -> _RecordHead:
     try:
         parts = _decode_version(data)
         version = msgspec.msgpack.decode(parts[0], type=int)
-        if version in READ_VERSIONS:
+        if version == WIRE_VERSION:
             return _decode_head(data)
     except (*_UNREADABLE, IndexError) as error:
         raise StoreMismatch(
-            "The log holds a record that is none of ours. Use another --index-name."
+            "The log contains a record that streamer did not write. Use another --index-name."
         ) from error
     raise StoreMismatch(
-        f"The log holds a record of version {version}, this program reads {WIRE_VERSION}. "
-        "Run the version that wrote it; stop it cleanly before a change."
+        f"The log contains a record of version {version}, this program reads {WIRE_VERSION}. Run "
+        "the version that wrote it, or use another --index-name."
     )
 
 
@@ -173,11 +163,6 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
 def _items(head: _RecordHead) -> Items:
     if head.kind == _PAGES:
         return unpack_pages(_decode_pages(head.items))
-    if head.kind == _DECISIONS:
-        packed = _decode_decisions(head.items)
-        return Decisions(
-            np.frombuffer(packed.refs, np.uint64), np.frombuffer(packed.kept, np.bool_)
-        )
     if head.kind == _FORGET:
         wanted = _decode_forget(head.items)
         return Forget(wanted.terms, wanted.ask)
@@ -218,10 +203,9 @@ def record_digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShardLog:
-    """Which log it is: that of shard `number` of `shards`, in the topic with the id `topic_id`."""
+    """Which log it is: that of shard `number`, in the topic with the id `topic_id`."""
 
     number: int
-    shards: int
     topic_id: str
     identity: LogIdentity
 

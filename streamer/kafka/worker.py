@@ -52,13 +52,13 @@ from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import SharedSites
 from streamer.kafka.topic_watch import TopicWatch
-from streamer.kafka.topics import Names
+from streamer.kafka.topics import SHARDS, Names
 from streamer.kafka.wire import ShardLog, stored_position
 from streamer.kafka.worker_log import configure_logs
 from streamer.kernel import FOLDER, all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
-from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
+from streamer.run.index_folder import check_folder, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import new_sites, signer_with
@@ -116,7 +116,7 @@ class WorkerOptions:
         if self.settings.kept_topic:
             check_kept_topic(self.names, self.settings.kept_topic)
         self._check_place()
-        wanted = identity_of(self.settings.signature, self.settings.shards, secret)
+        wanted = identity_of(self.settings.signature, secret)
         for shard in self.shards:
             check_folder(self.shard_folder(shard), wanted)
 
@@ -158,7 +158,7 @@ class WorkerOptions:
             SettingsError: the key cannot be read, or there is no such shard.
         """
         settings, names = self.settings, self.names
-        identity = identity_of(settings.signature, settings.shards, read_secret(self.key_file))
+        identity = identity_of(settings.signature, read_secret(self.key_file))
         port = settings.health_port
         return {
             "version": __version__,
@@ -190,12 +190,12 @@ class WorkerOptions:
             return ()
         own = _shard_numbers(self.settings.own_shards)
         for shard in own:
-            if not 0 <= shard < self.settings.shards:
+            if not 0 <= shard < SHARDS:
                 raise SettingsError(
-                    f"There is no shard {shard}: the index has {self.settings.shards}, from 0 on. "
-                    "Correct --own-shards or --shards."
+                    f"There is no shard {shard}: an index has {SHARDS}, from 0 on. Correct "
+                    "--own-shards."
                 )
-        return own or tuple(range(self.settings.shards))
+        return own or tuple(range(SHARDS))
 
 
 def _shard_numbers(text: str) -> tuple[int, ...]:
@@ -338,8 +338,8 @@ class Worker:
     ) -> tuple[PreparedIndex, FlowControl]:
         """Check everything, and open the shards that this worker owns."""
         options, names = self.options, self.options.names
-        settings, shards = options.settings, options.settings.shards
-        identity = identity_of(settings.signature, shards, read_secret(options.key_file))
+        settings = options.settings
+        identity = identity_of(settings.signature, read_secret(options.key_file))
         fingerprint = str(identity["fingerprint"])
         self._references = ReferenceIndexes(settings.also, fingerprint, identity)
         index = self._references.named_in(settings.index)
@@ -355,7 +355,7 @@ class Worker:
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
-            metrics = ShardMetrics(self.metrics, owner.shard, settings.head_pages)
+            metrics = ShardMetrics(self.metrics, owner.shard, shard, settings.head_pages)
             owner.show_in(metrics)
             catch_up = CatchUp(client, names.log(shard), owner, metrics)
             app = ShardApp(
@@ -382,9 +382,7 @@ class Worker:
 
     def _owner(self, shard: int, prepared: PreparedIndex) -> Owner:
         options, settings = self.options, self.options.settings
-        log = ShardLog(shard, settings.shards, prepared.log_ids[shard], prepared.identity)
-        if note := conversion(options.shard_folder(shard), convert=settings.convert):
-            _log.warning("index_converting", shard=shard, note=note)
+        log = ShardLog(shard, prepared.log_ids[shard], prepared.identity)
         return Owner(
             options.shard_folder(shard),
             log,

@@ -124,8 +124,6 @@ class PageBatch:
     empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing tells: of a
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
     that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
-    `prefer` says which copies are better ones, if anything does; `numbers` holds for each page that
-    of the field that it names, if it names one.
     """
 
     start: int
@@ -141,8 +139,6 @@ class PageBatch:
     skipped: Counter[str] = field(default_factory=Counter)
     by_rule: list[int] = field(default_factory=list)
     scopes: list[bytes] = field(default_factory=list)
-    prefer: str = ""
-    numbers: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.sequences)

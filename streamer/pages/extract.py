@@ -45,12 +45,10 @@ from streamer.pages.mapping import (
     FieldMapping,
     epoch_ms,
     normalise_time,
-    number_or_time,
     parse_pointer,
     resolve,
 )
 from streamer.rules import host_of
-from streamer.sketch.preference import NO_NUMBER
 from streamer.sketch.scopes import HOST
 from streamer.text.charset import decode_body
 from streamer.text.visible import ESCAPED, HTML, Buffer, looks_like_html
@@ -148,7 +146,7 @@ _TYPE_CHARACTERS_MAX = 128
 
 
 class PageFields(NamedTuple):
-    """One page: `flags`, `carried`, `time` and `number` as in chunk.py."""
+    """One page: `flags`, `carried` and `time` as in chunk.py."""
 
     url: str
     body: Buffer
@@ -156,19 +154,15 @@ class PageFields(NamedTuple):
     carried: bytes
     time: int
     scope: bytes = b""
-    number: float = NO_NUMBER
 
 
 class Extractor:
     """Reads pages out of fields by one mapping; safe to use from several threads."""
 
     def __init__(
-        self, mapping: FieldMapping, carry: Sequence[str], page_bytes_max: int, scope: str = "",
-        number: str = "",
-    ) -> None:  # fmt: skip
+        self, mapping: FieldMapping, carry: Sequence[str], page_bytes_max: int, scope: str = ""
+    ) -> None:
         """Prepare the mapping; `scope` is the field that tells the scope, or HOST.
-
-        `number` is the field of which the number is asked for; "" of none.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
@@ -184,8 +178,7 @@ class Extractor:
         pointers += [_pointer_of(name) for name in carry if name not in POINTER_FIELDS]
         self._scope = scope
         self._scope_at = _pointer_of(scope) if scope not in {"", HOST} else ()
-        self._number_at = _pointer_of(number) if number else ()
-        pointers += [each for each in (self._scope_at, self._number_at) if each]
+        pointers += [self._scope_at] if self._scope_at else []
         self.columns = frozenset(tokens[0] for tokens in pointers)
 
     def accepts_type(self, content_type: str) -> bool:
@@ -212,11 +205,7 @@ class Extractor:
             else self._body(fields, content_type)
         )
         scope = self._scope_of(url, fields) if self._scope else b""
-        at = self._number_at
-        number = number_or_time(field_at(fields, at)) if at else NO_NUMBER
-        return PageFields(
-            url, body, flags, self._carried(fields), self._time(fields), scope, number
-        )
+        return PageFields(url, body, flags, self._carried(fields), self._time(fields), scope)
 
     def _scope_of(self, url: str, fields: Fields) -> bytes:
         """Return the scope of a page: its host, or a field as JSON.

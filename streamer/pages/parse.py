@@ -40,7 +40,6 @@ from streamer.pages.schema_registry import SchemaRegistry, decode_without_regist
 from streamer.pages.warc import fields_and_body
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
-from streamer.sketch.preference import field_of
 from streamer.text.json_fields import (
     BODY,
     ESCAPES,
@@ -127,13 +126,12 @@ class PageParser:
         text: Text = VISIBLE,
         registry: SchemaRegistry | None = None,
         scope: str = "",
-        prefer: str = "",
     ) -> None:
         """Prepare a parser.
 
         WARC records have their fields where the format puts them: `mapping` is not for these. Pages
         that a rule wants skipped are counted as `rule`; `text` is what most are compared by. A page
-        without the `scope` that is asked for is a dead letter. `prefer` is as in chunk.py.
+        without the `scope` that is asked for is a dead letter.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
@@ -143,11 +141,9 @@ class PageParser:
         self._rules, self._text = rules, text
         self._rule_for = rule_finder(tuple(rules))
         self._limit = page_bytes_max
-        self._prefer, self._number = prefer, field_of(prefer)
-        more = page_bytes_max, scope, self._number
-        self._messages = Extractor(mapping, carry, *more)
-        self._records = Extractor(PRESETS["warc"], carry, *more)
-        self._plain = mapping == DEFAULT_MAPPING and not (carry or scope or self._number)
+        self._messages = Extractor(mapping, carry, page_bytes_max, scope)
+        self._records = Extractor(PRESETS["warc"], carry, page_bytes_max, scope)
+        self._plain = mapping == DEFAULT_MAPPING and not (carry or scope)
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
@@ -170,9 +166,8 @@ class PageParser:
             StreamerError: the schema registry cannot be used.
         """
         batch = PageBatch(
-            chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy(),
-            prefer=self._prefer,
-        )  # fmt: skip
+            chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
+        )
         if chunk.messages:
             messages = self._without_schemas(batch, chunk.messages)
             values = Slices.joined([value or b"" for _, _, value in messages])
@@ -244,7 +239,6 @@ class PageParser:
         batch.carried = list(compress(batch.carried, kept))
         batch.times = list(compress(batch.times, kept))
         batch.scopes = list(compress(batch.scopes, kept))
-        batch.numbers = list(compress(batch.numbers, kept))
         places = np.array(kept, np.bool_)
         return Slices(bodies.data, bodies.starts[places], bodies.ends[places])
 
@@ -306,8 +300,6 @@ class PageParser:
         batch.times.append(page.time)
         if page.scope:
             batch.scopes.append(page.scope)
-        if self._number:
-            batch.numbers.append(page.number)
         bodies.add(page.body)
 
     def _plain_pages(self, values: Slices) -> PlainPages:

@@ -82,8 +82,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     `roles` names the option of each output that pages themselves are written to.
 
     The order of judgement is that of the sources, unless `by_turns`: a source was judged further
-    when a later one, up to `last_source`, had been. `ended` tells whether a run has come to its
-    end, and `several_runs` whether another one then judged more.
+    when a later one, up to `last_source`, had been.
     """
 
     entries: list[SourceEntry] = []
@@ -95,13 +94,10 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     roles: dict[str, str] = {}
     last_source: int = -1
     by_turns: bool = False
-    ended: bool = False
-    several_runs: bool = False
 
     def note_order(self, source: int) -> None:
         """Note that records of a source are judged now."""
         self.by_turns |= source < self.last_source
-        self.several_runs |= self.ended
         self.last_source = max(source, self.last_source)
 
     def move(self, prefixes: Iterable[str]) -> None:

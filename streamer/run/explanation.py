@@ -14,7 +14,6 @@ estimates.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -25,24 +24,20 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.codec import unpack_state
-from streamer.index.forgetting import Forgetting
-from streamer.index.settings import IndexSettings, key_columns
+from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
+from streamer.run.read_index import ReadIndex
 from streamer.run.site_store import is_of_replay, read_sites, signer_with
-from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
-from streamer.sketch.resemblance import differs_in_scope
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.sketch.signer import Signatures
 from streamer.sketch.site_memory import SiteMemory, TableFigures
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
-from streamer.stored.rows import ScannedRows, scan_rows
 from streamer.stored.store import Store
 from streamer.text.visible import MAIN as MAIN_FLAG
 from streamer.text.visible import Buffer, TextPart, text_parts
@@ -90,12 +85,6 @@ class NearestPage(NamedTuple):
     exact: bool
 
 
-def answering_rows(part: IndexPart) -> Iterator[ScannedRows]:
-    """Yield the rows of a shard that have not expired, and are not to be forgotten."""
-    forgotten = unpack_state(part.meta.state).forgotten
-    yield from scan_rows(part.store, part.place, Forgetting(forgotten))
-
-
 _NUMBERS = ("shingle_width", "bands", "rows")
 _EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
 _REACHES = "The similarity to the nearest kept page reaches the threshold."
@@ -136,8 +125,6 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "measure": method_class(accept or name).measure,
             "exact": "exact" in identity,
             "scope": str(identity.get("scope", "")),
-            "scope_not": str(identity.get("scope_not", "")),
-            "prefer": str(identity.get("prefer", "")),
             "site_memory": int(identity.get("site_memory", 0)),
         }
     )
@@ -221,20 +208,20 @@ class KeptIndex:
 
         Raises:
             SettingsError: the key file is unusable or missing.
-            StoreMismatch: the folder has only some of the shards.
+            StoreMismatch: the folder has several indexes.
             StoreUnavailable: there is no index, or an empty one.
         """
         self._folder = folder
-        self._index = WholeIndex(folder, topic)
-        self._parts, self._locate = self._index.parts, self._index.locate
+        self._index = ReadIndex(folder, topic)
+        self._store, self._locate = self._index.store, self._index.locate
         try:
             self.signature = signature_of(self._index.identity)
             self.secret = obtain_existing_secret(folder, key_file)
-            self.settings = _settings_in_force(self._parts[0])
+            self.settings = _settings_in_force(self._index)
         except BaseException:
             self.close()
             raise
-        self.rows = sum(part.meta.rows for part in self._parts)
+        self.rows = self._index.meta.rows
 
     @property
     def fingerprint(self) -> str:
@@ -244,10 +231,10 @@ class KeptIndex:
     @property
     def _wanted(self) -> Identity:
         """Return who the index would be if it were made now."""
-        return identity_of(self.signature, len(self._parts), self.secret)
+        return identity_of(self.signature, self.secret)
 
     def close(self) -> None:
-        """Close the stores."""
+        """Close the store."""
         self._index.close()
 
     def near(self, body: Buffer, flags: int = 0) -> list[Near]:
@@ -262,30 +249,26 @@ class KeptIndex:
         self._check_for_texts()
         signed = self._sign(body, flags, self.signature)
         keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
-        shared: Counter[int] = Counter()
-        pages: dict[int, tuple[str, int]] = {}
-        for part in self._parts:
-            columns = key_columns(part.number, part.shards, keys.shape[1] - 1)
-            lookup = StoredLookup(part.store, part.place)
-            hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
-            rows, counts = np.unique(hits.rows, return_counts=True)
-            kept = lookup.rows(rows)
-            left = np.flatnonzero(part.meta.horizon.has(kept.times, rows))
-            kept, counts = kept.take(left), counts[left]
-            sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
-            here: Counter[int] = Counter()
-            for ref, url, other, of_other, count in zip(
-                kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
-            ):
-                here[ref] = max(here[ref], count)  # a page that was renewed has two rows
-                similarity = set_similarity(own, of_other)
-                if similarity == UNKNOWN:
-                    measure, theirs = int(self.signature.measure), np.ascontiguousarray(other)
-                    similarity = int(sketch_similarity(measure, sketch, theirs))
-                pages[ref] = (url.decode("utf-8", "replace"), similarity)
-            shared += here
-        order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
-        return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
+        lookup = StoredLookup(self._store)
+        hits = lookup.find(np.ascontiguousarray(keys))
+        rows, counts = np.unique(hits.rows, return_counts=True)
+        kept = lookup.rows(rows)
+        left = np.flatnonzero(self._index.meta.horizon.has(kept.times, rows))
+        kept, counts = kept.take(left), counts[left]
+        sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
+        found: list[tuple[int, int, int, bytes]] = []
+        for ref, url, other, of_other, count in zip(
+            kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
+        ):
+            similarity = set_similarity(own, of_other)
+            if similarity == UNKNOWN:
+                measure, theirs = int(self.signature.measure), np.ascontiguousarray(other)
+                similarity = int(sketch_similarity(measure, sketch, theirs))
+            found.append((-similarity, -count, ref, url))
+        return [
+            Near(url.decode("utf-8", "replace"), -similarity / SIMILARITY_ONE, -count)
+            for similarity, count, _, url in sorted(found)
+        ]
 
     def _check_for_texts(self) -> None:
         """Raise StoreMismatch unless signatures made now are those of the index; say what to do."""
@@ -331,16 +314,10 @@ class KeptIndex:
 
     def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
-        bands = int(self._index.identity["bands"])
-        own = np.zeros(bands + 1, np.uint32)  # 0: a short page is kept at the first shard alone
-        sketch: Sketch | None = None
-        shingles = b""
-        for part in self._parts:
-            if row := _row_of(page.ref, part, progress):
-                own[key_columns(part.number, part.shards, bands)], sketch, slot = row
-                if part.store.has_shingles:
-                    shingles = part.store.shingles([slot])[0]
-        assert sketch is not None, page
+        row = _row_of(page.ref, self._index, progress)
+        assert row is not None, page
+        own, sketch, slot = row
+        shingles = self._store.shingles([slot])[0] if self._store.has_shingles else b""
         target = Target(own, np.ascontiguousarray(sketch), page.ref, shingles)
         found = self._explained(target, page, self.settings.of_url(page.url), progress)
         if (strict := self._of_the_later(found, page.url)) is not None:
@@ -397,7 +374,7 @@ class KeptIndex:
     @cached_property
     def sites(self) -> SiteMemory | None:
         """Return what the index knows of sites as of its newest flush; None if nothing is asked."""
-        return read_sites(self._parts[0].store, self.signature)
+        return read_sites(self._store, self.signature)
 
     def _sign(
         self, body: Buffer, flags: int, signature: SignatureSettings, url: str = ""
@@ -442,8 +419,7 @@ class KeptIndex:
                 f"The index {self._folder} knows nothing of sites: it was made without "
                 "--site-memory."
             )
-        meta = self._parts[0].store.meta
-        if meta is None or not is_of_replay(meta):
+        if not is_of_replay(self._index.meta):
             raise StoreMismatch(
                 f"The index {self._folder} is a worker's: what its signers know of sites is in the "
                 "topic whose name is that of the index with .sites, and no folder has it."
@@ -477,41 +453,32 @@ class KeptIndex:
     ) -> NearestPage | None:
         """Return the page that decides: of those that share a key the most similar, else of all."""
         least, measure = rule.similarity_min, int(rule.measure)
-        shared: Counter[int] = Counter()
         best: tuple[tuple[bool, bool, int, int], NearestPage] | None = None
         read = 0
-        for part in reversed(self._parts):  # the first shard last: it has all rows' keys
-            own = target.marks[key_columns(part.number, part.shards, len(target.marks) - 1)]
-            before = shared.copy()
-            for rows, marks, slots in answering_rows(part):
-                agreeing = (marks == own) & (own != 0)
-                for i, count in enumerate(agreeing.sum(axis=1).tolist()):
-                    ref = rows.refs[i]
-                    shared[ref] = max(shared[ref], before[ref] + count)  # it may have two rows
-                    if part.number or ref == target.ref:
-                        continue
-                    if self.signature.scope and not shared[ref]:
-                        continue  # it may be of another scope
-                    sketch = np.ascontiguousarray(rows.sketches[i])
-                    if rule.across_scopes and not differs_in_scope(target.sketch, sketch):
-                        continue  # pages of one scope answer no other
-                    sets = None
-                    if shared[ref] and part.store.has_shingles:
-                        sets = partial(_sets, part.store, target.shingles, int(slots[i]))
-                    found, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
-                    equal = bool(agreeing[i, -1])
-                    rank = (not shared[ref], not equal, -found, ref)  # of equals the earliest
-                    if best is None or rank < best[0]:
-                        page, similarity = self._page(ref, rows.urls[i]), found / SIMILARITY_ONE
-                        best = rank, NearestPage(page, similarity, shared[ref], equal, exact)
-                read += len(rows.refs)
-                progress(read)
+        for rows, marks, slots in self._index.answering_rows():
+            agreeing = (marks == target.marks) & (target.marks != 0)
+            for i, shared in enumerate(agreeing.sum(axis=1).tolist()):
+                ref = rows.refs[i]
+                if ref == target.ref or (self.signature.scope and not shared):
+                    continue  # without a shared key it may be of another scope
+                sketch = np.ascontiguousarray(rows.sketches[i])
+                sets = None
+                if shared and self._store.has_shingles:
+                    sets = partial(_sets, self._store, target.shingles, int(slots[i]))
+                found, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
+                equal = bool(agreeing[i, -1])
+                rank = (not shared, not equal, -found, ref)  # of equals the earliest
+                if best is None or rank < best[0]:
+                    page, similarity = self._page(ref, rows.urls[i]), found / SIMILARITY_ONE
+                    best = rank, NearestPage(page, similarity, shared, equal, exact)
+            read += len(rows.refs)
+            progress(read)
         return best and best[1]
 
     def _pages(self, progress: Progress) -> Iterator[KeptPage]:
-        """Yield all kept pages, which the first shard has."""
+        """Yield all kept pages."""
         read = 0
-        for rows, _, _ in answering_rows(self._parts[0]):
+        for rows, _, _ in self._index.answering_rows():
             yield from map(self._page, rows.refs, rows.urls)
             read += len(rows.refs)
             progress(read)
@@ -529,10 +496,10 @@ class KeptIndex:
         return None
 
 
-def _row_of(ref: int, part: IndexPart, progress: Progress) -> tuple[Marks, Sketch, int] | None:
-    """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
+def _row_of(ref: int, index: ReadIndex, progress: Progress) -> tuple[Marks, Sketch, int] | None:
+    """Return a kept page's marks, its sketch and slot; None where it is not kept."""
     read = 0
-    for rows, marks, slots in answering_rows(part):
+    for rows, marks, slots in index.answering_rows():
         if ref in rows.refs:
             at = rows.refs.index(ref)
             return marks[at], rows.sketches[at], int(slots[at])
@@ -551,6 +518,6 @@ def place_name(place: Location) -> str:
     return f"{place.topic}{partition}:{place.offset}"
 
 
-def _settings_in_force(part: IndexPart) -> IndexSettings:
-    settings = unpack_state(part.meta.state).settings
+def _settings_in_force(index: ReadIndex) -> IndexSettings:
+    settings = index.state.settings
     return IndexSettings.model_validate(settings) if settings else IndexSettings()

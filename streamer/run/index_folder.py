@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, is_there
-from streamer.index.codec import FORMAT, StoreMeta
+from streamer.index.codec import StoreMeta
 from streamer.sketch.settings import (
     NATIVE,
     SignatureSettings,
@@ -30,11 +30,8 @@ _MEANING = {
     "bands": "--bands",
     "exact": "--exact",
     "key": "--key-file",
-    "prefer": "--prefer",
     "rows": "--rows",
     "scope": "--scope",
-    "scope_not": "--scope-not",
-    "shards": "--shards",
     "shingle_width": "--shingle-width",
     "site_memory": "--site-memory",
     "text_rules": "what --rules say of text",
@@ -43,9 +40,7 @@ _ASIDE = {  # what an index has that does not say
     "method": NATIVE,
     "accept": "none",
     "exact": "no",
-    "prefer": "none",
     "scope": "none",
-    "scope_not": "none",
     "site_memory": "0",
     "canonical.text": "visible",
     "text_rules": "nothing",
@@ -58,13 +53,13 @@ def store_folder(folder: Path) -> Path:
 
 
 def shard_folders(folder: Path) -> list[str]:
-    """Return the names of the folders of shards in a worker's, [""] where `folder` is an index."""
+    """Return the names of the indexes in a worker's folder, [""] where `folder` is an index."""
     below = [] if has_index(folder) else [path.name for path in folder.glob("shard-*")]
     return sorted(name for name in below if has_index(folder / name)) or [""]
 
 
-def first_shard(name: str) -> int:
-    """Return the number of the first shard in a folder of this name."""
+def shard_number(name: str) -> int:
+    """Return the number of the shard in a folder of this name."""
     return int(name.partition("-")[2] or 0)
 
 
@@ -111,13 +106,12 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
         raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
 
 
-def identity_of(signature: SignatureSettings, shards: int, secret: bytes) -> Identity:
+def identity_of(signature: SignatureSettings, secret: bytes) -> Identity:
     """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
     key_id = derive_seeds(secret, signature.shingle_width, signature.hashes).id
     return {
         "fingerprint": signature.fingerprint(key_id),
         "key": key_id,
-        "shards": shards,
         **signature.identity(),
     }
 
@@ -161,33 +155,6 @@ def check_folder(folder: Path, wanted: Identity) -> None:
         store.close()
 
 
-def conversion(folder: Path, *, convert: bool) -> str:
-    """Return what is to be said before an index of an older format is written; "" of others.
-
-    Raises:
-        StoreDamaged: something of the index is missing, or cannot be read.
-        StoreMismatch: it has an older format and is not to be converted, or one that is not read.
-        StoreUnavailable: it cannot be read now.
-    """
-    if not has_index(folder):
-        return ""
-    store = Store.open(store_folder(folder), writable=False)
-    store.close()
-    if store.meta is None or store.meta.format == FORMAT:
-        return ""
-    if not convert:
-        raise StoreMismatch(
-            f"The index {folder} has format {store.meta.format}, this version writes {FORMAT}, and "
-            "--no-convert forbids that. Use the version that wrote the index, or leave out "
-            "--no-convert (docs/upgrade.md)."
-        )
-    return (
-        f"The index {folder} has format {store.meta.format} and is converted to {FORMAT} by the "
-        "first flush; the version that wrote it cannot open it from then on. The way back is a "
-        "snapshot from before (docs/upgrade.md); --no-convert refuses instead."
-    )
-
-
 def _part(identity: Identity, name: str) -> str | int | float:
     return identity.get(name) or _ASIDE.get(name, "not set")
 
@@ -213,7 +180,7 @@ class IndexFolder:
 
     @classmethod
     def open(
-        cls, path: Path, signature: SignatureSettings, shards: int, key_file: Path | None = None
+        cls, path: Path, signature: SignatureSettings, key_file: Path | None = None
     ) -> IndexFolder:
         """Open or create the index in `path` for writing.
 
@@ -224,7 +191,7 @@ class IndexFolder:
             StoreUnavailable: it is in use, or the disk refuses.
         """
         secret = obtain_secret(path, key_file)
-        identity = identity_of(signature, shards, secret)
+        identity = identity_of(signature, secret)
         store = Store.open(store_folder(path))
         try:
             if store.meta is not None:
@@ -232,7 +199,7 @@ class IndexFolder:
             elif key_file is None and not is_there(own_key(path)):
                 # A run that failed removed it after we had read it, and before we had the lock.
                 secret = create_secret(own_key(path))
-                identity = identity_of(signature, shards, secret)
+                identity = identity_of(signature, secret)
         except BaseException:
             store.close()
             raise

@@ -1,21 +1,16 @@
-"""The judge: shards of an open index, driven in one thread, with their look-ups and flushes.
+"""The judge: the shard of an open index, driven in one thread, with its look-ups and flushes.
 
-The one driver of shards: a replay has all of them in one judge, an owner in Kafka has one. Between
-two calls every shard of it is quiet: what one emits for another is applied at once, in the order in
-which it was emitted.
-
-A flush begins with a copy of each shard's state, which takes a moment; it is written in a thread of
-its own while the shards go on, and what it has stays in their memtables until look-ups done ahead
-have it, or the next one begins. All shards are flushed together, so a flush is a state of all of
-them between two records. There is one at a time: where pages come faster than they are written, the
-next flush waits for the last, and whoever began it waits too.
+A flush begins with a copy of the shard's state, which takes a moment; it is written in a thread of
+its own while the shard goes on, and what it has stays in the memtable until look-ups done ahead
+have it, or the next one begins. So a flush is the state between two records. There is one at a
+time: where pages come faster than they are written, the next flush waits for the last, and whoever
+began it waits too.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -76,10 +71,7 @@ LOG_FLUSHES = FlushRule(
     records=4096,  # of the log, each with the pages of a chunk: as above
     seconds=3600.0,  # a restart folds what came since; a flush's entries stay
 )
-SWEEP_TERMS = 100_000  # to be forgotten, which make a sweep due that no command waits for,
-# or so many URLs of a shard that are retired, or one for so many rows: a sweep reads all of these,
-# and the state of each flush has all of those, with 17 bytes beside the URL.
-SWEEP_ROWS = 32
+SWEEP_TERMS = 100_000  # to be forgotten, which make a sweep due that no command waits for
 SWEEP_SECONDS = 3600.0  # or so long after the first, if any is to be gone from the disk
 SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
 _COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
@@ -94,7 +86,7 @@ class JudgeOptions:
     Attributes:
         flushes: when one is due.
         head_pages: kept pages in a memtable that make one due, too.
-        index_memory: bytes that the key tables of all shards take together; None bounds nothing.
+        index_memory: bytes that the key tables take; None bounds nothing.
         references: indexes that pages are compared with, too.
         clock: tells seconds.
     """
@@ -107,20 +99,18 @@ class JudgeOptions:
 
 
 class Judge:
-    """Drive the shards `own` of an index, which `store` holds in that order.
+    """Drive the shard of an index.
 
-    `identity` is the index's: bands and shards are taken from it. `secret` is what URLs are hashed
-    with.
+    `identity` is the index's: bands are taken from it. `secret` is what URLs are hashed with.
 
     Raises:
-        StoreMismatch: the state of a shard was written by a later version of the machine.
+        StoreMismatch: the state was written by another version of the machine.
     """
 
     def __init__(
         self,
         store: Store,
         identity: Identity,
-        own: Sequence[int],
         options: JudgeOptions,
         secret: bytes = b"",
     ) -> None:
@@ -128,36 +118,24 @@ class Judge:
         self._identity = identity
         self._rule, self._head_pages = options.flushes, options.head_pages
         self._clock = options.clock
-        bands, shards, meta = int(identity["bands"]), int(identity["shards"]), store.meta
+        meta = store.meta
         self.owner_state = meta.owner if meta else b""  # that of the last flush before
-        states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
-        memory = None if options.index_memory is None else options.index_memory // len(own)
-        self.lookups = [StoredLookup(store, place, memory, secret) for place in range(len(own))]
-        capacity, references = options.head_pages + _SPARE_ENTRIES, options.references
-        self.shards = [
-            Shard(
-                number, shards, bands, lookup, state=state, memtable_capacity=capacity,
-                references=references.of_shard(number, shards, bands) if references else None,
-            )
-            for number, lookup, state in zip(own, self.lookups, states, strict=True)
-        ]  # fmt: skip
-        self._by_number = dict(zip(own, self.shards, strict=True))
+        self.lookup = StoredLookup(store, options.index_memory, secret)
+        self.shard = Shard(
+            int(identity["bands"]), self.lookup, state=meta.state if meta else b"",
+            memtable_capacity=options.head_pages + _SPARE_ENTRIES, references=options.references,
+        )  # fmt: skip
         self._applied = 0  # records since the last flush
         self._flushed_at = self._clock()
         self._is_sweeping = False
         self._next_sweep = self._clock()
-        self._swept: list[Counter[str]] = []  # by the newest sweep
-        self._swept_by_half = any(shard.forgetting.pending for shard in self.shards)
+        self._swept: Counter[str] = Counter()  # by the newest sweep
+        self._swept_by_half = self.shard.forgetting.pending > 0
         self._named_at: float | None = None  # when the first was named that is still to be swept
         self._timed: Timed = lambda _stage: nullcontext()
         self._written: Callable[[], None] = lambda: None
         self._flush_thread = ThreadPoolExecutor(1, "flush")
         self._flushing: Future[None] | None = None
-
-    @property
-    def shard(self) -> Shard:
-        """Return the shard that records come to: the only one, or the first."""
-        return self.shards[0]
 
     def position(self, source: int) -> int:
         """Return the first sequence number of a page source that is not applied yet."""
@@ -175,39 +153,30 @@ class Judge:
     # ---- records ---------------------------------------------------------------------------------
 
     def configure(self, settings: IndexSettings) -> None:
-        """Put a CONFIG record into the log of each shard where these settings are not in force."""
-        for shard in self.shards:
-            if shard.settings != settings:
-                shard.apply(config_record(settings, shard.positions.get(CONFIG, 0)))
+        """Put a CONFIG record into the log unless these settings are in force."""
+        if self.shard.settings != settings:
+            self.shard.apply(config_record(settings, self.shard.positions.get(CONFIG, 0)))
 
     def look_up(self, pages: Pages) -> Found:
-        """Find what the first shard will judge these pages by; in any thread."""
+        """Find what these pages will be judged by; in any thread."""
         return self.shard.look_up(pages)
 
-    def apply(self, record: Record, found: Found | None = None, records: int = 1) -> list[Output]:
-        """Apply a record, and what it leads to here; return what is for others, in order.
+    def apply(self, record: Record, found: Found | None = None, records: int = 1) -> Output | None:
+        """Apply a record; return the verdicts on its pages, if it has new ones.
 
         `found` is what `look_up` gave for the record's pages, however long ago; `records` is what
         it counts for, where a flush is due after so many.
 
         Raises:
-            StoreMismatch: a CONFIG record of a later version, or of another number of shards.
+            StoreMismatch: a CONFIG record of another version.
         """
         if found is not None:
             self._release_flushed(found.hits.flushes)
-        outputs: list[Output] = []
-        waiting = deque([(self.shard, record, found)])
-        while waiting:
-            shard, record, found = waiting.popleft()
-            for output in shard.apply(record, found):
-                if (other := self._by_number.get(output.destination)) is not None:
-                    waiting.append((other, output.record(shard.number), None))
-                else:
-                    outputs.append(output)
+        output = self.shard.apply(record, found)
         self._applied += records
-        if self._named_at is None and any(shard.forgetting.pending for shard in self.shards):
+        if self._named_at is None and self.shard.forgetting.pending:
             self._named_at = self._clock()
-        return outputs
+        return output
 
     def judge(
         self,
@@ -219,29 +188,26 @@ class Judge:
         numbers: npt.NDArray[np.int64] | None = None,
         tombstones: Sequence[Tombstone] = (),
     ) -> list[Verdicts]:
-        """Apply the pages read in [start, end) of a source, where all shards are here.
+        """Apply the pages read in [start, end) of a source; return their verdicts.
 
-        Return their verdicts. `found` is as for `apply`, `numbers` as for `page_record`: not given
+        `found` is as for `apply`, `numbers` as for `page_record`: not given
         where there are `tombstones`.
         """
         if tombstones:
             records = source_records(source, start, end, pages, tombstones)
-            each = [self.apply(record, None, record.end - record.start) for record in records]
-            outputs = list(itertools.chain.from_iterable(each))
+            outputs = [self.apply(record, None, record.end - record.start) for record in records]
         else:
             record = page_record(source, start, end, pages, numbers)
-            outputs = self.apply(record, found, end - start)
-        verdicts = [output.items for output in outputs]
-        assert all(isinstance(each, Verdicts) for each in verdicts), "not all shards are here"
-        return [each for each in verdicts if isinstance(each, Verdicts)]
+            outputs = [self.apply(record, found, end - start)]
+        return [output.verdicts for output in outputs if output is not None]
 
     def verdict_on(self, page: Pages) -> Verdicts:
         """Return the verdict that one page would get if it came next; nothing changes."""
-        return ask.verdict_on(self.shards, page)
+        return ask.verdict_on(self.shard, page)
 
     def nearest(self, page: Pages, limit: int) -> list[ask.NearRow]:
         """Return the kept pages that share a key with one page, the most similar first."""
-        return ask.nearest(self.shards, page, limit)
+        return ask.nearest(self.shard, page, limit)
 
     @property
     def kept_pages(self) -> int:
@@ -249,7 +215,7 @@ class Judge:
         self.finish()
         meta, memtable = self.store.meta, self.shard.memtable
         in_memtable = np.count_nonzero(memtable.states[: memtable.count] == KEPT)
-        return (meta.shards[0].rows if meta else 0) + int(in_memtable)
+        return (meta.rows if meta else 0) + int(in_memtable)
 
     def forget_next(self, forget: Forget) -> None:
         """Forget what a command wants that comes next."""
@@ -258,8 +224,7 @@ class Judge:
     def forget(self, forget: Forget, number: int) -> None:
         """Forget, once, what a command wanted at `number` of a log that is replayed here."""
         numbers = np.full(len(forget), number)
-        outputs = self.apply(Record(_COMMANDS, 0, number + 1, numbers, forget))
-        assert not outputs, outputs
+        self.apply(Record(_COMMANDS, 0, number + 1, numbers, forget))
 
     # ---- flushes ---------------------------------------------------------------------------------
 
@@ -276,7 +241,7 @@ class Judge:
     def flush_is_due(self) -> bool:
         """Return whether a memtable is full, or records or time enough have passed."""
         return (
-            any(shard.unflushed >= self._head_pages for shard in self.shards)
+            self.shard.unflushed >= self._head_pages
             or self._applied >= self._rule.records
             or self._sweep_is_due
             or (self.changed and self._clock() - self._flushed_at >= self._rule.seconds)
@@ -287,22 +252,9 @@ class Judge:
         """Return whether a command waits for it, or there is enough to do, or for long enough."""
         if self._clock() < self._next_sweep:
             return False
-        forgetting = [shard.forgetting for shard in self.shards]
+        forgetting = self.shard.forgetting
         late = self._named_at is not None and self._clock() - self._named_at >= SWEEP_SECONDS
-        return (
-            any(each.is_asked for each in forgetting)
-            or sum(each.pending for each in forgetting) >= SWEEP_TERMS
-            or self._many_are_retired
-            or late
-        )
-
-    @property
-    def _many_are_retired(self) -> bool:
-        stored = self.store.meta.shards if self.store.meta else []
-        return any(
-            shard.forgetting.retired >= max(SWEEP_TERMS, own.rows // SWEEP_ROWS)
-            for shard, own in zip(self.shards, stored, strict=False)
-        )
+        return forgetting.is_asked or forgetting.pending >= SWEEP_TERMS or late
 
     def begin_flush(
         self, owner_state: Callable[[], bytes], notes: Sequence[Entry] = (), *, sweep: bool = False
@@ -317,19 +269,17 @@ class Judge:
             StoreUnavailable: the flush before failed, or the work after it; the message says which.
         """
         self.finish()
-        flushed = [shard.begin_flush() for shard in self.shards]
-        pending = any(shard.forgetting.pending for shard in self.shards)
-        self._is_sweeping = self._sweep_is_due or (sweep and pending)
+        flushed, forgetting = self.shard.begin_flush(), self.shard.forgetting
+        self._is_sweeping = self._sweep_is_due or (sweep and forgetting.pending > 0)
         if self._is_sweeping:
             self._named_at = None
-            for shard in self.shards:
-                shard.forgetting.begin_sweep()
+            forgetting.begin_sweep()
         self._flushing = self._flush_thread.submit(self._flush, flushed, owner_state, notes)
         self._applied = 0
         self._flushed_at = self._clock()
 
     def finish(self) -> None:
-        """Wait until the flush that was begun is written, and let go of what it has.
+        """Wait until the flush that was begun is written, and release what it has.
 
         Raises:
             StoreUnavailable: it failed, and the index is unchanged; or only the work after it
@@ -338,11 +288,9 @@ class Judge:
         flushing, self._flushing = self._flushing, None
         if flushing is not None:
             flushing.result()
-            for shard in self.shards:
-                shard.flushed()
+            self.shard.flushed()
             if self._is_sweeping:
-                for shard, found in zip(self.shards, self._swept, strict=True):
-                    shard.forgetting.end_sweep(found)
+                self.shard.forgetting.end_sweep(self._swept)
                 self._is_sweeping = self._swept_by_half = False
 
     @property
@@ -365,28 +313,27 @@ class Judge:
         Nothing can be looked up afterwards.
         """
         self.finish()
-        flushed = [shard.begin_flush() for shard in self.shards]
-        self.store.flush(self._identity, flushed, owner_state, notes)
+        self.store.flush(self._identity, self.shard.begin_flush(), owner_state, notes)
 
     def _release_flushed(self, seen: int) -> None:
-        """Let go of what is written, where a look-up done ahead had seen so many flushes.
+        """Release what is written, once a look-up done ahead has seen so many flushes.
 
         Most that come after it have seen as many; what has not is looked up again.
         """
         flushing = self._flushing
         written = flushing and flushing.done() and not flushing.exception()  # `finish` raises that
-        if written and seen >= self.lookups[0].flushes:
+        if written and seen >= self.lookup.flushes:
             self.finish()
 
     def _flush(
         self,
-        flushed: list[FlushedRows],
+        flushed: FlushedRows,
         owner_state: Callable[[], bytes],
         notes: Sequence[Entry] = (),
     ) -> None:
         state = owner_state()
         with self._timed(Stage.FLUSH):
-            brought = self.store.flush(self._identity, flushed, state, notes)
+            new = self.store.flush(self._identity, flushed, state, notes)
             if self._is_sweeping:
                 began = self._clock()
                 with _explained_after_flush("removal of forgotten pages"):
@@ -394,8 +341,7 @@ class Judge:
                 ended = self._clock()
                 self._next_sweep = ended + SWEEP_SHARE * (ended - began)
             with _explained_after_flush("preparation of look-ups"):
-                for lookup, new in zip(self.lookups, brought, strict=True):
-                    lookup.refresh(new, swept=self._is_sweeping)
+                self.lookup.refresh(new, swept=self._is_sweeping)
                 self.store.delete_dropped()
         self._written()
 
@@ -411,8 +357,7 @@ class Judge:
     def stop(self) -> None:
         """End the thread that flushes, when it is done with what was begun, and what freezes."""
         self._flush_thread.shutdown()
-        for lookup in self.lookups:
-            lookup.close()
+        self.lookup.close()
 
     def close(self) -> None:
         """Release the index; what was not flushed is repeated by the next run."""
@@ -440,9 +385,8 @@ def replay_judge(
     references: ReferenceIndexes | None = None,
     index_memory: int | None = None,
 ) -> Judge:
-    """Return the judge of all shards of an open index, with these settings in force."""
+    """Return the judge of an open index, with these settings in force."""
     options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, references, clock)
-    shards = range(settings.shards)
-    judge = Judge(folder.store, folder.identity, shards, options, folder.secret)
+    judge = Judge(folder.store, folder.identity, options, folder.secret)
     judge.configure(settings)
     return judge

@@ -181,7 +181,7 @@ class KeptTable:
 def _refs(name: str, size: int) -> Ordinals:
     """Return the refs in the first `size` bytes of a file, ascending.
 
-    They are in memory only where they are not ascending there, as with several shards.
+    They are in memory only where they are not ascending there, as where a file has grown.
     """
     if size < REF_BYTES:
         return np.empty(0, np.uint64)

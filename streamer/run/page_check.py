@@ -1,7 +1,7 @@
 """The verdict that a page would get, of an index that is open to judge or to be read alone.
 
-It is `signed_page` and `ask.verdict_on`: `Deduplicator.check` asks the shards of the judge, which
-know what was added since the flush, and a `PageChecker` asks shards that it has restored from the
+It is `signed_page` and `ask.verdict_on`: `Deduplicator.check` asks the shard of the judge, which
+knows what was added since the flush, and a `PageChecker` asks a shard that it has restored from the
 newest flush of a folder. Its writer goes on meanwhile, and nothing is written.
 """
 
@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from streamer.errors import InvalidPage, StoreMismatch
 from streamer.index import ask
-from streamer.index.codec import Undecided, pack_state, unpack_settings, unpack_state
 from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
@@ -26,10 +24,10 @@ from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.parse import PageParser
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import identity_of, obtain_existing_secret
+from streamer.run.read_index import ReadIndex
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites, signer_with
 from streamer.run.stages import sign, verdicts
-from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.signer import PageSigner
 from streamer.stored.lookup import StoredLookup
 
@@ -54,8 +52,6 @@ def signed_page(parser: PageParser, signer: PageSigner, message: bytes) -> Pages
 class PageChecker:
     """Tells the verdicts that pages would get by the index in `folder`; for any thread.
 
-    A page that waited for another shard at the newest flush is not compared: its verdict was open.
-
     Args:
         topic: of the pages of a worker's index, which does not know it.
         also: the reference indexes of `--also`, if the index has some.
@@ -77,11 +73,11 @@ class PageChecker:
     ) -> None:
         self._lock = threading.Lock()
         with ExitStack() as stack:
-            self._index = stack.enter_context(closing(WholeIndex(folder, topic)))
+            self._index = stack.enter_context(closing(ReadIndex(folder, topic)))
             identity = self._index.identity
             signature = signature_of(identity)
             secret = obtain_existing_secret(folder, key_file)
-            if identity_of(signature, len(self._index.parts), secret) != identity:
+            if identity_of(signature, secret) != identity:
                 raise StoreMismatch(
                     f"The index {folder} was made with another key file, by another version, or by "
                     "a method with a file of its own: pages cannot be compared with it."
@@ -90,20 +86,21 @@ class PageChecker:
             references = stack.enter_context(
                 closing(ReferenceIndexes(also, self._fingerprint, identity))
             )
-            self._shards = []
-            for part in self._index.parts:
-                lookup = StoredLookup(part.store, part.place, secret=secret)
-                stack.callback(lookup.close)
-                self._shards.append(_restored(part, lookup, references, signature.bands))
-            settings = self._shards[0].settings or IndexSettings()
+            lookup = StoredLookup(self._index.store, secret=secret)
+            stack.callback(lookup.close)
+            self._shard = Shard(
+                signature.bands, lookup, state=self._index.meta.state, references=references
+            )
+            settings = self._shard.settings or IndexSettings()
+            if settings.also:
+                references.open_lookups()
             self._parser = PageParser(
                 page_bytes_max=page_bytes_max,
                 rules=settings.rules,
                 text=signature.text,
-                scope=signature.scope_of_pages,
-                prefer=signature.prefer,
+                scope=signature.scope,
             )
-            sites = read_sites(self._index.parts[0].store, signature)
+            sites = read_sites(self._index.store, signature)
             self._signer = signer_with(sites, signature, secret)
             self._opened = stack.pop_all()
 
@@ -118,7 +115,7 @@ class PageChecker:
         with self._lock:
             page = signed_page(self._parser, self._signer, message)
             page.refs += np.uint64(_ASKED_REF)
-            block = ask.verdict_on(self._shards, page)
+            block = ask.verdict_on(self._shard, page)
             return next(verdicts(block, self._locate, self._fingerprint))
 
     def _locate(self, ref: int) -> Location:
@@ -128,16 +125,3 @@ class PageChecker:
         """Close the index, after the check in hand."""
         with self._lock:
             self._opened.close()
-
-
-def _restored(
-    part: IndexPart, lookup: StoredLookup, references: ReferenceIndexes, bands: int
-) -> Shard:
-    """Return a shard as of the newest flush, without the pages that it had not decided."""
-    nothing = Undecided(b"", [], b"", b"", b"", [], b"")
-    state = msgspec.structs.replace(unpack_state(part.meta.state), undecided=nothing, held=[])
-    settings = unpack_settings(state.settings)
-    asked = (
-        references.of_shard(part.number, part.shards, bands) if settings and settings.also else None
-    )
-    return Shard(part.number, part.shards, bands, lookup, state=pack_state(state), references=asked)

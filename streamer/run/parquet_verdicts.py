@@ -4,12 +4,11 @@ A Parquet file can be read only once its footer is there, behind all rows. So a 
 verdicts as compressed JSON lines next to the file, exactly once as all outputs, and makes the
 Parquet file of all of these lines when it ends. That file replaces the one before in one step: a
 reader finds a whole file or none, whatever kill came between. An index needs the lines to continue.
-Columns that not all tables have are there if a line has such a field.
+Columns of near misses are there if a line has any.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -23,7 +22,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import LINES_SUFFIX, OutputSink, complete_output, lines_within
-from streamer.run.table import COLUMNS, PLAIN, Optional, cells
+from streamer.run.table import COLUMNS, cells, columns_of
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 _NUMBERS = {
@@ -32,10 +31,7 @@ _NUMBERS = {
     "text_bytes": "int64", "exact": "bool", "change_similarity": "double",
     "nearest_partition": "int64", "nearest_offset": "int64", "nearest_similarity": "double",
     "nearest_exact": "bool", "nearest_min": "double",
-    "contained_in_partition": "int64", "contained_in_offset": "int64", "containment": "double",
-    "supersedes_partition": "int64", "supersedes_offset": "int64",
 }  # fmt: skip
-_OPTIONAL = b'"nearest', b'"contained_in', b'"supersedes'  # as `Optional` has them
 _ALWAYS = {
     "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "same_url",
     "text_bytes", "index",
@@ -63,12 +59,12 @@ def verdicts_of(name: str) -> str:
     return table if is_parquet(table) else name
 
 
-def _schema(more: Optional = PLAIN) -> Any:  # noqa: ANN401 - a pyarrow.Schema
+def _schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     with needs_extra("parquet", "Verdicts as Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - an extra
     fields = [
         pa.field(name, _NUMBERS.get(name, "string"), nullable=name not in _ALWAYS)
-        for name in more.columns
+        for name in columns_of(near=near)
     ]
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
@@ -83,16 +79,13 @@ def write_parquet(name: str, lines: Path) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
     try:
-        more = PLAIN
-        for line in _lines_of(lines):
-            found = (name in line for name in _OPTIONAL)
-            more = Optional(*map(operator.or_, more, found))
-        schema = _schema(more)
+        near = any(b'"nearest' in line for line in _lines_of(lines))
+        schema = _schema(near=near)
         with (
             complete_output(name) as file,
             parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
         ):
-            for group in _groups(lines, schema, more):
+            for group in _groups(lines, schema, near=near):
                 writer.write_table(group)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         why = getattr(error, "strerror", None) or error
@@ -103,11 +96,11 @@ def _lines_of(path: Path) -> Iterator[bytes]:
     return lines_within(path, path.stat().st_size)
 
 
-def _groups(lines: Path, schema: Any, more: Optional) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
+def _groups(lines: Path, schema: Any, *, near: bool) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
     """Yield the verdicts of a file of JSON lines as tables, a row group each."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    rows = (list(cells(_decode(line), more)) for line in _lines_of(lines))
+    rows = (list(cells(_decode(line), near=near)) for line in _lines_of(lines))
     group = []
     while batch := list(islice(rows, _BATCH_ROWS)):
         columns = zip(*batch, strict=True)
@@ -133,8 +126,7 @@ def lines_of_parquet(path: Path) -> Iterator[bytes]:
             missing = [name for name in COLUMNS if name not in opened.schema_arrow.names]
             if missing:
                 raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
-            all_columns = Optional(near=True, contained=True, supersedes=True).columns
-            there = [name for name in all_columns if name in opened.schema_arrow.names]
+            there = [name for name in columns_of(near=True) if name in opened.schema_arrow.names]
             for batch in opened.iter_batches(_BATCH_ROWS, columns=there):
                 yield from (_encode(_nested(row)) + b"\n" for row in batch.to_pylist())
     except arrow_errors() as error:
@@ -159,11 +151,6 @@ def _nested(row: dict[str, Any]) -> dict[str, Any]:
         found["nearest"] = _nearest(row)
     if least is not None:
         found["nearest_min"] = least
-    if row.get("contained_in_topic") is not None:
-        where = {"page": _place(row, "contained_in"), "url": row["contained_in_url"]}
-        found["contained_in"] = where | {"containment": row["containment"]}
-    if row.get("supersedes_topic") is not None:
-        found["supersedes"] = {"page": _place(row, "supersedes"), "url": row["supersedes_url"]}
     return found | {"schema": VERDICT_SCHEMA}
 
 

@@ -5,8 +5,7 @@ last year's, answers pages without being copied. The settings in the log hold th
 reference index and a digest of its state, so verdicts are a function of the log and of these
 states. A log that names another state is refused.
 
-Pages of a reference index never expire here and take no place in a bucket. Any number of shards
-fits: a shard asks each shard of a reference index for the keys that both of them have.
+Pages of a reference index never expire here and take no place in a bucket.
 """
 
 # A digest of their state is in the CONFIG record. Their rows crowd out no candidate. The price is
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -27,25 +25,18 @@ import numpy.typing as npt
 import xxhash
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import ShardMeta, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Keys, Pages
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, nothing_near
 from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
-from streamer.index.settings import SETS_ELSEWHERE, Corpus, IndexSettings, Leasts, key_columns
+from streamer.index.settings import Corpus, IndexSettings, Leasts
 from streamer.index.shard import missing_reference
-from streamer.run.index_folder import (
-    Identity,
-    differences,
-    own_key,
-    shard_folders,
-)
-from streamer.run.whole_index import IndexPart, WholeIndex
+from streamer.run.index_folder import Identity, differences, own_key, shard_folders
+from streamer.run.read_index import ReadIndex
 from streamer.sketch.hash_sets import set_similarity
-from streamer.sketch.resemblance import differs_in_scope
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
-from streamer.stored.store import Store, has_index
+from streamer.stored.store import has_index
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PAIRS_AT_ONCE = 1 << 16  # that are compared: their rows take some 20 MB at the worst
@@ -74,24 +65,36 @@ def parse_also(text: str) -> tuple[str, str]:
     return name, folder
 
 
-class ReferenceIndex(WholeIndex):
+class ReferenceIndex(ReadIndex):
     """An index that is open for reading, under the name that `--also` gives it."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Open it, as `WholeIndex` does."""
+        """Open it, as `ReadIndex` does."""
         if not has_index(folder / shard_folders(folder)[0]):
             raise StoreUnavailable(
                 f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
             )
         super().__init__(folder, name)
-        self._lookups: dict[IndexPart, StoredLookup] = {}
-        self.corpus = Corpus(name=name, digest=_digest(self.stores))
+        self.corpus = Corpus(name=name, digest=self._digest())
 
-    def lookup(self, part: IndexPart) -> StoredLookup:
-        """Return the look-ups of a shard of it; their table is made for the first who asks."""
-        if part not in self._lookups:
-            self._lookups[part] = StoredLookup(part.store, part.place)
-        return self._lookups[part]
+    @cached_property
+    def lookup(self) -> StoredLookup:
+        """Return its look-ups, whose table is made for the first who asks."""
+        return StoredLookup(self.store)
+
+    @cached_property
+    def forgetting(self) -> Forgetting:
+        """Return what is to be forgotten of it."""
+        return Forgetting(self.state.forgotten)
+
+    def _digest(self) -> str:
+        """Return what identifies its state: its counts, and its newest rows."""
+        meta, digest = self.meta, xxhash.xxh3_128()
+        known = meta.identity["fingerprint"], meta.seq, meta.rows, meta.postings, meta.state
+        digest.update(msgspec.msgpack.encode((*known, meta.owner)))
+        for block in self.store.key_blocks[-1:]:
+            digest.update(self.store.row_blocks([block * SLOTS_A_KEY_BLOCK // ROWS_A_BLOCK])[0])
+        return digest.hexdigest()
 
     def check(self, fingerprint: str, wanted: Identity | None) -> None:
         """Raise StoreMismatch unless its signatures are those of this fingerprint.
@@ -100,7 +103,7 @@ class ReferenceIndex(WholeIndex):
         """
         if self.identity["fingerprint"] == fingerprint:
             return
-        found = self.identity | {"shards": wanted["shards"]} if wanted else self.identity
+        found = self.identity
         differing = differences(found, wanted) if wanted else "the fingerprints"
         key, remedy = own_key(self.folder), ""
         if wanted is None or found["key"] != wanted["key"]:
@@ -110,18 +113,6 @@ class ReferenceIndex(WholeIndex):
             f"Pages cannot be compared with the index {self.folder} (--also {self.corpus.name}), "
             f"which was made with other settings: {differing}. Give the same here{remedy}."
         )
-
-
-def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
-    """Return what identifies the state of an index: its counts, and its newest rows."""
-    digest = xxhash.xxh3_128()
-    for store, meta in stores:
-        shards = [(each.rows, each.postings, each.state) for each in meta.shards]
-        known = meta.identity["fingerprint"], meta.seq, shards, meta.owner
-        digest.update(msgspec.msgpack.encode(known))
-        for block in store.key_blocks[-1:]:
-            digest.update(store.row_blocks([block * SLOTS_A_KEY_BLOCK // ROWS_A_BLOCK])[0])
-    return digest.hexdigest()
 
 
 class ReferenceIndexes:
@@ -155,9 +146,32 @@ class ReferenceIndexes:
         """Return the settings with those in them that are in force."""
         return settings.model_copy(update={"also": self.in_force})
 
-    def of_shard(self, number: int, shards: int, bands: int) -> ShardReferences:
-        """Return what shard `number` of `shards` asks them."""
-        return ShardReferences(self, key_columns(number, shards, bands), bands)
+    def open_lookups(self) -> None:
+        """Make the tables of all of them, before anything is judged."""
+        for index in self.indexes:
+            _ = index.lookup
+
+    def nearest(self, pages: Pages, masks: Keys, settings: IndexSettings) -> Nearest:
+        """Return what the indexes that the settings name have nearest to pages; in any thread.
+
+        Raises:
+            StoreMismatch: one of these indexes is not there.
+        """
+        found = nothing_near(len(pages))
+        by_corpus = {index.corpus: index for index in self.indexes}
+        least, _ = settings.least_of(pages.urls, pages.main)
+        asked = _Asked(
+            np.ascontiguousarray(pages.sketches), least, least - np.int32(settings.margin),
+            int(settings.measure), pages.shingles if settings.exact else None,
+        )  # fmt: skip
+        for corpus in settings.also:
+            if corpus not in by_corpus:
+                raise StoreMismatch(missing_reference(corpus))
+            index = by_corpus[corpus]
+            pairs, of_content = _pairs(index, pages.keys, masks)
+            for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+                _compare(index, pairs[start : start + _PAIRS_AT_ONCE], of_content, asked, found)
+        return found
 
     def close(self) -> None:
         """Close them."""
@@ -165,86 +179,20 @@ class ReferenceIndexes:
             index.close()
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """The keys that one of our shards and one of theirs have both: their places among our own."""
-
-    index: ReferenceIndex
-    part: IndexPart
-    columns: list[int]
-    content: int  # the place of the content key among them, -1: it is none
-
-    @cached_property
-    def lookup(self) -> StoredLookup:
-        return self.index.lookup(self.part)
-
-    @cached_property
-    def meta(self) -> ShardMeta:
-        assert self.part.store.meta is not None, "an index without a flush has no rows"
-        return self.part.store.meta.shards[self.part.place]
-
-    @cached_property
-    def forgetting(self) -> Forgetting:
-        return Forgetting(unpack_state(self.meta.state).forgotten)
-
-
-class ShardReferences:
-    """What one shard asks of other indexes; in any thread."""
-
-    def __init__(self, references: ReferenceIndexes, own: list[int], bands: int) -> None:
-        self._by_corpus: dict[Corpus, list[_Shared]] = {}
-        for index in references.indexes:
-            shared = []
-            for part in index.parts:
-                theirs = set(key_columns(part.number, part.shards, bands))
-                columns = [place for place, column in enumerate(own) if column in theirs]
-                both = [own[place] for place in columns]
-                content = both.index(bands) if bands in both else -1
-                if columns:
-                    shared.append(_Shared(index, part, columns, content))
-                    _ = shared[-1].lookup  # opened before anything is judged
-            self._by_corpus[index.corpus] = shared
-
-    def nearest(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
-        """Return what the indexes that the settings name have nearest to pages.
-
-        Raises:
-            StoreMismatch: one of these indexes is not there.
-        """
-        found = nothing_near(len(pages))
-        least, _ = settings.least_of(pages.urls, pages.main)
-        sketches = np.ascontiguousarray(pages.sketches)
-        by_sets = settings.exact and settings.version >= SETS_ELSEWHERE
-        asked = _Asked(
-            sketches, least, least - np.int32(settings.margin), int(settings.measure),
-            pages.shingles if by_sets else None, settings.across_scopes,
-        )  # fmt: skip
-        for corpus in settings.also:
-            if corpus not in self._by_corpus:
-                raise StoreMismatch(missing_reference(corpus))
-            for shared in self._by_corpus[corpus]:
-                pairs, of_content = _pairs(shared, keys, masks)
-                for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-                    part = pairs[start : start + _PAIRS_AT_ONCE]
-                    _compare(shared, part, of_content, asked, found)
-        return found
-
-
-def _pairs(shared: _Shared, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
+def _pairs(index: ReferenceIndex, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
     """Return page << 32 | row of all that share a key, ascending, and of those of one content."""
-    columns = np.array(shared.columns)
-    hits = shared.lookup.find(np.ascontiguousarray(keys[:, columns]))
+    hits = index.lookup.find(np.ascontiguousarray(keys))
     lengths = np.diff(hits.starts)
-    pages, places = np.divmod(np.repeat(hits.places, lengths), len(columns))
-    has = (masks[pages] >> columns[places].astype(np.uint64) & np.uint64(1)).astype(np.bool_)
+    pages, places = np.divmod(np.repeat(hits.places, lengths), keys.shape[1])
+    has = (masks[pages] >> places.astype(np.uint64) & np.uint64(1)).astype(np.bool_)
     both = pages[has].astype(np.uint64) << _ROW_BITS | hits.rows[has].astype(np.uint64)
-    return np.unique(both), both[places[has] == shared.content]
+    return np.unique(both), both[places[has] == keys.shape[1] - 1]
 
 
 class _Asked(NamedTuple):
     """What pages are compared by: sketches, their own thresholds, and sets where these decide.
 
-    What is nearest is noted from the similarity `noted` on. `across`: not to pages of one scope.
+    What is nearest is noted from the similarity `noted` on.
     """
 
     sketches: Keys
@@ -252,22 +200,20 @@ class _Asked(NamedTuple):
     noted: Leasts
     measure: int
     sets: list[bytes] | None
-    across: bool
 
 
-def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, found: Nearest) -> None:
+def _compare(
+    index: ReferenceIndex, pairs: Keys, of_content: Keys, asked: _Asked, found: Nearest
+) -> None:
     """Compare pairs of a page and a row; note what is nearer than what is found."""
     distinct, at = np.unique(pairs & _ROW_MASK, return_inverse=True)
     numbers = distinct.astype(np.int64)
-    rows = shared.forgetting.hide(shared.lookup.rows(numbers), numbers)
-    answers = shared.meta.horizon.has(rows.times, numbers) & (rows.times > BEFORE_ALL)
+    rows = index.forgetting.hide(index.lookup.rows(numbers), numbers)
+    answers = index.meta.horizon.has(rows.times, numbers) & (rows.times > BEFORE_ALL)
     pairs, at = pairs[answers[at]], at[answers[at]]
     pages = (pairs >> _ROW_BITS).astype(np.int64)
-    if asked.across:
-        differ = differs_in_scope(asked.sketches[pages], rows.sketches[at])
-        pairs, at, pages = pairs[differ], at[differ], pages[differ]
     both = np.stack((pages, at), axis=1)
-    known = _set_similarities(shared, both, numbers, rows, asked)
+    known = _set_similarities(index, both, numbers, rows, asked)
     best = np.full(len(asked.sketches), -1, np.int64)
     nearest_rows(
         both, asked.sketches, rows.sketches, asked.measure, asked.noted, known, best,
@@ -279,11 +225,11 @@ def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, foun
     found.exact[near] = known[nearest] >= 0
     for page, place in zip(near.tolist(), at[nearest].tolist(), strict=True):
         found.refs[page], found.urls[page] = rows.refs[place], rows.urls[place]
-        found.references[page] = shared.index
+        found.references[page] = index
 
 
 def _set_similarities(
-    shared: _Shared, pairs: Places, numbers: Places, rows: KeptRows, asked: _Asked
+    index: ReferenceIndex, pairs: Places, numbers: Places, rows: KeptRows, asked: _Asked
 ) -> Places:
     """Return for each pair the similarity of its sets where the sketches leave it in doubt.
 
@@ -298,6 +244,6 @@ def _set_similarities(
     row, theirs = -1, b""
     for i, (page, at) in zip(doubtful.tolist(), pairs[doubtful].tolist(), strict=True):
         if at != row:
-            row, [theirs] = at, shared.lookup.shingles(numbers[at : at + 1])
+            row, [theirs] = at, index.lookup.shingles(numbers[at : at + 1])
         known[i] = set_similarity(asked.sets[page], theirs)
     return known

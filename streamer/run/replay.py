@@ -57,7 +57,7 @@ from streamer.run.stages import (
     signing_pool,
     verdict_lines,
 )
-from streamer.run.table import PLAIN, Optional, optional_columns, table_head, table_lines
+from streamer.run.table import has_near_columns, table_head, table_lines
 from streamer.run.totals import Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
@@ -179,7 +179,6 @@ class Replay:
             self._outcome.report = pages.report
             self._outcome.missing_fields = self._engine.parser.missing_fields()
             self._begin()
-            self._catalogue.ended |= not self._stop
             self._flush(sweep=True)
             for source in range(len(self._catalogue.entries)):
                 self._clusters.end(source, self._name_of(source))
@@ -194,18 +193,16 @@ class Replay:
     def _begin(self) -> None:
         """Let the index know its sources and outputs, before anything is written to them."""
         if not self.begun:
-            own, table = self._judge.shards[0].settings, self._verdicts
+            own, table = self._judge.shard.settings, self._verdicts
             if is_table(table.name):
-                asked = (
-                    Optional(own.near_misses > 0, own.contained > 0, own.prefers) if own else PLAIN
-                )
-                self._columns = optional_columns(Path(table.name), table.length, asked)
+                asked = own is not None and own.near_misses > 0
+                self._near = has_near_columns(Path(table.name), table.length, asked=asked)
             for output in self._outputs:
                 output.start()
             self._flush()
             self.begun = True
             if is_table(table.name) and not table.length:
-                self._write(table, partial(table_head, self._columns))
+                self._write(table, partial(table_head, near=self._near))
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
@@ -359,7 +356,7 @@ class Replay:
         if source is not None:
             self._clusters.add(source, block)
         if is_table(self._verdicts.name):
-            return table_lines(block, self._locate, self._engine.fingerprint, self._columns)
+            return table_lines(block, self._locate, self._engine.fingerprint, near=self._near)
         return verdict_lines(block, self._locate, self._engine.fingerprint)
 
     def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:

@@ -2,7 +2,7 @@
 
     parse (parse.py)  records    -> PageBatch     fields and bodies, dead letters, skips
     sign              PageBatch  -> Pages         signatures, with what a verdict needs
-    apply (shard.py)  Pages      -> outputs       verdicts, pages and decisions for other shards
+    apply (shard.py)  Pages      -> Verdicts      the verdicts, and a changed index
     verdict_lines     Verdicts   -> bytes         one JSON document a verdict
 
 None of them does I/O, or knows more of a batch's origin than the number of its source.
@@ -29,13 +29,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from streamer.index.messages import NearMiss, Pages, Superseded, Verdicts
+from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.url_versions import CHANGE_NAMES, published_changes
 from streamer.model import (
     SEQUENCE_BITS,
     SIMILARITY_ONE,
-    Container,
     DeadLetter,
     Decision,
     Location,
@@ -43,10 +42,8 @@ from streamer.model import (
     Representative,
     SignedText,
     Verdict,
-    WorseCopy,
 )
 from streamer.pages.chunk import PageBatch, Rejected
-from streamer.sketch.preference import ranks_of, stamp
 from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_signer import SiteSigner
@@ -61,7 +58,6 @@ SIGNING_NICENESS = 5
 _encoder = msgspec.json.Encoder()
 _SIMILARITIES = [i / SIMILARITY_ONE for i in range(SIMILARITY_ONE + 1)]
 _NOTHING: dict[str, Any] = {}
-_NOT_ASKED = msgspec.UNSET, msgspec.UNSET
 
 
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
@@ -73,24 +69,23 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
         signed = signer.sign_pages(batch.bodies, batch.flags, batch.urls)
     else:
         signed = signer.sign(batch.bodies, batch.flags)
-    if batch.prefer:
-        stamp(signed.sketches, ranks_of(batch.prefer, batch.urls, signed.text_bytes, batch.numbers))
-    times = np.array(batch.times, np.int64)
     return Pages(
         refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,
-        batch.urls, batch.keys, batch.carried, times, times, signed.main, signed.shingles,
+        batch.urls, batch.keys, batch.carried, np.array(batch.times, np.int64), signed.main,
+        signed.shingles,
     )  # fmt: skip
 
 
-def _changes_of(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
+def _changes_of(block: Verdicts) -> Iterator[tuple[Any, Any, Any]]:
     """Yield what verdicts have of pages where it is asked for: text, change, its similarity."""
+    pages = block.pages
     texts: Iterable[Any] = itertools.repeat(msgspec.UNSET, len(pages))
     if pages.main is not None:
         texts = (SignedText.MAIN if each else SignedText.VISIBLE for each in pages.main.tolist())
-    if pages.changes is None:
+    if block.changes is None:
         yield from ((text, msgspec.UNSET, msgspec.UNSET) for text in texts)
         return
-    changes, similarities = published_changes(pages.changes)
+    changes, similarities = published_changes(block.changes)
     columns = zip(texts, changes.tolist(), similarities.tolist(), strict=True)
     for text, change, similarity in columns:
         yield text, CHANGE_NAMES[change], None if similarity < 0 else _SIMILARITIES[similarity]
@@ -98,40 +93,24 @@ def _changes_of(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
 
 def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
     """Yield what is nearest to each page if that is unique, and from which similarity on."""
-    lowest: Iterable[int | None] = itertools.repeat(None, len(block))
-    if block.nearest_min is not None:
-        lowest = block.nearest_min.tolist()
-    for near, least in zip(block.pages.nearest or (), lowest, strict=True):
-        found: Any = msgspec.UNSET if least is None else None
+    if block.nearest is None or block.nearest_min is None:
+        yield from itertools.repeat((msgspec.UNSET, msgspec.UNSET), len(block))
+        return
+    for near, least in zip(block.nearest, block.nearest_min.tolist(), strict=True):
+        found = None
         if near is not None:
             found = NearestKept(
                 near.place or locate(near.ref), near.url.decode(), near.index or msgspec.UNSET,
                 similarity=_SIMILARITIES[near.similarity],
                 exact=msgspec.UNSET if block.exact is None else near.exact,
             )  # fmt: skip
-        yield found, msgspec.UNSET if least is None else _SIMILARITIES[least]
-
-
-def _container(near: NearMiss | None, locate: Locate) -> Any:  # noqa: ANN401 - or unset
-    """Return what contains a page, if anything does."""
-    if near is None:
-        return msgspec.UNSET
-    share = _SIMILARITIES[near.similarity]
-    return Container(locate(near.ref), near.url.decode(), share)
-
-
-def _worse_copy(superseded: Superseded | None, locate: Locate) -> Any:  # noqa: ANN401 - or unset
-    """Return the page that a duplicate supersedes, if it does."""
-    if superseded is None:
-        return msgspec.UNSET
-    return WorseCopy(locate(superseded.ref), superseded.url.decode())
+        yield found, _SIMILARITIES[least]
 
 
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
     exact = [msgspec.UNSET] * len(pages) if block.exact is None else block.exact.tolist()
-    near = _nearest(block, locate) if pages.nearest else itertools.repeat(_NOT_ASKED)
     columns = zip(
         pages.refs.tolist(),
         pages.urls,
@@ -143,22 +122,20 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.representative_urls,
         block.references or [None] * len(pages),
         exact,
-        _changes_of(pages),
-        itertools.islice(near, len(pages)),
-        pages.containers or [None] * len(pages),
-        block.supersedes or [None] * len(pages),
+        _changes_of(block),
+        _nearest(block, locate),
         strict=True,
     )
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
-        (text, change, likeness), (nearest, nearest_min), container, superseded,
+        (text, change, likeness), (nearest, nearest_min),
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
                 locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
                 text_bytes, fingerprint, fields, text, change, likeness, msgspec.UNSET, nearest,
-                nearest_min, _container(container, locate),
+                nearest_min,
             )  # fmt: skip
         else:
             other = (
@@ -172,7 +149,6 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, bool(url) and url == other_url,
                 text_bytes, fingerprint, fields, text, change, likeness, by_sets,
-                supersedes=_worse_copy(superseded, locate),
             )  # fmt: skip
 
 

@@ -1,9 +1,8 @@
 """Verdicts as CSV: a line a verdict, flat, after a line of column names.
 
-The columns are the same under all settings, except those about near misses, containment and better
-copies: a table has these if it was begun with `--near-misses`, `--contained` or `--prefer`. A cell
-is empty where a verdict has no such field, or null there. `carried` is JSON. True and false are 1
-and 0.
+The columns are the same under all settings, except those about near misses: a table has these if it
+was begun with `--near-misses`. A cell is empty where a verdict has no such field, or null there.
+`carried` is JSON. True and false are 1 and 0.
 
 Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab or
 a carriage return gets an apostrophe before it, and one that begins with an apostrophe too: to
@@ -15,9 +14,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from itertools import chain, compress, product
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -37,43 +35,23 @@ NEAR_COLUMNS = (
     "nearest_topic", "nearest_partition", "nearest_offset", "nearest_url", "nearest_index",
     "nearest_similarity", "nearest_exact", "nearest_min",
 )  # fmt: skip
-CONTAINED_COLUMNS = (
-    "contained_in_topic", "contained_in_partition", "contained_in_offset", "contained_in_url",
-    "containment",
-)  # fmt: skip
-SUPERSEDES_COLUMNS = (
-    "supersedes_topic", "supersedes_partition", "supersedes_offset", "supersedes_url",
-)  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 Cell = str | int | float | None
 
 
-class Optional(NamedTuple):
-    """Which columns a table has that not all have: of near misses, containment, better copies."""
-
-    near: bool = False
-    contained: bool = False
-    supersedes: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of all columns."""
-        own = NEAR_COLUMNS, CONTAINED_COLUMNS, SUPERSEDES_COLUMNS
-        return COLUMNS + tuple(chain.from_iterable(compress(own, self)))
+def columns_of(*, near: bool) -> tuple[str, ...]:
+    """Return the names of all columns, of which those of near misses are optional."""
+    return COLUMNS + NEAR_COLUMNS if near else COLUMNS
 
 
-PLAIN = Optional()
-_HEADS = [Optional(*each) for each in product((False, True), repeat=3)]
-
-
-def table_head(more: Optional = PLAIN) -> bytes:
+def table_head(*, near: bool) -> bytes:
     """Return the line of column names."""
-    return f"{','.join(more.columns)}\n".encode()
+    return f"{','.join(columns_of(near=near))}\n".encode()
 
 
-def optional_columns(path: Path, length: int, asked: Optional) -> Optional:
-    """Return which columns a table has; one of no bytes has what is `asked`.
+def has_near_columns(path: Path, length: int, *, asked: bool) -> bool:
+    """Return whether a table has the columns of near misses; one of no bytes if they are `asked`.
 
     Raises:
         SettingsError: they are asked for, and a table of `length` bytes was begun without.
@@ -85,21 +63,19 @@ def optional_columns(path: Path, length: int, asked: Optional) -> Optional:
         head = next(lines_within(path, length), b"")
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the column names cannot be read ({error})") from error
-    found = next((each for each in _HEADS if head == table_head(each)), PLAIN)
-    options = "--near-misses", "--contained", "--prefer"
-    for option, wanted, there in zip(options, asked, found, strict=True):
-        if wanted and not there:
-            raise SettingsError(
-                f"{path} was begun without {option}, so it has no columns for it. Name another "
-                f"file with --verdicts, or leave {option} out."
-            )
+    found = head == table_head(near=True)
+    if asked and not found:
+        raise SettingsError(
+            f"{path} was begun without --near-misses, so it has no columns for it. Name another "
+            "file with --verdicts, or leave --near-misses out."
+        )
     return found
 
 
-def table_lines(block: Verdicts, locate: Locate, fingerprint: str, more: Optional = PLAIN) -> bytes:
+def table_lines(block: Verdicts, locate: Locate, fingerprint: str, *, near: bool) -> bytes:
     """Return the verdicts of a block as lines of CSV; equal verdicts give equal bytes."""
     out = io.StringIO(newline="")
-    write_table(out, (cells(each, more) for each in verdicts(block, locate, fingerprint)))
+    write_table(out, (cells(each, near=near) for each in verdicts(block, locate, fingerprint)))
     return out.getvalue().encode()
 
 
@@ -114,7 +90,7 @@ def write_table(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:
         (quoting if returns else plain).writerow(shown)
 
 
-def cells(verdict: Verdict, more: Optional = PLAIN) -> Iterator[Cell]:
+def cells(verdict: Verdict, *, near: bool) -> Iterator[Cell]:
     """Yield the cells of a verdict, one a column."""
     other = verdict.representative
     yield from _place(verdict.page)
@@ -134,7 +110,7 @@ def cells(verdict: Verdict, more: Optional = PLAIN) -> Iterator[Cell]:
     yield _known(verdict.exact)
     yield _optional(verdict.change)
     yield _known(verdict.change_similarity)
-    if more.near:
+    if near:
         nearest = verdict.nearest or None
         yield from _place(nearest.page) if nearest else (None, None, None)
         yield nearest.url if nearest else None
@@ -142,15 +118,6 @@ def cells(verdict: Verdict, more: Optional = PLAIN) -> Iterator[Cell]:
         yield nearest.similarity if nearest else None
         yield _known(nearest.exact) if nearest else None
         yield _known(verdict.nearest_min)
-    if more.contained:
-        container = verdict.contained_in or None
-        yield from _place(container.page) if container else (None, None, None)
-        yield container.url if container else None
-        yield container.containment if container else None
-    if more.supersedes:
-        worse = verdict.supersedes or None
-        yield from _place(worse.page) if worse else (None, None, None)
-        yield worse.url if worse else None
 
 
 def _place(page: Location) -> tuple[Cell, ...]:

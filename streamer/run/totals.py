@@ -31,7 +31,7 @@ class Totals(msgspec.Struct):
         for name, count in zip(BASIS_NAMES, found, strict=True):
             if count:
                 self.duplicates[name] = self.duplicates.get(name, 0) + count
-        for change, count in count_changes(block.pages.changes):
+        for change, count in count_changes(block.changes):
             if count:
                 self.changes[change] = self.changes.get(change, 0) + count
 

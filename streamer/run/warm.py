@@ -130,7 +130,7 @@ def _compile_here(*, main_text: bool) -> None:
 
 def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Have every kernel on the way of a page in memory, by two pages that go it."""
-    own = {"scope": "", "scope_not": "", "site_memory": 0}  # these pages have none
+    own = {"scope": "", "site_memory": 0}  # these pages have none
     signature = signature.model_copy(update=own)
     signer = make_signer(signature, bytes(32))
     _judge(signature, (_signed(signer, number) for number in range(2)))
@@ -164,7 +164,7 @@ def _compile_index(*, main_text: bool) -> None:
     places, pairs, lives = np.arange(2), np.zeros((1, 2), np.int64), np.zeros((2, 3), np.int64)
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
     scores = np.zeros(2, np.int32)
-    matching_pairs(places, starts, sketches, lives, (1, 0, 9, 9, 0), met, pairs, posted)
+    matching_pairs(places, starts, sketches, lives, (1, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
     _compile_frozen()
     mark_doubtful(pairs, sketches, sketches, scores, places)
@@ -200,24 +200,24 @@ def _made_up(number: int) -> Pages:
     sketches = np.zeros((1, SKETCH_WORDS), np.uint64)
     counts = np.array([9], np.uint8), np.array([9], np.uint32), np.array([9])
     refs, times = np.array([number], np.uint64), np.array([number])
-    return Pages(refs, keys, sketches, *counts, [b"u"], [None], [b""], times, times)
+    return Pages(refs, keys, sketches, *counts, [b"u"], [None], [b""], times)
 
 
 def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
     """Ask of pages and judge them, with a flush after each: the second meets the first's row."""
     with TemporaryDirectory(prefix="streamer-") as folder:
-        index = IndexFolder.open(Path(folder), signature, 1)
+        index = IndexFolder.open(Path(folder), signature)
         judge = replay_judge(index, IndexSettings(measure=signature.measure))
         for number, pages in enumerate(each):
             judge.verdict_on(pages)
             judge.judge(0, number, number + 1, pages, judge.look_up(pages))
             judge.flush(b"")
-        lookup = StoredLookup(index.store, 0)  # as an index that is opened again
+        lookup = StoredLookup(index.store)  # as an index that is opened again
         lookup.freeze()  # as in little memory
         lookup.wait()
-        lookup.find(judge.shard.own_keys(pages))
+        lookup.find(pages.keys)
         lookup.close()
-        list(scan_rows(index.store, 0))
+        list(scan_rows(index.store))
         judge.close()
 
 

@@ -230,9 +230,9 @@ def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
             "The index signs pages by what it knows of their sites (--site-memory), which this "
             "command does not read."
         )
-    if settings.scope_of_pages:
-        own = settings.model_copy(update={"scope": "", "scope_not": ""})
-        return ScopedSigner(make_signer(own, secret), secret, across=bool(settings.scope_not))
+    if settings.scope:
+        own = settings.model_copy(update={"scope": ""})
+        return ScopedSigner(make_signer(own, secret), secret)
     if settings.text_rules:
         return _BothTexts(settings, secret)
     if settings.is_native:

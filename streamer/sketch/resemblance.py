@@ -13,9 +13,8 @@ so a fine sketch holds every coarser one, and two pages are compared at the coar
 
 Similarities are whole ten-thousandths, rounded down, so that they compare exactly everywhere.
 
-A sketch has 264 bytes, whatever the number of shingles. Word 0 is level | filled << 8, and with
-`--scope-not` | scope << 32 (scopes.py), or with `--prefer` | rank << 20 (preference.py). The other
-32 words are the payload, bits counted from the lowest:
+A sketch has 264 bytes, whatever the number of shingles. Word 0 is level | filled << 8. The other 32
+words are the payload, bits counted from the lowest:
 
     level 10      2 bits a bin for all 1,024 bins: 0 empty, else the symbol 1, 2 or 3
     levels 11-22  the filled bins of 2**level in order, each as 8 high bits (in unary: for each of
@@ -65,9 +64,6 @@ _PAYLOAD_BITS = _WORD_BITS * PAYLOAD_WORDS
 LISTED_BITS = _PAYLOAD_BITS - _HIGH_VALUES
 LISTED_MAX = LISTED_BITS // 6  # filled bins that fit at level 11, the coarsest listed one
 _FIELD_MAX = 16  # bits of a field, at most: it lies in two words at most
-SCOPE_SHIFT = 32  # of a scope in word 0
-RANK_SHIFT = 20  # of a rank in word 0
-_FILLED_MASK = (1 << RANK_SHIFT - 8) - 1
 
 
 @inline_kernel
@@ -79,20 +75,7 @@ def level_of(sketch: Words) -> int:
 @inline_kernel
 def filled_of(sketch: Words) -> int:
     """Return how many bins of a sketch are filled."""
-    return int64((sketch[0] >> uint64(8)) & uint64(_FILLED_MASK))
-
-
-@inline_kernel
-def are_of_one_scope(a: Words, b: Words) -> bool:
-    """Return whether two sketches have the same scope; where an index has none, all do."""
-    return bool((a[0] ^ b[0]) >> uint64(SCOPE_SHIFT) == 0)
-
-
-def differs_in_scope(some: Words, others: Words) -> npt.NDArray[np.bool_]:
-    """Return for pairs of sketches (or one), uint64[..., 33], whether their scopes differ."""
-    differs: npt.NDArray[np.bool_]
-    differs = (some[..., 0] ^ others[..., 0]) >> np.uint64(SCOPE_SHIFT) != 0
-    return differs
+    return int64(sketch[0] >> uint64(8))
 
 
 @inline_kernel
@@ -290,9 +273,9 @@ def _count_listed(a: Words, b: Words, level: int) -> tuple[int, int, int]:
 
 @inline_kernel
 def _are_equal(a: Words, b: Words) -> bool:
-    """Return whether two sketches are the same one except scopes and ranks, as of exact copies."""
-    differing = (a[0] ^ b[0]) << uint64(64 - RANK_SHIFT)
-    for i in range(1, 1 + PAYLOAD_WORDS):
+    """Return whether two sketches are the same one, as of exact copies."""
+    differing = uint64(0)
+    for i in range(SKETCH_WORDS):
         differing |= a[i] ^ b[i]
     return bool(differing == 0)
 

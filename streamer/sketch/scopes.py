@@ -1,20 +1,15 @@
-"""Scopes of pages: tenants or sites, within or across which pages are compared.
+"""Scopes of pages: tenants or sites, within which pages are compared.
 
 With `--scope`, pages of two scopes share no key, so neither can find, name or displace the other. A
 keyed hash of the scope is mixed into all keys of a page, those of its bands and of its content.
-Nothing compares scopes later: not the index, its buckets and caps, its flushes, nor other shards.
+Nothing compares scopes later: not the index, its buckets and caps, nor its flushes.
 The hash has the index's secret, or somebody who chooses the names of scopes could find two with one
 hash. Mixing is a bijection, so within a scope nothing changes.
-
-With `--scope-not`, a page is answered only by pages of other scopes. That cannot be a matter of
-keys, so 32 bits of the hash are in the sketch, and the rule (index/rule.py) compares them.
 """
 
 # A comparison of scopes in the index would have to stand at each place that looks at candidates,
 # and full buckets would still show what others publish. There is no scope `domain`: which names are
-# domains changes with a list. With `--scope-not`, level and bins take 19 bits of a sketch's first
-# word, so a scope costs no column; two scopes of equal hashes (one pair in 2**32) are taken for
-# one.
+# domains changes with a list.
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
 from streamer.kernel import uint64
-from streamer.sketch.resemblance import SCOPE_SHIFT, hash_for_sketch
+from streamer.sketch.resemblance import hash_for_sketch
 from streamer.sketch.signer import PageSigner, Signatures
 from streamer.text.visible import Buffer
 
@@ -38,14 +33,10 @@ Keys = npt.NDArray[np.uint64]
 
 
 class ScopedSigner:
-    """Sign pages of which each has a scope; one instance a thread.
+    """Sign pages of which each has a scope; one instance a thread."""
 
-    `across`: they are compared with pages of other scopes, not with those of their own.
-    """
-
-    def __init__(self, signer: PageSigner, secret: bytes, *, across: bool = False) -> None:
+    def __init__(self, signer: PageSigner, secret: bytes) -> None:
         self._signer = signer
-        self._across = across
         self._key = hashlib.blake2b(b"scope", key=secret, digest_size=32).digest()
         self._hash = lru_cache(_SCOPES_KEPT)(self._hash_of)
 
@@ -57,8 +48,8 @@ class ScopedSigner:
         """
         del bodies, flags
         raise StoreMismatch(
-            "The index compares pages by their scope (--scope, --scope-not), and a text alone has "
-            "none. Ask for a page that it keeps, or for its verdict."
+            "The index compares pages by their scope (--scope), and a text alone has none. "
+            "Ask for a page that it keeps, or for its verdict."
         )
 
     def sign_in(
@@ -73,9 +64,6 @@ class ScopedSigner:
             return self.sign(bodies, flags)
         signed = self._signer.sign(bodies, flags)
         hashes = np.array([self._hash(scope) for scope in scopes], np.uint64)
-        if self._across:
-            signed.sketches[:, 0] |= hashes >> np.uint64(SCOPE_SHIFT) << np.uint64(SCOPE_SHIFT)
-            return signed
         return signed._replace(keys=scoped_keys(signed.keys, hashes))
 
     def _hash_of(self, scope: bytes) -> int:

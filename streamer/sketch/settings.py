@@ -146,12 +146,6 @@ class SignatureSettings(BaseModel):
     scope: str = Field(
         default="", description="what tells the scopes of pages; empty: there is one"
     )
-    scope_not: str = Field(
-        default="", description="the same, of scopes whose pages do not answer each other"
-    )
-    prefer: str = Field(
-        default="", description="which copies are better ones, as ranks in sketches; empty: none"
-    )
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
     site_memory: int = Field(
         default=0, ge=0, description="bytes of the table of what sites repeat; 0: there is none"
@@ -166,11 +160,6 @@ class SignatureSettings(BaseModel):
     def hashes(self) -> int:
         """Return the number of min-hashes: bands x rows."""
         return self.bands * self.rows
-
-    @property
-    def scope_of_pages(self) -> str:
-        """Return what tells the scope of a page, whatever that is for; empty: nothing."""
-        return self.scope or self.scope_not
 
     @property
     def is_native(self) -> bool:
@@ -219,10 +208,6 @@ class SignatureSettings(BaseModel):
             result["exact"] = "yes"
         if self.scope:
             result["scope"] = self.scope
-        if self.scope_not:
-            result["scope_not"] = self.scope_not
-        if self.prefer:
-            result["prefer"] = self.prefer
         if self.site_memory:
             result["site_memory"] = self.site_memory
         if self.text_rules:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from streamer.errors import StoreDamaged
+from streamer.index.codec import FORMAT, StoreMeta
 from streamer.stored.frozen import read_generation, read_note
 from streamer.stored.row_blocks import (
     PADDING,
@@ -90,37 +91,32 @@ class _Check:
         self._read = 0
 
     def findings(self) -> list[Finding]:
-        """Read all, shard by shard."""
-        shards = self._store.meta.shards if self._store.meta else []
-        rows = [Finding(f"rows of shard {i}", 0) for i in range(len(shards))]
-        keys = [Finding(f"keys of shard {i}", 0) for i in range(len(shards))]
-        sets = [Finding(f"shingles of shard {i}", 0) for i in range(len(shards))]
-        for shard, meta in enumerate(shards):
-            count = posted = 0
-            for part in self._keys(shard, keys[shard]):
-                count += len(part.rows)
-                posted += int(np.bitwise_count(part.masks).sum())
-                self._rows(part, rows[shard])
-                self._sets(part, sets[shard])
-            if not keys[shard].damage and (count, posted) != (meta.rows, meta.postings):
-                counted = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
-                _note(keys[shard], f"{count:,} rows, {posted:,} postings; {counted}")
-        kinds = (rows, keys, sets) if self._store.has_shingles else (rows, keys)
-        findings = [each for own in zip(*kinds, strict=True) for each in own]
-        frozen = (self._frozen(shard) for shard in range(len(shards)))
-        return findings + [each for each in frozen if each is not None] + self._urls()
+        """Read all."""
+        meta = self._store.meta or StoreMeta(FORMAT, {})
+        rows, keys, sets = Finding("rows", 0), Finding("keys", 0), Finding("shingles", 0)
+        count = posted = 0
+        for part in self._keys(keys):
+            count += len(part.rows)
+            posted += int(np.bitwise_count(part.masks).sum())
+            self._rows(part, rows)
+            self._sets(part, sets)
+        if not keys.damage and (count, posted) != (meta.rows, meta.postings):
+            counted = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
+            _note(keys, f"{count:,} rows, {posted:,} postings; {counted}")
+        findings = [rows, keys, *([sets] if self._store.has_shingles else [])]
+        return findings + self._frozen() + self._urls()
 
-    def _frozen(self, shard: int) -> Finding | None:
-        """Read the frozen keys of a shard, if there are some."""
-        note = read_note(self._store, shard)
-        finding = Finding(f"frozen keys of shard {shard}", 0)
+    def _frozen(self) -> list[Finding]:
+        """Read the frozen keys, if there are some."""
+        note = read_note(self._store)
+        finding = Finding("frozen keys", 0)
         for generation in note.generations:
             try:
-                for size in read_generation(self._store, shard, generation):
+                for size in read_generation(self._store, generation):
                     self._advance(finding, size)
             except StoreDamaged as error:
                 _note(finding, error.what)
-        return finding if note.generations else None
+        return [finding] if note.generations else []
 
     def _urls(self) -> list[Finding]:
         """Read all versions of URLs, if there are any."""
@@ -132,15 +128,15 @@ class _Check:
             _note(finding, error.what)
         return [finding] if finding.size or finding.damage else []
 
-    def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
+    def _keys(self, finding: Finding) -> Iterator[RowKeys]:
         for block in self._store.key_blocks:
-            part = _tried(finding, self._keys_of, shard, range(block, block + 1))
+            part = _tried(finding, self._keys_of, range(block, block + 1))
             if part is not None:
                 self._advance(finding, 5 * part.keys.size + 6 * len(part.rows))
                 yield part
 
-    def _keys_of(self, shard: int, blocks: range) -> RowKeys | None:
-        return self._store.read_keys(shard, blocks, whole=False)
+    def _keys_of(self, blocks: range) -> RowKeys | None:
+        return self._store.read_keys(blocks, whole=False)
 
     def _rows(self, part: RowKeys, finding: Finding) -> None:
         """Read the rows of a block of keys, and compare their marks."""

@@ -5,7 +5,7 @@ few at a time, together with the part of the state that describes them. So a cra
 that has forgotten some of the pages, and the caller starts again. At the end the files of these
 blocks are rewritten too, because the old bytes would stay in them.
 
-What is to be forgotten is part of the shards' states until all is done. A log puts it there, and a
+What is to be forgotten is part of the shard's state until all is done. A log puts it there, and a
 sweep follows a flush. While nothing else writes the index, a command puts it there and sweeps.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -28,7 +28,6 @@ import numpy.typing as npt
 from streamer.index.codec import (
     SHINGLES,
     Entry,
-    ShardMeta,
     ShardState,
     Stretch,
     entry_key,
@@ -65,9 +64,9 @@ def forget(
 ) -> int:
     """Forget kept pages of an index that is not in use, or only count them; return their number.
 
-    They are put into the states, as a log would do it, and swept. The versions of URLs that are
-    named go with them, and so does what was retired. When this returns, nothing of the pages is in
-    the store. Where nothing is named, nothing is written.
+    What is wanted is put into the state, as a log would do it, and swept. The versions of URLs that
+    are named go with the pages. When this returns, nothing of the pages is in the store. Where
+    nothing is named, nothing is written.
 
     Raises:
         StoreDamaged: something of the index cannot be read.
@@ -79,8 +78,7 @@ def forget(
     if dry_run or not (any_named or _is_unfinished(store)):
         return pages
     store.put_note(_UNFINISHED, b"1")
-    for shard in range(len(store.meta.shards)):
-        thaw(store, shard)  # what is frozen has their keys
+    thaw(store)  # what is frozen has their keys
     _order(store, wanted)
     sweep(store, again=True)
     store.put_note(_UNFINISHED, b"")
@@ -90,95 +88,75 @@ def forget(
 
 def _look(store: Store, wanted: Terms, progress: Progress) -> tuple[int, bool]:
     """Return how many kept pages are named, and whether anything is that must be swept."""
+    hidden = Forgetting(_state(store).forgotten)
+    counts: Counter[str] = Counter()
     any_named = False
-    states = _states(store)
-    hidden = [Forgetting(state.forgotten) for state in states]
-    counts: list[Counter[str]] = [Counter() for _ in states]
     for done, block in enumerate(store.key_blocks, 1):
-        one = range(block, block + 1)
-        for shard, own in enumerate(hidden):
-            any_named |= any(list(_found(store, shard, one, wanted, counts[shard], own)))
+        found = _found(store, range(block, block + 1), wanted, counts, hidden)
+        any_named |= any(list(found))
         progress(done)
-    any_named = (
-        any_named
-        or any(wanted.names_any(state.forgotten.retired) for state in states)
-        or any(is_hidden(wanted, version) for _, version in store.scan_urls())
-    )
-    return counts[0].total(), any_named
+    any_named = any_named or any(is_hidden(wanted, version) for _, version in store.scan_urls())
+    return counts.total(), any_named
 
 
 def _is_unfinished(store: Store) -> bool:
     """Return whether a process was killed before it had swept all that was to be forgotten."""
-    states = _states(store)
-    return store.note(_UNFINISHED) is not None or any(each.forgotten.terms for each in states)
+    return store.note(_UNFINISHED) is not None or bool(_state(store).forgotten.terms)
 
 
 def _order(store: Store, wanted: Forget) -> None:
-    """Have the states say what is to be forgotten, as a record of a log would."""
-    states = _states(store)
-    for state in states:
-        own = Forgetting(state.forgotten)
-        own.records += 1
-        own.take(wanted, Terms.of(wanted, state.next_row, own.records))
-        state.forgotten = own.packed()
-    _put_states(store, states)
+    """Have the state say what is to be forgotten, as a record of a log would."""
+    state = _state(store)
+    own = Forgetting(state.forgotten)
+    own.records += 1
+    own.take(wanted, Terms.of(wanted, state.next_row, own.records))
+    state.forgotten = own.packed()
+    store.replace([], state=pack_state(state))
 
 
-def _states(store: Store) -> list[ShardState]:
-    return [unpack_state(shard.state) for shard in store.meta.shards] if store.meta else []
+def _state(store: Store) -> ShardState:
+    assert store.meta is not None, "a store without a flush has no state"
+    return unpack_state(store.meta.state)
 
 
-def _put_states(store: Store, states: Sequence[ShardState]) -> None:
-    assert store.meta is not None, "a store without a flush has no states"
-    shards = [
-        msgspec.structs.replace(shard, state=pack_state(state))
-        for shard, state in zip(store.meta.shards, states, strict=True)
-    ]
-    store.replace([], shards, store.meta.stretches)
-
-
-def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
-    """Have nothing stored any more of what the states say is to be forgotten, nor in the states.
+def sweep(store: Store, *, again: bool) -> Counter[str]:
+    """Have nothing stored any more of what the state says is to be forgotten, nor in the state.
 
     It is done `again` where a process may have ended in the midst of it. Others may look up
-    meanwhile. Return for each shard how many rows that were, by the commands that wanted it.
+    meanwhile. Return how many rows that were, by the commands that wanted it.
 
     Raises:
         StoreDamaged, StoreUnavailable: as `forget`.
     """
-    states = _states(store)
-    own = [Forgetting(state.forgotten) for state in states]
-    terms = [Terms.unpack(state.forgotten) for state in states]
+    state = _state(store)
+    own, terms = Forgetting(state.forgotten), Terms(state.forgotten.terms)
     found, blocks = _write_over_all(store, terms)
-    versions = _forget_versions(store, terms[0])  # shard 0 has them, or none here
+    versions = _forget_versions(store, terms)
     store.settle(None if again else blocks, urls=versions)
-    for state, each, counts in zip(states, own, found, strict=True):
-        each.begin_sweep()
-        each.end_sweep(counts)
-        state.forgotten = each.packed()
-    _put_states(store, states)
-    store.settle(range(0))  # what the states before have named
+    own.begin_sweep()
+    own.end_sweep(found)
+    state.forgotten = own.packed()
+    store.replace([], state=pack_state(state))
+    store.settle(range(0))  # what the state before has named
     return found
 
 
-def _write_over_all(store: Store, terms: Sequence[Terms]) -> tuple[list[Counter[str]], range]:
-    """Write over what the terms of each shard name; return counts, and what blocks these are in."""
-    counts: list[Counter[str]] = [Counter() for _ in terms]
+def _write_over_all(store: Store, terms: Terms) -> tuple[Counter[str], range]:
+    """Write over what the terms name; return counts, and what blocks that was in."""
+    counts: Counter[str] = Counter()
     blocks, written = store.key_blocks, list[int]()
-    for first in blocks[::_BLOCKS_AT_ONCE] if any(map(len, terms)) else ():
+    for first in blocks[::_BLOCKS_AT_ONCE] if len(terms) else ():
         part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
-        for shard, wanted in enumerate(terms):
-            found = list(_found(store, shard, part, wanted, counts[shard])) if len(wanted) else []
-            if found:
-                _write_over(store, shard, found)
-                written += [part.start, part.stop]
+        if found := list(_found(store, part, terms, counts)):
+            _write_over(store, found)
+            written += [part.start, part.stop]
     return counts, range(min(written, default=0), max(written, default=0))
 
 
 def _forget_versions(store: Store, wanted: Terms) -> bool:
     """Forget the versions of the named URLs; return whether there were any."""
     any_named = False
-    versions = store.scan_urls() if wanted.named else iter(())
+    versions = store.scan_urls() if len(wanted) else iter(())
     while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
         named = [key for key, version in part if is_hidden(wanted, version)]
         store.forget_urls(named)
@@ -190,17 +168,20 @@ Found = tuple[RowKeys, KeptRows, Mask]
 
 
 def _found(
-    store: Store, shard: int, blocks: range, wanted: Terms, counts: Counter[str],
+    store: Store,
+    blocks: range,
+    wanted: Terms,
+    counts: Counter[str],
     hidden: Forgetting | None = None,
-) -> Iterator[Found]:  # fmt: skip
+) -> Iterator[Found]:
     """Yield each block of keys with its rows, and which of them are to be forgotten, if any.
 
     Those that answer pages until now are counted: not what has expired, or is `hidden`.
     """
     assert store.meta is not None, "a store without a flush has no rows"
-    horizon = store.meta.shards[shard].horizon
+    horizon = store.meta.horizon
     for number in blocks:
-        keys = store.read_keys(shard, range(number, number + 1))
+        keys = store.read_keys(range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
         kept = gather_rows(rows_at(keys.slots, store.row_blocks))
@@ -213,10 +194,10 @@ def _found(
             yield keys, kept, gone
 
 
-def _write_over(store: Store, shard: int, found: list[Found]) -> None:
+def _write_over(store: Store, found: list[Found]) -> None:
     meta = store.meta
     assert meta is not None, "a store without a flush has no rows"
-    shards, stretches = meta.shards, meta.stretches
+    rows, postings, stretches = 0, 0, meta.stretches
     rows_of: list[Entry] = []
     keys_of: list[Entry] = []
     sets_of: list[Entry] = []
@@ -224,15 +205,16 @@ def _write_over(store: Store, shard: int, found: list[Found]) -> None:
         first = int(keys.slots[0]) // SLOTS_A_KEY_BLOCK * SLOTS_A_KEY_BLOCK
         left = _without(keys, kept, gone, first)
         rows_of += row_entries(left, first)
-        keys_of += key_entries(shard, left, first)
+        keys_of += key_entries(left, first)
         if store.has_shingles:
             sets_of += ((entry_key(SHINGLES, slot), b"") for slot in keys.slots[gone].tolist())
-        rows, postings = int(gone.sum()), int(np.bitwise_count(keys.masks[gone]).sum())
-        shards = [
-            _fewer(each, rows, postings) if i == shard else each for i, each in enumerate(shards)
-        ]
-        stretches = _fewer_in(stretches, first, shard, rows, postings)
-    store.replace([sets_of, rows_of, keys_of], shards, stretches)
+        some, posted = int(gone.sum()), int(np.bitwise_count(keys.masks[gone]).sum())
+        rows, postings = rows + some, postings + posted
+        stretches = _fewer_in(stretches, first, some, posted)
+    store.replace(
+        [sets_of, rows_of, keys_of], rows=meta.rows - rows, postings=meta.postings - postings,
+        forgotten=meta.forgotten + rows, stretches=stretches,
+    )  # fmt: skip
 
 
 def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
@@ -261,19 +243,9 @@ def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRo
     return left
 
 
-def _fewer(meta: ShardMeta, rows: int, postings: int) -> ShardMeta:
-    return msgspec.structs.replace(
-        meta, rows=meta.rows - rows, postings=meta.postings - postings,
-        forgotten=meta.forgotten + rows,
-    )  # fmt: skip
-
-
-def _fewer_in(
-    stretches: list[Stretch], slot: int, shard: int, rows: int, postings: int
-) -> list[Stretch]:
-    """Return the stretches, with fewer rows and postings of a shard in the one that has a slot."""
+def _fewer_in(stretches: list[Stretch], slot: int, rows: int, postings: int) -> list[Stretch]:
+    """Return the stretches, with fewer rows and postings in the one that has a slot."""
     place = next(i for i, stretch in enumerate(stretches) if slot < stretch.end)
-    shards = list(stretches[place].shards)
-    count, posted, newest, last = shards[shard]
-    shards[shard] = count - rows, posted - postings, newest, last
-    return [*stretches[:place], Stretch(stretches[place].end, shards), *stretches[place + 1 :]]
+    old = stretches[place]
+    new = msgspec.structs.replace(old, rows=old.rows - rows, postings=old.postings - postings)
+    return [*stretches[:place], new, *stretches[place + 1 :]]

@@ -10,10 +10,10 @@ A known page has all its keys in one generation, and most keys have one row ther
 read, and the row that it leads to. Where this row's marks (row_blocks.py) agree with another key of
 the page, and the filter says that the other key has one row, the other key need not be read.
 
-    "b" | shard u8, generation u24, block u32        postings, ascending; see `pack`
-    "b" | shard u8, generation u24, 2^31 | piece     a MiB of the filter
-    "b" | shard u8, 2^24 - 1, number u32             the slots of rows: runs, int64[3, n]
-    "frozen" | shard u8                              the note of what there is, as MessagePack
+    "b" | generation u32, block u32        postings, ascending; see `pack`
+    "b" | generation u32, 2^31 | piece     a MiB of the filter
+    "b" | 2^24 - 1, number u32             the slots of rows: runs, int64[3, n]
+    "frozen"                               the note of what there is, as MessagePack
 
 All of it is derived from the keys in the store. It is durable nevertheless, so that a start need
 not read those keys. The note is written last, in one atomic step, with the slot from which on keys
@@ -76,6 +76,7 @@ _FILTER = 1 << 31  # the blocks from there on are pieces of the filter
 _PIECE_BYTES = 1 << 20
 _PIECES_AT_ONCE = 16
 _RUNS = (1 << 24) - 1  # no generation's number
+_NOTE = b"frozen"
 
 
 class Generation(msgspec.Struct, array_like=True):
@@ -106,7 +107,7 @@ class Generation(msgspec.Struct, array_like=True):
 
 
 class Note(msgspec.Struct, array_like=True):
-    """What is frozen of a shard: all rows in slots before `slot`, in these generations.
+    """What is frozen: all rows in slots before `slot`, in these generations.
 
     `next` is the number of the next one; `runs` are the numbers under which the runs of the rows
     lie, each with the slot where they end.
@@ -128,19 +129,15 @@ class Note(msgspec.Struct, array_like=True):
         return sum(each.filter_bytes for each in self.generations)
 
 
-def read_note(store: Store, shard: int) -> Note:
-    """Return what is frozen of a shard."""
-    data = store.note(_note_key(shard))
+def read_note(store: Store) -> Note:
+    """Return what is frozen."""
+    data = store.note(_NOTE)
     return msgspec.msgpack.decode(data, type=Note) if data else Note()
 
 
-def _note_key(shard: int) -> bytes:
-    return b"frozen" + bytes([shard])
-
-
-def _base(shard: int, number: int) -> int:
+def _base(number: int) -> int:
     """Return the number of a generation's first block."""
-    return (shard << 56) + (number << 32)
+    return number << 32
 
 
 class _Filters(NamedTuple):
@@ -165,7 +162,7 @@ class Stopped(Exception):  # noqa: N818 - it is no error
 
 
 class FrozenKeys:
-    """The frozen keys of one shard; any thread may look them up, one changes them.
+    """The frozen keys of an index; any thread may look them up, one changes them.
 
     `alone` gives a moment in which nobody looks. Changes raise StoreUnavailable where the disk
     refuses, and nothing is lost; and `Stopped`, once `stop` was called.
@@ -177,17 +174,15 @@ class FrozenKeys:
     def __init__(
         self,
         store: Store,
-        shard: int,
         rows: StoredRows,
         alone: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._store = store
-        self._shard = shard
         self._rows = rows
         self._alone = alone
         self._stopped = False
         self._is_swept = False
-        self.note = read_note(store, shard)
+        self.note = read_note(store)
         self._memory = {each.number: self._read_filter(each) for each in self.note.generations}
         self._filters = self._current()
 
@@ -254,7 +249,7 @@ class FrozenKeys:
     def take_up_runs(self) -> None:
         """Update the slots of rows that are frozen."""
         for number, _ in self.note.runs:
-            [data] = self._store.band_blocks([_base(self._shard, _RUNS) + number])
+            [data] = self._store.band_blocks([_base(_RUNS) + number])
             self._rows.slots.put(np.frombuffer(data, np.int64).reshape(3, -1))
 
     def freeze(self, table: KeyTable, slot: int, release: Callable[[], None]) -> None:
@@ -266,9 +261,7 @@ class FrozenKeys:
         before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
         runs = self._rows.slots.runs_from(before.slot, slot)
         number = before.next
-        self._store.write_bands(
-            [(entry_key(BANDS, _base(self._shard, _RUNS) + number), runs.tobytes())]
-        )
+        self._store.write_bands([(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())])
         rows = int(runs[0].min(initial=ROWS_MAX)), int(runs[1].max(initial=0))  # all that are left
         parts = (table.words(segments_of(part)) for part in range(PARTS))
         new = self._written(0, table.count, rows, parts)
@@ -308,12 +301,12 @@ class FrozenKeys:
     def _change(self, after: Note, gone: Sequence[Generation], release: Callable[[], None]) -> None:
         """Note what is there from now on, and remove what is `gone` when nobody reads it."""
         runs = {number for number, _ in self.note.runs} - {number for number, _ in after.runs}
-        self._store.put_note(_note_key(self._shard), msgspec.msgpack.encode(after))
+        self._store.put_note(_NOTE, msgspec.msgpack.encode(after))
         with self._alone():
             self.note = after
             self._filters = self._current()
             release()
-        base = _base(self._shard, _RUNS)
+        base = _base(_RUNS)
         ranges = [self._range(each.number) for each in gone]
         self._store.drop_bands(ranges + [(base + number, base + number + 1) for number in runs])
 
@@ -328,7 +321,7 @@ class FrozenKeys:
             self._is_swept = True
 
     def _range(self, number: int) -> tuple[int, int]:
-        return _base(self._shard, number), _base(self._shard, number + 1)
+        return _base(number), _base(number + 1)
 
     def _written(
         self, level: int, count: int, rows: tuple[int, int], parts: Iterator[Postings]
@@ -339,7 +332,7 @@ class FrozenKeys:
         lines = max(1, -(-count * FILTER_BITS // (SEGMENTS * LINE_BITS)))
         new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
         self._memory[number] = memory = _memory(new.filter_bytes)
-        base = _base(self._shard, number)
+        base = _base(number)
 
         def entries() -> Iterator[Entry]:
             for part, postings in enumerate(parts):
@@ -382,13 +375,13 @@ class FrozenKeys:
     def _part(self, generation: Generation, part: int) -> range:
         """Return the numbers of the blocks of a part."""
         count = PART_SEGMENTS * generation.blocks
-        first = _base(self._shard, generation.number) + part * count
+        first = _base(generation.number) + part * count
         return range(first, first + count)
 
     def _read_filter(self, generation: Generation) -> mmap.mmap:
         memory = _memory(generation.filter_bytes)
         pieces = range(-(-len(memory) // _PIECE_BYTES))
-        first = _base(self._shard, generation.number) + _FILTER
+        first = _base(generation.number) + _FILTER
         for start in pieces[::_PIECES_AT_ONCE]:
             own = [first + i for i in pieces[start : start + _PIECES_AT_ONCE]]
             data = b"".join(self._store.band_blocks(own))
@@ -405,19 +398,19 @@ class FrozenKeys:
             np.array([address_of(memory) for memory in self._memory.values()], np.int64),
             np.array([each.lines for each in own], np.int64),
             np.array([each.blocks for each in own], np.int64),
-            np.array([_base(self._shard, each.number) for each in own], np.int64),
+            np.array([_base(each.number) for each in own], np.int64),
             np.array([each.shape for each in own], np.int64).reshape(-1, 4),
         )
 
 
-def thaw(store: Store, shard: int) -> None:
-    """Remove all that is frozen of a shard; who opens it next reads its keys.
+def thaw(store: Store) -> None:
+    """Remove all that is frozen; the next one to open the index reads its keys.
 
     Raises:
         StoreUnavailable: the disk refuses.
     """
-    store.put_note(_note_key(shard), b"")
-    store.drop_bands([(_base(shard, 0), _base(shard + 1, 0))])
+    store.put_note(_NOTE, b"")
+    store.drop_bands([(0, _base(_RUNS + 1))])
 
 
 def generations_to_merge(generations: Sequence[Generation]) -> list[Generation]:
@@ -449,13 +442,13 @@ def _words(blocks: Sequence[bytes], generation: Generation) -> tuple[Keys, Place
     return words[: ends[-1]], ends
 
 
-def read_generation(store: Store, shard: int, generation: Generation) -> Iterator[int]:
+def read_generation(store: Store, generation: Generation) -> Iterator[int]:
     """Read all that a generation has; yield how many bytes that are, part by part.
 
     Raises:
         StoreDamaged: it cannot be read, or there is more or less of it than was noted.
     """
-    base, count, size = _base(shard, generation.number), 0, 0
+    base, count, size = _base(generation.number), 0, 0
     at_once = PART_SEGMENTS * generation.blocks
     for first in range(base, base + SEGMENTS * generation.blocks, at_once):
         blocks = store.band_blocks(range(first, first + at_once))

@@ -85,7 +85,7 @@ class SharedLock:
 
 
 class StoredLookup:
-    """The look-ups of one shard in an open store; from any thread, except `refresh`.
+    """The look-ups in an open store; from any thread, except `refresh`.
 
     `secret` is what URLs are hashed with; an index has the same at each start. Tables and filters
     take `memory_max` bytes; where the filters leave less than a quarter of these, the tables take a
@@ -95,21 +95,18 @@ class StoredLookup:
         table: the keys that came last; frozen: those that had to leave it.
     """
 
-    def __init__(
-        self, store: Store, shard: int, memory_max: int | None = None, secret: bytes = b""
-    ) -> None:
+    def __init__(self, store: Store, memory_max: int | None = None, secret: bytes = b"") -> None:
         self._lock = SharedLock()
         self._store = store
-        self._shard = shard
         self._memory_max = memory_max
         self._secret = secret
-        self._rows = StoredRows(store, shard)
+        self._rows = StoredRows(store)
         self.flushes = 0
         self._flushes_before = store.flushes
         self._first_slot = store.meta.first_slot if store.meta else 0
         self.table = KeyTable()
         self._full: KeyTable | None = None  # a table that freezes
-        self.frozen = FrozenKeys(store, shard, self._rows, self._lock.alone)
+        self.frozen = FrozenKeys(store, self._rows, self._lock.alone)
         self._freezer = ThreadPoolExecutor(1, "freeze")
         self._freezing: Future[None] | None = None
         self._fill()
@@ -226,7 +223,7 @@ class StoredLookup:
         """
         self.frozen.take_up_runs()
         self._rows.slots.drop(self._first_slot)
-        posted = self._store.meta.shards[self._shard].postings if self._store.meta else 0
+        posted = self._store.meta.postings if self._store.meta else 0
         room = self._tables_max() // _POSTING_BYTES
         expected = min(max(0, posted - self.frozen.note.count), room)
         a_round = max(expected // _ROUNDS, _ROUND_POSTINGS_MIN)
@@ -248,7 +245,7 @@ class StoredLookup:
 
     def _take_rows(self) -> Iterator[RowKeys]:
         slot, count = self.frozen.note.slot, self._rows.slots.count
-        for keys in self._store.keys(self._shard, _ROWS_A_PART, slot, count, whole=False):
+        for keys in self._store.keys(_ROWS_A_PART, slot, count, whole=False):
             self._rows.slots.take(keys.rows, keys.slots)
             yield keys
 
@@ -319,17 +316,12 @@ class StoredLookup:
         with self._lock.shared():
             return self._rows.shingles(rows)
 
-    def keys(self, row: int) -> tuple[Keys, int]:
-        """Return the keys of a row at this shard, and by bit which of them it is posted under."""
-        with self._lock.shared():
-            return self._rows.keys(row)
-
     def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
         """Return the versions of URLs in the store, which has so many flushes."""
         assert self.flushes >= flushes, f"{self.flushes} flushes of {flushes}"
         seen = self.flushes  # it may have one more when it is read: what that has is in the shard
         keys = url_keys(urls, self._secret)
-        return FoundUrls(urls, keys, self._store.url_versions(self._shard, keys), seen)
+        return FoundUrls(urls, keys, self._store.url_versions(keys), seen)
 
 
 def _starts(places: Places) -> Places:

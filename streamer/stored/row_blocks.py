@@ -3,7 +3,7 @@
 A flush gives its rows consecutive slots. The rows of eight slots form a block, and so do the keys
 of 512 slots. A block of n rows is n, u32, and the number of keys of a row, u32; then, in columns,
 refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], the end of each URL u32[n], and
-the URLs one after the other. A block of keys is n u32, keys and 2^31 u32, shard u64; then, in
+the URLs one after the other. A block of keys is n u32 and the number of keys of a row u32; then, in
 columns, row numbers u32[n], masks of one byte for eight keys, and the upper five bytes of each key.
 The other bytes are in the row's marks, and a table does not need them. All numbers are
 little-endian.
@@ -32,10 +32,8 @@ SLOTS_A_KEY_BLOCK = 512  # about 70 kB: only ever read one after the other
 PADDING = bytes(16)  # behind blocks: kernels take eight bytes at a time, some beyond the end
 NO_ROW = 0xFFFFFFFF  # the number of a row that was forgotten; no other has it
 _HEAD_BYTES = 8
-_KEY_HEAD = "<IIQ"
-_KEY_HEAD_BYTES = 16
+_KEY_HEAD = "<II"
 _KEY_BYTES = 5
-_SHORT_KEYS = 1 << 31  # in the number of keys
 _LEFT_BITS = np.uint64(64 - 8 * _KEY_BYTES)  # of a key, which its mark has
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
 
@@ -109,12 +107,12 @@ def row_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
             number += 1
 
 
-def key_entries(shard: int, rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
+def key_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
     """Yield the blocks of the keys of rows that are given slots from the first on."""
     for start in range(0, len(rows.rows), SLOTS_A_KEY_BLOCK):
         part = slice(start, start + SLOTS_A_KEY_BLOCK)
         keys, masks, numbers = rows.keys[part], rows.masks[part], rows.rows[part]
-        head = struct.pack(_KEY_HEAD, len(keys), keys.shape[1] | _SHORT_KEYS, shard)
+        head = struct.pack(_KEY_HEAD, len(keys), keys.shape[1])
         block = (first_slot + start) // SLOTS_A_KEY_BLOCK
         mask_bytes = masks.view(np.uint8).reshape(-1, 8)[:, : _mask_bytes(keys.shape[1])]
         key_bytes = np.ascontiguousarray(keys).view(np.uint8).reshape(-1, 8)[:, -_KEY_BYTES:]
@@ -137,7 +135,7 @@ class RowKeys(NamedTuple):
 
     Attributes:
         rows, slots: int64[n].
-        keys: uint64[n, keys at the shard]; as they come of blocks, their upper 40 bits.
+        keys: uint64[n, keys]; as they come of blocks, their upper 40 bits.
         masks: uint64[n].
     """
 
@@ -177,40 +175,34 @@ def _unpack_keys(
             keys_at += key_bytes
 
 
-def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
-    """Return what blocks of keys, from the first on, have of a shard; None if that is nothing.
+def unpack_keys(first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
+    """Return what blocks of keys, from the first on, have; None if that is nothing.
 
     Raises:
         ValueError: a block is none.
     """
     own, slots, total, width, start = [], [], 0, 0, 0
     for number, data in enumerate(blocks, first_block):
-        count, keys, owner = struct.unpack_from(_KEY_HEAD, data.ljust(_KEY_HEAD_BYTES))
-        is_whole, keys = not keys & _SHORT_KEYS, keys & ~_SHORT_KEYS  # as those of format 5
-        masks_of, bytes_of = (8, 8) if is_whole else (_mask_bytes(keys), _KEY_BYTES)
-        sizes = {"numbers": 4 * count, "masks": masks_of * count, "keys": bytes_of * keys * count}
-        order = ("masks", "keys", "numbers") if is_whole else ("numbers", "masks", "keys")
-        ends = [*itertools.accumulate((sizes[each] for each in order), initial=_KEY_HEAD_BYTES)]
-        at = dict(zip(order, ends, strict=False))
-        if len(data) != ends[-1]:
+        count, width = struct.unpack_from(_KEY_HEAD, data.ljust(_HEAD_BYTES))
+        masks_at = _HEAD_BYTES + 4 * count
+        keys_at = masks_at + _mask_bytes(width) * count
+        if len(data) != keys_at + _KEY_BYTES * width * count:
             raise ValueError(number)
-        if owner == shard:
-            places = at["numbers"], at["masks"], at["keys"]
-            own.append((data, start, places, (masks_of, bytes_of), (total, total + count)))
-            slots.append(np.arange(count) + number * SLOTS_A_KEY_BLOCK)
-            total, width, start = total + count, keys, start + len(data)
+        own.append((start, (_HEAD_BYTES, masks_at, keys_at), (total, total + count)))
+        slots.append(np.arange(count) + number * SLOTS_A_KEY_BLOCK)
+        total, start = total + count, start + len(data)
     if not own:
         return None
-    joined, _ = joined_blocks([each[0] for each in own])
+    joined, _ = joined_blocks(blocks)
     found = RowKeys(
         np.empty(total, np.int64),
         np.concatenate(slots),
         np.empty((total, width), np.uint64),
         np.empty(total, np.uint64),
     )
-    for _, start, places, widths, rows in own:
-        out = found.rows, found.masks, found.keys
-        _unpack_keys(joined, start, places, widths, out, rows)
+    out = found.rows, found.masks, found.keys
+    for start, places, rows in own:
+        _unpack_keys(joined, start, places, (_mask_bytes(width), _KEY_BYTES), out, rows)
     there = found.rows != NO_ROW
     if not there.any():
         return None

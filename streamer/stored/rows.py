@@ -3,9 +3,9 @@
 A batch asks for the same rows more than once: whether they are posted under a key, and for the data
 that a verdict needs. So the blocks of a batch are cached until the next batch.
 
-Row numbers have gaps where later shards dropped pages, and a row that was undecided for long is in
-a later flush than its neighbours. So all rows are described by runs, sorted by their first row. One
-binary search finds a row, however many flushes there are.
+Row numbers have gaps where pages were forgotten before a flush, and slots where a flush ends within
+a block. So all rows are described by runs, sorted by their first row. One binary search finds a
+row, however many flushes there are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from streamer.index.ports import BEFORE_ALL, KeptRows
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored.row_blocks import (
     ROWS_A_BLOCK,
-    SLOTS_A_KEY_BLOCK,
-    RowKeys,
     RowPlaces,
     agree,
     gather_marks,
@@ -41,7 +39,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class RowSlots:
-    """The slots of a shard's rows: a run is rows [first, end) in consecutive slots.
+    """The slots of rows: a run is rows [first, end) in consecutive slots.
 
     Any thread may ask; one at a time may `take`, `put` and `drop`. Rows before `dropped_end` may
     have been dropped.
@@ -132,11 +130,10 @@ _NO_BLOCKS = Blocks(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np
 
 
 class StoredRows:
-    """The rows of one shard in an open store, as far as `slots` has them; from any thread."""
+    """The rows in an open store, as far as `slots` has them; from any thread."""
 
-    def __init__(self, store: Store, shard: int) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._shard = shard
         self._local = threading.local()
         self.slots = RowSlots()
 
@@ -191,25 +188,11 @@ class StoredRows:
         found = iter(self._store.shingles(slots[slots >= 0].tolist()))
         return [next(found) if slot >= 0 else b"" for slot in slots.tolist()]
 
-    def keys(self, row: int) -> tuple[npt.NDArray[np.uint64], int]:
-        """Return the keys that a row is posted under, zero elsewhere, and by bit which these are.
-
-        A block of keys is read for it, some 70 kB.
-        """
-        rows = np.array([row])
-        block = int(self._slots_of(rows)[0]) // SLOTS_A_KEY_BLOCK
-        found = self._store.read_keys(self._shard, range(block, block + 1), whole=False)
-        assert found is not None, f"row {row} has no keys"
-        at = np.flatnonzero(found.rows == row)
-        own = RowKeys(found.rows[at], found.slots[at], found.keys[at], found.masks[at])
-        own = own.whole(self.marks(rows, own.keys.shape[1]))
-        return own.keys[0], int(own.masks[0])
-
     def _slots_of(self, rows: RowNumbers) -> RowNumbers:
         """Return the slot of each row, -1 of one that was dropped."""
         slots = self.slots.of(rows)
         missing = rows[(slots < 0) & ((rows < 0) | (rows >= self.slots.dropped_end))]
-        assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
+        assert not len(missing), f"row {missing[0]} is in no flush"
         return slots
 
     def _read(self, slots: RowNumbers) -> RowPlaces:
@@ -236,7 +219,7 @@ def _joined(some: Blocks, others: Blocks) -> Blocks:
 
 
 class ScannedRows(NamedTuple):
-    """Some rows, the marks of their keys at this shard, and their slots.
+    """Some rows, the marks of their keys, and their slots.
 
     Marks are uint32[n, keys]; 0: not posted.
     """
@@ -246,19 +229,17 @@ class ScannedRows(NamedTuple):
     slots: RowNumbers
 
 
-def scan_rows(
-    store: Store, shard: int, forgetting: Forgetting | None = None
-) -> Iterator[ScannedRows]:
-    """Yield the rows of a shard that have not expired, some thousand at a time, as they came.
+def scan_rows(store: Store, forgetting: Forgetting | None = None) -> Iterator[ScannedRows]:
+    """Yield the rows that have not expired, some thousand at a time, as they came.
 
-    With `forgetting` of that shard, those that it hides are left out.
+    Those that `forgetting` hides are left out.
     """
-    for part in store.keys(shard, ROWS_A_PART, whole=False):
+    for part in store.keys(ROWS_A_PART, whole=False):
         rows = rows_at(part.slots, store.row_blocks)
         found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
         assert store.meta is not None, "a store without a flush has no rows"
         if forgetting is not None:
             found = forgetting.hide(found, part.rows)
-        left = store.meta.shards[shard].horizon.has(found.times, part.rows)
+        left = store.meta.horizon.has(found.times, part.rows)
         left &= found.times > BEFORE_ALL
         yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])

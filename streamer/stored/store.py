@@ -38,13 +38,11 @@ from streamer.index.codec import (
     BANDS,
     FORMAT,
     KEYS,
-    READ_FORMATS,
     ROWS,
     SHINGLES,
     STATE_KEY,
     URLS,
     Entry,
-    ShardMeta,
     StoreMeta,
     Stretch,
     UrlGeneration,
@@ -74,7 +72,7 @@ _ATTEMPT_SECONDS = 0.05
 
 
 class FlushedBlocks(NamedTuple):
-    """What a flush has added to a shard: its postings, its rows in order, and their slots."""
+    """What a flush has added: its postings, its rows in order, and their slots."""
 
     postings: Postings
     rows: npt.NDArray[np.int64]
@@ -159,72 +157,52 @@ class Store:
         return self._meta
 
     def flush(
-        self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes,
+        self, identity: dict[str, str | int | float], rows: FlushedRows, owner: bytes,
         notes: Sequence[Entry] = (),
-    ) -> list[FlushedBlocks]:  # fmt: skip
-        """Add what all shards flush, and all state, in one atomic step; return all that is new.
+    ) -> FlushedBlocks:  # fmt: skip
+        """Add what the shard flushes, and all state, in one atomic step; return what is new.
 
         `notes` are stored in addition to the state, in the same step.
         """
-        before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
-        slot, metas, added = before.next_slot, [], []
-        stretch = Stretch(0, [])
-        sets_of: list[Entry] = []
-        rows_of: list[Entry] = []
-        keys_of: list[Entry] = []
-        urls_of: list[Entry] = []
-        for number, (rows, meta) in enumerate(zip(shards, before.shards, strict=True)):
-            count, postings = len(rows.rows), NO_POSTINGS
-            if count:
-                sets_of += shingle_entries(rows, slot)
-                rows_of += row_entries(rows, slot)
-                keys_of += key_entries(number, rows, slot)
-                postings = sort_postings(rows.keys, rows.masks, rows.rows)
-            posted = len(postings.words)
-            generations = live_generations(meta.generations, rows.versions, rows.horizon)
-            urls_of += url_entries(rows.versions) if rows.versions else []
-            metas.append(
-                ShardMeta(
-                    meta.rows + count,
-                    meta.postings + posted,
-                    rows.state,
-                    rows.horizon,
-                    generations,
-                    meta.forgotten,
-                )
-            )
-            newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
-            stretch.shards.append((count, posted, *newest))
-            added.append(FlushedBlocks(postings, rows.rows, slot + np.arange(count)))
-            slot += -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
-        stretch.end = slot
-        stretches = joined_stretches(before.stretches, stretch)
-        dropped = first_to_stay(stretches, [rows.horizon for rows in shards])
-        first_slot = stretches[dropped - 1].end if dropped else before.first_slot
-        for gone in stretches[:dropped]:
-            for meta, (count, posted, *_) in zip(metas, gone.shards, strict=True):
-                meta.rows, meta.postings = meta.rows - count, meta.postings - posted
+        before = self._meta or StoreMeta(FORMAT, identity)
+        slot, count = before.next_slot, len(rows.rows)
+        postings = sort_postings(rows.keys, rows.masks, rows.rows) if count else NO_POSTINGS
+        posted = len(postings.words)
+        end = slot + -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
+        newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
+        stretches = joined_stretches(before.stretches, Stretch(end, count, posted, *newest))
+        dropped = first_to_stay(stretches, rows.horizon)
         after = StoreMeta(
-            FORMAT, identity, before.seq + 1, slot, metas, owner, first_slot, stretches[dropped:]
+            format=FORMAT,
+            identity=identity,
+            seq=before.seq + 1,
+            next_slot=end,
+            rows=before.rows + count - sum(each.rows for each in stretches[:dropped]),
+            postings=before.postings + posted - sum(each.postings for each in stretches[:dropped]),
+            state=rows.state,
+            horizon=rows.horizon,
+            owner=owner,
+            first_slot=stretches[dropped - 1].end if dropped else before.first_slot,
+            stretches=stretches[dropped:],
+            generations=live_generations(before.generations, rows.versions, rows.horizon),
+            forgotten=before.forgotten,
         )
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
-        self._write([sets_of, rows_of, keys_of], after, notes=notes, replaced=urls_of)
+        sets_of, rows_of = shingle_entries(rows, slot), row_entries(rows, slot)
+        entries = [list(sets_of), list(rows_of), list(key_entries(rows, slot))]
+        urls_of = url_entries(rows.versions) if rows.versions else []
+        self._write(entries, after, notes=notes, replaced=urls_of)
         self.flushes += 1
-        return added
+        return FlushedBlocks(postings, rows.rows, slot + np.arange(count))
 
-    def replace(
-        self, entries: Sequence[Sequence[Entry]], shards: list[ShardMeta], stretches: list[Stretch]
-    ) -> None:
-        """Write entries over those that are there, and what the state says of them, in one step.
+    def replace(self, entries: Sequence[Sequence[Entry]], **changed: object) -> None:
+        """Write entries over those that are there, and what of the state `changed`, in one step.
 
-        Each list has those of one family.
-        Who looks up meanwhile finds a row as it was, or empty.
+        Each list has the entries of one family. A look-up at the same time finds a row as it was,
+        or empty.
         """
         assert self._meta is not None, "a store without a flush has no entries"
-        seq = self._meta.seq + 1
-        after = msgspec.structs.replace(
-            self._meta, format=FORMAT, seq=seq, shards=shards, stretches=stretches
-        )
+        after = msgspec.structs.replace(self._meta, seq=self._meta.seq + 1, **changed)
         self._write(entries, after, in_place=True)
 
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
@@ -274,11 +252,11 @@ class Store:
             for family, slots in blocks.items():
                 self._to_write().delete(family, [(self._freed // slots, first_slot // slots)])
             self._freed = first_slot
-        for meta in self._meta.shards if self._meta else []:  # one of them has some
-            first = meta.generations[0].number if meta.generations else 0
-            if first > self._freed_urls:
-                self._to_write().delete(URLS, [(self._freed_urls, first)])
-                self._freed_urls = first
+        generations = self._meta.generations if self._meta else []
+        first = generations[0].number if generations else 0
+        if first > self._freed_urls:
+            self._to_write().delete(URLS, [(self._freed_urls, first)])
+            self._freed_urls = first
 
     def _to_write(self) -> Database:
         """Return the database, opened for writing by the first flush."""
@@ -316,10 +294,9 @@ class Store:
         return folder
 
     def keys(
-        self, shard: int, rows_at_once: int, first_slot: int = 0, rows_before: int = 0,
-        *, whole: bool = True,
-    ) -> Iterator[RowKeys]:  # fmt: skip
-        """Yield the keys of all rows of a shard, by their slots, so many slots at a time.
+        self, rows_at_once: int, first_slot: int = 0, rows_before: int = 0, *, whole: bool = True
+    ) -> Iterator[RowKeys]:
+        """Yield the keys of all rows, by their slots, so many slots at a time.
 
         Slots before the first one, which begins a block, are skipped; `rows_before` is how many
         rows they have.
@@ -331,29 +308,28 @@ class Store:
             max(blocks.start, first_slot // SLOTS_A_KEY_BLOCK), blocks.stop, at_once
         ):
             part = range(first, min(first + at_once, blocks.stop))
-            if found := self.read_keys(shard, part, whole=whole):
+            if found := self.read_keys(part, whole=whole):
                 count += len(found.rows)
                 yield found
         if meta is not None:
-            own = meta.shards[shard]
-            most = own.rows + (own.forgotten if first_slot else 0)  # which what is frozen has
-            if not own.rows <= count <= most:
-                raise damaged(self.path, f"it has {count} of {own.rows} rows")
+            most = meta.rows + (meta.forgotten if first_slot else 0)  # which what is frozen has
+            if not meta.rows <= count <= most:
+                raise damaged(self.path, f"it has {count} of {meta.rows} rows")
 
     @property
     def key_blocks(self) -> range:
-        """Return the numbers of the blocks of keys, of all shards."""
+        """Return the numbers of the blocks of keys."""
         slots = (self._meta.first_slot, self._meta.next_slot) if self._meta else (0, 0)
         return range(*(slot // SLOTS_A_KEY_BLOCK for slot in slots))
 
-    def read_keys(self, shard: int, blocks: range, *, whole: bool = True) -> RowKeys | None:
-        """Return what some blocks of keys have of a shard.
+    def read_keys(self, blocks: range, *, whole: bool = True) -> RowKeys | None:
+        """Return what some blocks of keys have.
 
         Without `whole`, only the upper 40 bits of each key are there. So it is in any case for keys
         that a row is not posted under.
         """
         try:
-            found = unpack_keys(shard, blocks.start, self._values(KEYS, blocks))
+            found = unpack_keys(blocks.start, self._values(KEYS, blocks))
         except ValueError as error:
             raise damaged(self.path, f"block {error} of its keys") from error
         if found is None or not whole:
@@ -373,11 +349,11 @@ class Store:
         """Return the sets of the rows in slots."""
         return self._values(SHINGLES, slots) if slots else []
 
-    def url_versions(self, shard: int, keys: Sequence[int]) -> list[bytes | None]:
+    def url_versions(self, keys: Sequence[int]) -> list[bytes | None]:
         """Return the newest version under each key of a URL, None where there is none."""
         found: list[bytes | None] = [None] * len(keys)
         places = [*range(len(keys))]
-        generations = self._meta.shards[shard].generations if self._meta else []
+        generations = self._meta.generations if self._meta else []
         for generation in reversed(generations):
             places = [i for i in places if found[i] is None]
             assert self._database is not None, "a store without a flush has no versions"
@@ -454,10 +430,10 @@ def joined_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
     at most.
     """
     stretches = [*before, new]
-    few = sum(map(_rows, stretches)) // _STRETCHES
+    few = sum(each.rows for each in stretches) // _STRETCHES
     joined: list[Stretch] = []
     for each in stretches:
-        if joined and _rows(joined[-1]) + _rows(each) <= few:
+        if joined and joined[-1].rows + each.rows <= few:
             joined[-1] = _both(joined[-1], each)
         else:
             joined.append(each)
@@ -479,23 +455,20 @@ def live_generations(
 
 
 def _both(one: Stretch, other: Stretch) -> Stretch:
-    both = [
-        (a[0] + b[0], a[1] + b[1], max(a[2], b[2]), max(a[3], b[3]))
-        for a, b in zip(one.shards, other.shards, strict=True)
-    ]
-    return Stretch(other.end, both)
+    return Stretch(
+        other.end,
+        one.rows + other.rows,
+        one.postings + other.postings,
+        max(one.newest, other.newest),
+        max(one.last_row, other.last_row),
+    )
 
 
-def _rows(stretch: Stretch) -> int:
-    return sum(count for count, *_ in stretch.shards)
-
-
-def first_to_stay(stretches: list[Stretch], horizons: list[Horizon]) -> int:
-    """Return the first stretch that may have a row at or after the horizon of its shard."""
+def first_to_stay(stretches: list[Stretch], horizon: Horizon) -> int:
+    """Return the first stretch that may have a row at or after the horizon."""
     for i, stretch in enumerate(stretches):
-        for (*_, newest, last), horizon in zip(stretch.shards, horizons, strict=True):
-            if newest >= horizon.time and last >= horizon.row:
-                return i
+        if stretch.newest >= horizon.time and stretch.last_row >= horizon.row:
+            return i
     return len(stretches)
 
 
@@ -521,10 +494,10 @@ def _listing(path: Path) -> list[tuple[str, int]]:
 
 
 def _unwitnessed(path: Path) -> StoreDamaged:
-    """Return the error about an index without a witness, as those of older formats are.
+    """Return the error about an index without a witness.
 
     Raises:
-        StoreMismatch: its format is another.
+        StoreMismatch: it is none, or has another format.
     """
     if _has_database(path):
         database = Database.look(path)
@@ -570,14 +543,14 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
     if last is None:
         return None
     key, value = last
-    if key[-1:] != STATE_KEY:  # it ends so in all formats
+    if key != STATE_KEY:
         raise StoreMismatch(f"{path} holds something else than an index. Use another --index.")
     try:
-        if (other := format_of(value)) not in READ_FORMATS:
+        if (other := format_of(value)) != FORMAT:
             raise StoreMismatch(
-                f"The index {path} has format {other}, ours is {FORMAT}. Use the version that "
-                "wrote it, or give this one another folder: a worker builds the index from its "
-                "log there, a replay from its files (docs/upgrade.md)."
+                f"The index {path} has format {other}, this version reads {FORMAT}. Use the "
+                "version that wrote it, or give this one another folder: a replay builds the index "
+                "from its files there."
             )
         return msgspec.msgpack.decode(value, type=StoreMeta)
     except msgspec.MsgspecError as error:

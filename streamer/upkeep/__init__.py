@@ -1,1 +1,1 @@
-"""What is done to an index in addition to judging: snapshots, restore, another number of shards."""
+"""What is done to an index in addition to judging: snapshots and restore."""

@@ -112,7 +112,7 @@ class KeptSelection:
 
     Raises:
         InputError: a file cannot be read, or the verdicts are not of the index `own`, or of one
-            that keeps versions of URLs, or a better copy that is named; or none is on a page of a
+            that keeps versions of URLs; or none is on a page of a
             carried field or source.
     """
 
@@ -160,7 +160,7 @@ class KeptSelection:
                 yield from verdicts_in(file, path)
 
     def _names(self, verdict: Verdict) -> bool:
-        by_name = self._by_name.named and self._by_name.name(verdict.url.encode(), 0, -1)
+        by_name = len(self._by_name) and self._by_name.name(verdict.url.encode(), 0, -1)
         return bool(by_name or self._wanted.by_crawl(verdict))
 
     def _check_index(self, verdict: Verdict) -> None:
@@ -173,9 +173,4 @@ class KeptSelection:
             raise InputError(
                 "The index keeps a version of each URL (--track-changes), which belongs to no "
                 "crawl or source, and would stay. Forget by --url or --host."
-            )
-        if verdict.supersedes is not msgspec.UNSET and self._wanted.by_crawl(verdict):
-            raise InputError(
-                f"The index may keep {verdict.url} as the best copy of a cluster (--prefer), which "
-                "belongs to no crawl or source, and would stay. Forget by --url or --host."
             )

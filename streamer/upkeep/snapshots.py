@@ -311,7 +311,7 @@ class Checkpoint:
     def __init__(self, index: Path, store: Store) -> None:
         """Make the links."""
         assert store.meta is not None, index
-        self.flush, self.pages = store.meta.seq, max(shard.rows for shard in store.meta.shards)
+        self.flush, self.pages = store.meta.seq, store.meta.rows
         self._key = own_key(index)
         self._folder = store.checkpoint()
 

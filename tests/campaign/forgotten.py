@@ -26,20 +26,19 @@ if TYPE_CHECKING:
 
 SITES, PAGES = 6, 40  # pages of each site
 TRACE_BYTES = 8  # what is shorter may be in a file for another reason
-SHARDS = (1, 3)
 EVERYTHING_OF_CRAWLS = (  # by which an index cannot forget if it has versions of URLs
     *("--exact", "--threshold", "0.8", "--carry", "crawl"),
     *("--keep-pages", "100000", "--expire-after", "3650d", "--bucket-max", "3"),
     *("--index-memory", "1", "--head-pages", "60"),
 )
-EVERYTHING = "--track-changes", "--retire-replaced", *EVERYTHING_OF_CRAWLS
+EVERYTHING = "--track-changes", *EVERYTHING_OF_CRAWLS
 
 
 def run(rounds: int, seed: int, folder: Path) -> list[str]:
-    """Forget pages of an index of one shard or several, in turn."""
+    """Forget pages of two indexes in turn: with versions of URLs, and by crawls."""
     write_key(folder / "key")
-    made = [_judge(folder / f"shards-{shards}", shards, seed, EVERYTHING) for shards in SHARDS]
-    made.append(_judge(folder / "crawls", 1, seed, EVERYTHING_OF_CRAWLS))
+    made = [_judge(folder / "urls", seed, EVERYTHING)]
+    made.append(_judge(folder / "crawls", seed, EVERYTHING_OF_CRAWLS))
     violations = []
     for number in range(rounds):
         draw, index = Random(f"{seed}/{number}"), folder / "index"
@@ -87,7 +86,7 @@ def write_key(file: Path) -> Path:
     return file
 
 
-def _judge(folder: Path, shards: int, seed: int, options: tuple[str, ...]) -> Path:
+def _judge(folder: Path, seed: int, options: tuple[str, ...]) -> Path:
     """Judge two versions of all pages with all features; return the folder of the index."""
     folder.mkdir()
     draw, index, reference = Random(seed), folder / "index", folder / "reference"
@@ -95,17 +94,17 @@ def _judge(folder: Path, shards: int, seed: int, options: tuple[str, ...]) -> Pa
     other.write_text(json.dumps({"url": "https://other.example/", "body": "a b c " * 30}) + "\n")
     _done(
         "replay", other, "--index", reference, "--verdicts", folder / "o.jsonl", "--key-file", key,
-        "--exact", "--shards", shards,
+        "--exact",
     )  # fmt: skip
     for version in (1, 2):
         file = folder / f"pages{version}.jsonl"
         write_pages(file, version, draw)
         _done(
             "replay", file, "--index", index, "--verdicts", folder / "v.jsonl", "--key-file", key,
-            "--also", f"other={reference}", "--shards", shards, *options,
+            "--also", f"other={reference}", *options,
         )  # fmt: skip
     store = Store.open(store_folder(index), writable=False)
-    assert read_note(store, 0).count, "keys are frozen"
+    assert read_note(store).count, "keys are frozen"
     store.close()
     return index
 
@@ -176,14 +175,13 @@ def _traces(index: Path) -> Iterator[tuple[bytes, bytes]]:
     store = Store.open(store_folder(index), writable=False)
     try:
         assert store.meta is not None
-        for shard in range(len(store.meta.shards)):
-            for part in store.keys(shard, 1024):
-                kept = gather_rows(rows_at(part.slots, store.row_blocks))
-                sets = store.shingles(part.slots.tolist())
-                for at, url in enumerate(kept.urls):
-                    yield url, url
-                    yield url, kept.sketches[at].tobytes()
-                    yield url, sets[at]
+        for part in store.keys(1024):
+            kept = gather_rows(rows_at(part.slots, store.row_blocks))
+            sets = store.shingles(part.slots.tolist())
+            for at, url in enumerate(kept.urls):
+                yield url, url
+                yield url, kept.sketches[at].tobytes()
+                yield url, sets[at]
         for key, version in store.scan_urls():
             yield url_of(version), key
             yield url_of(version), version

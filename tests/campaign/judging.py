@@ -82,7 +82,7 @@ class Judge:
         folder.mkdir(parents=True)
         key_file = folder / "key"
         key_file.write_text(secret.hex())
-        self._folder = IndexFolder.open(folder / "index", SETTINGS, 1, key_file)
+        self._folder = IndexFolder.open(folder / "index", SETTINGS, key_file)
         self._judge = replay_judge(self._folder, IndexSettings())
         self._signer = NativeSigner(SETTINGS, secret)
         self._next = 0

@@ -114,7 +114,7 @@ def _run(life: Life) -> Iterator[Step]:
     yield life.secrets
     yield life.dry_run
     yield life.base
-    yield life.three_shards
+    yield life.overlay
     yield life.read_only
     yield life.quiet
     yield life.new_version

@@ -215,12 +215,12 @@ class Life:
         if first > FIRST_VERDICT_SECONDS and load < BUSY:
             raise ClusterError(f"the first verdict came after {first:.0f} s")
 
-    def three_shards(self) -> None:
-        """Replace the index by one of three shards, which is a new index."""
-        self._do("cp -r deploy/kubernetes/overlays/three-shards")
-        self.index = "streamer-3"
+    def overlay(self) -> None:
+        """Replace the index by one of the overlay, which is a new index."""
+        self._do("cp -r deploy/kubernetes/overlays/six-signers")
+        self.index = "streamer-2"
         self._write_overlay("0.1.0")
-        with self.step("three shards in its place, a new index, until the first verdict") as step:
+        with self.step("an overlay in its place, a new index, until the first verdict") as step:
             self._do("delete pvc --selector")
             wait_for("the end of the old pods", lambda: not self._pods())
             since = time.time()
@@ -249,11 +249,11 @@ class Life:
                 self.kubectl(f"--namespace={SPACE}", "set", "image", what, f"worker={NEW}")
 
     def kill_process(self) -> None:
-        """Kill the process of a shard: its container is started again, in the same pod."""
+        """Kill the process of the index: its container is started again, in the same pod."""
         pod = self._pods("index")[0]
         container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
         ctr = ("ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", container)
-        with self.step("a shard's process is killed"):
+        with self.step("the index's process is killed"):
             self.machines.inside(pod["spec"]["nodeName"], *ctr)
             wait_for("its end", lambda: not _serves(self._pods("index")[0]), 30)
         self._do("logs --previous")
@@ -261,7 +261,7 @@ class Life:
     def kill_pod(self, component: str) -> None:
         """Delete a pod of the index, or a signer, without giving it time to end in order."""
         pod = self._pods(component)[0]["metadata"]
-        with self.step(f"a pod is killed: {'a shard' if component == 'index' else 'a signer'}"):
+        with self.step(f"a pod is killed: {'the index' if component == 'index' else 'a signer'}"):
             kill = ("delete", "pod", pod["name"], "--grace-period=0", "--force")
             self.kubectl(f"--namespace={SPACE}", *kill)
             wait_for("another pod", lambda: pod["uid"] not in self._uids())
@@ -295,11 +295,11 @@ class Life:
             self._do("--dry-run=client", KAFKA_PASSWORD=PASSWORDS[1])
 
     def lose_volume(self) -> None:
-        """Lose a shard's disk: it is rebuilt from its log, on another one."""
-        claim = ("pvc", "index-streamer-index-1")
+        """Lose the index's disk: it is rebuilt from its log, on another one."""
+        claim = ("pvc", "index-streamer-index-0")
         before = self.machines.get(f"--namespace={SPACE}", *claim)["spec"]["volumeName"]
-        with self.step("a shard's volume is lost") as step:
-            self._do("delete pvc index-streamer-index-1")
+        with self.step("the index's volume is lost") as step:
+            self._do("delete pvc index-streamer-index-0")
             self._settle()
             after = self.machines.get(f"--namespace={SPACE}", *claim)["spec"]["volumeName"]
             assert before != after, before
@@ -419,7 +419,7 @@ class Life:
         """Return a pod's node, its volume, and what shows that the folder is still the same one."""
         name = pod["metadata"]["name"]
         claim = self.machines.get(f"--namespace={SPACE}", "pvc", f"index-{name}")
-        folder = f"/var/lib/streamer/shard-{name.rpartition('-')[2]}"
+        folder = "/var/lib/streamer/shard-0"
         inode = self._exec(name, "stat", "--format=%i", folder).strip()
         return pod["spec"]["nodeName"], claim["spec"]["volumeName"], inode
 
@@ -494,11 +494,10 @@ class Life:
                 {
                     "name": "streamer-settings",
                     "behavior": "merge",
-                    "literals": ["STREAMER_SHARDS=3", f"STREAMER_INDEX_NAME={self.index}"],
+                    "literals": [f"STREAMER_INDEX_NAME={self.index}"],
                 }
             ],
             "replicas": [
-                {"name": "streamer-index", "count": 3},
                 {"name": "streamer-sign", "count": 2},
             ],
             "images": [{"name": "streamer", "newTag": tag}],

@@ -35,9 +35,9 @@ from tests.helpers.kubernetes_tools import (
 )  # fmt: skip
 
 BASE = KUBERNETES / "base"
-OVERLAY = KUBERNETES / "overlays" / "three-shards"
+OVERLAY = KUBERNETES / "overlays" / "six-signers"
 VERSIONS = ("1.28.0", kubernetes_validate.latest_version())  # the oldest that we name, the newest
-VALUES = ROOT / "deploy" / "helm" / "three-shards.yaml"
+VALUES = ROOT / "deploy" / "helm" / "six-signers.yaml"
 HELMS_LABELS = {
     "app.kubernetes.io/instance": "streamer",
     "app.kubernetes.io/managed-by": "Helm",
@@ -52,7 +52,7 @@ COMPONENTS = {
     "pod-monitor": "monitoring.podMonitor.enabled=true",
     "prometheus-rule": "monitoring.prometheusRule.enabled=true",
 }
-EVERYTHING = ("--set", ",".join([*COMPONENTS.values(), "strimzi.enabled=true,index.shards=3"]))
+EVERYTHING = ("--set", ",".join([*COMPONENTS.values(), "strimzi.enabled=true"]))
 
 
 def by_name(text: str) -> dict[str, Manifest]:
@@ -127,7 +127,7 @@ def test_the_chart_gives_what_the_base_gives() -> None:
     assert rendered == as_helm_has_it(kustomized(BASE), rendered)
 
 
-def test_the_chart_with_three_shards_gives_what_the_overlay_gives() -> None:
+def test_the_chart_with_the_values_of_the_overlay_gives_what_the_overlay_gives() -> None:
     rendered = by_name(charted("--values", str(VALUES)))
     del rendered["Pod streamer-verify"]
     assert rendered == as_helm_has_it(kustomized(OVERLAY), rendered)
@@ -155,7 +155,7 @@ def test_the_chart_gives_what_strimzis_folder_gives() -> None:
 
 def test_topics_and_rights_follow_the_index() -> None:
     rendered = chart(
-        "strimzi.enabled=true", "strimzi.partitions=24", "strimzi.cluster=mine", "index.shards=2",
+        "strimzi.enabled=true", "strimzi.partitions=24", "strimzi.cluster=mine",
         "settings.STREAMER_INDEX_NAME=my_index", "settings.STREAMER_INPUT_TOPIC=crawl",
         "settings.STREAMER_REPLICAS=1",
     )  # fmt: skip
@@ -167,7 +167,7 @@ def test_topics_and_rights_follow_the_index() -> None:
     }
     names = Names("my_index", "crawl")
     wide = {names.pages, names.dead_letters, names.verdicts}
-    assert set(topics) == {*wide, names.log(0), names.log(1), names.gauge}
+    assert set(topics) == {*wide, names.log(0), names.gauge}
     assert {name for name, topic in topics.items() if topic["partitions"] == 24} == wide
     assert {topic["replicas"] for topic in topics.values()} == {1}
     assert all(re.fullmatch(r"[a-z0-9.-]+", one["metadata"]["name"]) for one in kafka)
@@ -194,7 +194,7 @@ def test_the_chart_is_of_the_version_of_the_program() -> None:
 def everything(folder: Path) -> str:
     """Return all that the chart and kustomize give: kubeconform takes seconds, however little."""
     components = [f"components/{name}" for name in COMPONENTS]
-    folders = [KUBERNETES / name for name in ("base", "overlays/three-shards", "strimzi")]
+    folders = [KUBERNETES / name for name in ("base", "overlays/six-signers", "strimzi")]
     texts = [
         charted(),
         charted(*EVERYTHING),
@@ -230,7 +230,7 @@ def test_the_schema_knows_every_setting_but_those_that_are_the_charts() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     known = set(schema["definitions"]["setting"]["enum"])
     own = {
-        "shards", "preset", "fields", "role", "own_shards", "threads", "health_host",
+        "preset", "fields", "role", "own_shards", "threads", "health_host",
         "health_port", "key_file", "instance_id", "sasl_password", "chunk_seconds", "url_prefix",
         "registry_password", "cdx_base",
     }  # fmt: skip
@@ -283,15 +283,13 @@ def container(workload: Manifest) -> Manifest:
 def test_settings_are_merged_over_those_of_the_base() -> None:
     rendered = chart(
         "settings.STREAMER_WINDOW=1000000", "settings.STREAMER_THRESHOLD=0.85",
-        "settings.STREAMER_ACCEPT_LOSS=true", "settings.STREAMER_SSL_CAFILE=", "index.shards=4",
+        "settings.STREAMER_ACCEPT_LOSS=true", "settings.STREAMER_SSL_CAFILE=",
     )  # fmt: skip
     expected = settings_of(chart()) | {
         "STREAMER_WINDOW": "1000000", "STREAMER_THRESHOLD": "0.85", "STREAMER_ACCEPT_LOSS": "true",
-        "STREAMER_SHARDS": "4",
     }  # fmt: skip
     del expected["STREAMER_SSL_CAFILE"]
     assert settings_of(rendered) == expected
-    assert rendered["StatefulSet streamer-index"]["spec"]["replicas"] == 4
 
 
 def test_a_changed_setting_restarts_the_pods_and_nothing_else_does() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from streamer.config import Settings
 from streamer.errors import SettingsError
-from streamer.kafka.topics import pages_topic
+from streamer.kafka.topics import SHARDS, pages_topic
 from streamer.sketch.settings import read_secret
 from tests.helpers.kubernetes_tools import kustomized
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 BASE = KUBERNETES / "base"
-OVERLAY = KUBERNETES / "overlays" / "three-shards"
+OVERLAY = KUBERNETES / "overlays" / "six-signers"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 UID = 10001
@@ -143,7 +143,7 @@ def test_the_settings_of_the_base_are_ones_that_the_program_takes() -> None:
     settings = {name.removeprefix("STREAMER_").lower(): value for name, value in SETTINGS.items()}
     for role in ("index", "sign"):
         made = Settings(**settings, role=role, own_shards="0", threads="2")  # type: ignore[arg-type]
-        assert made.shards == 1
+        assert made.role == role
 
 
 @each_pod
@@ -174,7 +174,7 @@ def test_the_ports_of_health_are_the_same_everywhere() -> None:
     assert SETTINGS["STREAMER_HEALTH_HOST"] == "0.0.0.0"  # noqa: S104 - within the pod
 
 
-# Shards
+# The index
 
 
 def test_an_index_pod_takes_the_shard_of_its_ordinal() -> None:
@@ -183,16 +183,13 @@ def test_an_index_pod_takes_the_shard_of_its_ordinal() -> None:
     path = variables["STREAMER_OWN_SHARDS"]["valueFrom"]["fieldRef"]["fieldPath"]
     assert path == "metadata.labels['apps.kubernetes.io/pod-index']"
     assert index["spec"].get("ordinals", {"start": 0})["start"] == 0
-    assert index["spec"]["replicas"] == int(SETTINGS["STREAMER_SHARDS"])
+    assert index["spec"]["replicas"] == SHARDS
 
 
-def test_the_rendered_overlay_has_as_many_index_pods_as_shards() -> None:
+def test_the_index_has_one_pod_and_the_rendered_overlay_six_signers() -> None:
     manifests = {called(one): one for one in rendered(OVERLAY)}
-    index = manifests["StatefulSet streamer-index"]["spec"]
-    settings = index["template"]["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"]
-    data = manifests[f"ConfigMap {settings}"]["data"]
-    assert data == {**SETTINGS, "STREAMER_SHARDS": str(index["replicas"])}
-    assert index["replicas"] == 3
+    assert manifests["StatefulSet streamer-index"]["spec"]["replicas"] == 1
+    assert manifests["Deployment streamer-sign"]["spec"]["replicas"] == 6
     assert {one["metadata"]["namespace"] for one in manifests.values()} == {"streamer"}
 
 

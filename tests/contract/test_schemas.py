@@ -15,7 +15,6 @@ from streamer.model import (
     SEQUENCE_MASK,
     Basis,
     Change,
-    Container,
     DeadLetter,
     Decision,
     Location,
@@ -24,7 +23,6 @@ from streamer.model import (
     Representative,
     SignedText,
     Verdict,
-    WorseCopy,
 )
 
 FOLDER = Path(__file__).parents[2] / "schemas"
@@ -51,8 +49,6 @@ nearest = st.builds(
     NearestKept, locations, st.text(), st.just(msgspec.UNSET) | st.text(),
     similarity=st.floats(0, 1), exact=st.just(msgspec.UNSET) | st.booleans(),
 )  # fmt: skip
-containers = st.builds(Container, locations, st.text(), st.floats(0, 1))
-worse_copies = st.builds(WorseCopy, locations, st.text())
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -86,8 +82,6 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         exact=st.just(msgspec.UNSET) | st.booleans(),
         nearest=st.just(msgspec.UNSET) | st.none() | nearest,
         nearest_min=st.just(msgspec.UNSET) | st.floats(0, 1),
-        contained_in=st.just(msgspec.UNSET) | containers,
-        supersedes=st.just(msgspec.UNSET) | worse_copies,
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(

@@ -20,9 +20,8 @@ USER_NAMES = {user["metadata"]["name"] for user in USERS}
 def wanted() -> list[Topic]:
     """Return the topics that the base's worker makes, and that of the pages."""
     partitions, replicas = BY_NAME[NAMES.pages]["partitions"], int(SETTINGS["STREAMER_REPLICAS"])
-    shards = int(SETTINGS["STREAMER_SHARDS"])
     pages = pages_topic(NAMES.pages, partitions, replicas)
-    return [pages, *index_topics(NAMES, shards, (partitions, MESSAGE_BYTES_MAX), 0, replicas)]
+    return [pages, *index_topics(NAMES, (partitions, MESSAGE_BYTES_MAX), 0, replicas)]
 
 
 def test_the_topics_are_those_that_the_worker_makes() -> None:

@@ -1,4 +1,4 @@
-"""A small index as it stands in Kafka, made by the real shards: logs, verdicts, dead letters.
+"""A small index as it is in Kafka, made by the real shard: log, verdicts, dead letters.
 
 What a test then takes away, adds or alters, the audit must notice.
 """
@@ -16,17 +16,7 @@ import numpy as np
 
 from streamer.analysis.audit.scene import AuditTarget
 from streamer.analysis.audit.verify import IndexAudit
-from streamer.index.messages import (
-    Decisions,
-    Forget,
-    Output,
-    Pages,
-    Record,
-    Verdicts,
-    config_record,
-    shard_name,
-    source_name,
-)
+from streamer.index.messages import Pages, Record, Verdicts, config_record, source_name
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.kafka.dead_letters import dead_letter_message
@@ -36,7 +26,7 @@ from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from streamer.model import page_ref
 from streamer.pages.chunk import Rejected
 from streamer.pages.parse import PageParser
-from tests.helpers.shard_network import MemoryLookup
+from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.signed_pages import BANDS, family_pages
 
 if TYPE_CHECKING:
@@ -81,30 +71,28 @@ class SmallIndex:
 
     settings: IndexSettings
     records: list[Message] = field(default_factory=list)
-    logs: list[list[bytes]] = field(default_factory=list)
+    log: list[bytes] = field(default_factory=list)
     verdicts: list[Message] = field(default_factory=list)
     dead_letters: list[Message] = field(default_factory=list)
     signed: dict[int, int] = field(default_factory=dict)
-    applied: list[int] = field(default_factory=list)
+    applied: int = 0
     emitted_at: dict[tuple[int, int], int] = field(default_factory=dict)  # of verdicts, by number
 
     def audit(self, **changed: Any) -> AuditReport:
         """Audit it, with what is changed in the scene."""
         ends = {p: 1 + max(m.offset for m in self.records if m.partition == p) for p in self.signed}
         scene = AuditTarget(
-            NAMES, IDENTITY, self.settings.shards, BANDS, {p: (0, end) for p, end in ends.items()},
-            VERDICT_PARTITIONS, self.signed, self.applied, [len(log) for log in self.logs],
-            PageParser(),
+            NAMES, IDENTITY, BANDS, {p: (0, end) for p, end in ends.items()}, VERDICT_PARTITIONS,
+            self.signed, [self.applied], PageParser(),
         )  # fmt: skip
         with TemporaryDirectory() as folder:
             return self._feed(IndexAudit(replace(scene, **changed), Path(folder)))
 
     def _feed(self, audit: IndexAudit) -> AuditReport:
         """Give an audit all that there is; return what it finds."""
-        for number, records in enumerate(self.logs):
-            with audit.log(number) as log:
-                for offset, data in enumerate(records):
-                    log.take(offset, data)
+        with audit.log(0) as log:
+            for offset, data in enumerate(self.log):
+                log.take(offset, data)
         with audit.verdicts() as verdicts:
             for message in self.verdicts:
                 verdicts.take(message)
@@ -121,56 +109,35 @@ class SmallIndex:
 
 
 class _Maker:
-    """Makes an index from pages, a step of some shard at a time."""
+    """Makes an index from pages, a record at a time."""
 
-    def __init__(self, index: SmallIndex, random: Random) -> None:
+    def __init__(self, index: SmallIndex) -> None:
         self.index = index
-        self._random = random
-        shards = index.settings.shards
-        self.shards = [Shard(i, shards, BANDS, MemoryLookup()) for i in range(shards)]
-        first = pack_record(config_record(index.settings, 0), IDENTITY)
-        index.logs = [[first] for _ in range(shards)]
-        index.applied = [0] * shards
+        self.shard = Shard(BANDS, MemoryLookup())
+        index.log = [pack_record(config_record(index.settings, 0), IDENTITY)]
 
     def make_stricter(self) -> None:
-        """Put another threshold into all logs."""
+        """Put another threshold into the log."""
         stricter = self.index.settings.model_copy(update={"threshold": 0.99})
-        for log in self.index.logs:
-            log.append(pack_record(config_record(stricter, 1), IDENTITY))
+        self.index.log.append(pack_record(config_record(stricter, 1), IDENTITY))
 
-    def waiting(self) -> list[int]:
-        """Return the shards whose logs are not read to the end."""
-        logs, applied = self.index.logs, self.index.applied
-        return [i for i, log in enumerate(logs) if applied[i] < len(log)]
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether the log is not read to the end."""
+        return self.index.applied < len(self.index.log)
 
-    def step(self, number: int) -> None:
-        """Let a shard take the next record of its log."""
-        offset = self.index.applied[number]
-        self.index.applied[number] += 1
-        record = unpack_record(self.index.logs[number][offset], IDENTITY)
-        for output in self.shards[number].apply(record):
-            if isinstance(output.items, Verdicts):
-                self._publish(number, output.items, output.start, offset)
-                continue
-            self._send(number, output)
+    def step(self) -> None:
+        """Let the shard take the next record of its log."""
+        offset = self.index.applied
+        self.index.applied += 1
+        output = self.shard.apply(unpack_record(self.index.log[offset], IDENTITY))
+        if output is not None:
+            self._publish(output.verdicts, output.start, offset)
 
-    def _send(self, number: int, output: Output) -> None:
-        """Append what a shard emits to another one's log, cut into records anyhow."""
-        first, items = 0, output.items
-        while first < len(items):
-            end = min(len(items), first + self._random.randint(1, 4))
-            assert isinstance(items, Pages | Decisions | Forget)
-            part = items.take(range(first, end))
-            start, until = output.start + first, output.start + end
-            record = Record(shard_name(number), start, until, np.arange(start, until), part)
-            self.index.logs[output.destination].append(pack_record(record, IDENTITY))
-            first = end
-
-    def _publish(self, number: int, block: Verdicts, start: int, offset: int) -> None:
+    def _publish(self, block: Verdicts, start: int, offset: int) -> None:
         by_partition = verdict_messages(
-            block, number, start, topic_locator(NAMES.pages), IDENTITY.fingerprint,
-            VERDICT_PARTITIONS,
-        )  # fmt: skip
+            block, 0, start, topic_locator(NAMES.pages), IDENTITY.fingerprint, VERDICT_PARTITIONS
+        )
         for partition, messages in by_partition.items():
             for key, value, headers, _ in messages:
                 place = len(self.index.verdicts)
@@ -188,10 +155,10 @@ def small_index(
     urls: int | None = None,
     **rules: Any,
 ) -> SmallIndex:
-    """Return an index of so many pages, at rest, or as it is after so many steps of its shards.
+    """Return an index of so many pages, at rest, or as it is after so many steps of its shard.
 
-    Where shard 0's log has `stricter_after` records, the threshold becomes 0.99 in all logs. Pages
-    have so many `urls`, None: each its own.
+    Where the log has `stricter_after` records, the threshold becomes 0.99. Pages have so many
+    `urls`, None: each its own.
     """
     random = Random(seed)
     index = SmallIndex(IndexSettings.model_validate(rules))
@@ -200,17 +167,17 @@ def small_index(
         made.urls = [b"http://a.example/%d" % random.randrange(urls) for _ in range(pages)]
     made.headers = [[("traceparent", b"00-%d" % i)] if i % 3 else [] for i in range(pages)]
     signed = _write_records(index, random, made)
-    maker = _Maker(index, random)
-    while (signed or maker.waiting()) and steps != 0:
-        if signed and (not maker.waiting() or random.random() < 0.5):
+    maker = _Maker(index)
+    while (signed or maker.is_waiting) and steps != 0:
+        if signed and (not maker.is_waiting or random.random() < 0.5):
             record = signed.pop(0)
-            if stricter_after is not None and len(index.logs[0]) >= stricter_after:
+            if stricter_after is not None and len(index.log) >= stricter_after:
                 maker.make_stricter()
                 stricter_after = None
-            index.logs[0].append(pack_record(record, IDENTITY))
+            index.log.append(pack_record(record, IDENTITY))
             index.signed[int(record.source.removeprefix("pages:"))] = record.end
         else:
-            maker.step(random.choice(maker.waiting()))
+            maker.step()
             steps = None if steps is None else steps - 1
     return index
 

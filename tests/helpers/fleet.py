@@ -51,7 +51,6 @@ class Fleet:
     folder: Path
     brokers: str
     names: Names
-    shards: int = 1
     options: tuple[str, ...] = ()
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class Fleet:
         command = [
             sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
             "--input-topic", self.names.pages, "--index-name", self.names.index,
-            "--key-file", str(key), "--shards", str(self.shards), "--health-port", "0",
+            "--key-file", str(key), "--health-port", "0",
             "--threads", "1", *self.options, *self.commands[name],
         ]  # fmt: skip
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -114,7 +113,7 @@ class Fleet:
         It is 1 where it cannot be asked now.
         """
         try:
-            return asyncio.run(_left(self.brokers, self.names, self.shards))
+            return asyncio.run(_left(self.brokers, self.names))
         except (StreamerError, KafkaError):
             return 1
 
@@ -138,8 +137,8 @@ class Fleet:
         lines = self.folder / "replayed.jsonl"
         done = streamer(
             "replay", "--from-topic", self.names.pages, "--brokers", self.brokers, "--order-of",
-            self.names.index, "--verdicts", lines, "--key-file", self.folder / "key", "--shards",
-            self.shards, *self.options,
+            self.names.index, "--verdicts", lines, "--key-file", self.folder / "key",
+            *self.options,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return lines.read_bytes().splitlines()
@@ -154,17 +153,17 @@ class Fleet:
 
 @contextmanager
 def fleet(
-    folder: Path, brokers: str, names: Names, shards: int = 1, options: tuple[str, ...] = ()
+    folder: Path, brokers: str, names: Names, options: tuple[str, ...] = ()
 ) -> Iterator[Fleet]:
     """Provide a fleet; nobody of it runs any more at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = Fleet(folder, brokers, names, shards, options)
+    made = Fleet(folder, brokers, names, options)
     try:
         yield made
     finally:
         made.close()
 
 
-async def _left(brokers: str, names: Names, shards: int) -> int:
+async def _left(brokers: str, names: Names) -> int:
     async with open_reader({"bootstrap_servers": brokers}) as reader:
-        return await left(reader, names, shards)
+        return await left(reader, names)

@@ -25,7 +25,6 @@ Manifest = dict[str, Any]
 
 STRIMZI = ROOT / "deploy" / "kubernetes" / "strimzi"
 NAMES = Names("streamer", "pages")
-SHARDS = 2
 _SETTINGS = """\
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},\
 SASL_PLAINTEXT://127.0.0.1:{sasl}
@@ -213,13 +212,11 @@ async def ask(brokers: str, requests: list[Any]) -> None:
 
 
 def _make_topics(brokers: str) -> None:
-    """Make what Strimzi would; on one broker, and the second log is a copy of the first."""
+    """Make what Strimzi would; on one broker."""
     new = []
     for topic in TOPICS:
         name, spec = topic["metadata"]["name"], topic["spec"]
-        logs = [NAMES.log(shard) for shard in range(SHARDS)]
-        names = logs if name == logs[0] else [name]
-        new += [NewTopic(one, spec["partitions"], 1, topic_configs=spec["config"]) for one in names]
+        new.append(NewTopic(name, spec["partitions"], 1, topic_configs=spec["config"]))
     answer = administer(brokers, lambda admin: admin.create_topics(new))
     assert all(error[1] == 0 for error in answer.topic_errors), answer
 

@@ -128,9 +128,9 @@ class Events:
 
 
 def take(owner: Owner, offset: int, data: bytes) -> list[Output]:
-    """Let an owner fold the record at `offset`; return what it emits."""
+    """Let an owner fold the record at `offset`; return the verdicts that it leads to."""
     chunk = Fetched("log", 0, offset, offset + 1, [FakeMessage(offset, data)])
-    return [output for _, outputs in owner.fold(chunk, owner.read(chunk)) for output in outputs]
+    return [output for _, output in owner.fold(chunk, owner.read(chunk)) if output is not None]
 
 
 async def settle(times: int = 50) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from streamer.errors import StoreUnavailable
-from streamer.index.messages import Verdicts
 from streamer.kafka.monitoring import ShardMetrics, SignMetrics, snapshot_report
 from streamer.metrics import Metrics, Stage
 from streamer.stored.lookup import StoredLookup
@@ -46,24 +45,23 @@ def store_of(path: Path, *flushes: int) -> Store:
 
 def observe(metrics: ShardMetrics, store: Store) -> None:
     assert store.meta is not None
-    lookup = StoredLookup(store, 0)
-    metrics.observe_store(store.meta.shards[0], store.size_bytes(), lookup)
+    lookup = StoredLookup(store)
+    metrics.observe_store(store.meta.rows, store.size_bytes(), lookup)
     metrics.observe_disk(7, 1 << 30)
 
 
 def metrics_in_use(folder: Path) -> Metrics:
     """Return the metrics after everything that a worker tells them has been told once."""
-    metrics, network = Metrics(), index(track_changes=True)
-    signers, shard = SignMetrics(metrics), ShardMetrics(metrics, network.shards[0], 10)
+    metrics, machine = Metrics(), index(track_changes=True)
+    signers, shard = SignMetrics(metrics), ShardMetrics(metrics, machine.shard, 0, 10)
     signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
     signers.observe_lag(0, 1)
     metrics.copying.lag.labels(0).set(1)
     signers.observe_gauge(1, paused=False)
     with signers.stage(Stage.PARSE_SIGN), shard.stage(Stage.APPLY):
-        network.give(made_pages([shares(1, 2, 3, 4)], [SAME]), 0, 1)
-    for output in network.outputs:
-        if isinstance(output.items, Verdicts):
-            shard.count_verdicts(output.items)
+        machine.give(made_pages([shares(1, 2, 3, 4)], [SAME]), 0, 1)
+    for output in machine.outputs:
+        shard.count_verdicts(output.verdicts)
     shard.count_latency(np.array([1]), np.array([1]), 2)
     shard.observe_log(1, 1, 1)
     store = store_of(folder, 3)

@@ -1,4 +1,4 @@
-"""What an index of one shard must say, as a serial program over dictionaries."""
+"""What an index must say, as a serial program over dictionaries."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.sketch.containment import contained_share, size_of
-from streamer.sketch.preference import ranks_in
-from streamer.sketch.resemblance import differs_in_scope, similarity
+from streamer.sketch.resemblance import similarity
 from tests.oracles.hash_sets import decided
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from streamer.index.messages import Forget, NearMiss, Pages, Verdicts
     from streamer.index.settings import IndexSettings
-    from streamer.sketch.method import Sketch
 
 
 ELSEWHERE = "clean"  # the name of the other index, where there is one
@@ -29,8 +26,7 @@ ELSEWHERE = "clean"  # the name of the other index, where there is one
 class Judged(NamedTuple):
     """A verdict as plain values; `similarity` is -1 for a unique page.
 
-    `near` is what is nearest to that: similarity, ref, exact, and the index that has it. `inside`
-    is what contains it: containment and ref. `over` is what a duplicate supersedes: ref and URL.
+    `near` is what is nearest to that: similarity, ref, exact, and the index that has it.
     """
 
     ref: int
@@ -40,8 +36,6 @@ class Judged(NamedTuple):
     url: bytes
     exact: bool
     near: tuple[int, int, bool, str] | None = None
-    inside: tuple[int, int] | None = None
-    over: tuple[int, bytes] | None = None
 
 
 def judged(block: Verdicts) -> list[Judged]:
@@ -53,9 +47,7 @@ def judged(block: Verdicts) -> list[Judged]:
         block.representative_refs.tolist(),
         block.representative_urls,
         [False] * len(block) if block.exact is None else block.exact.tolist(),
-        map(_near, block.similarities.tolist(), block.pages.nearest or [None] * len(block)),
-        map(_inside, block.similarities.tolist(), block.pages.containers or [None] * len(block)),
-        block.supersedes or [None] * len(block),
+        map(_near, block.similarities.tolist(), block.nearest or [None] * len(block)),
     )
     return [Judged(*values) for values in zip(*columns, strict=True)]
 
@@ -64,15 +56,6 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, int, bool, str] 
     if near is None or similarity >= 0:
         return None
     return near.similarity, near.ref, near.exact, near.index
-
-
-def _inside(similarity: int, near: NearMiss | None) -> tuple[int, int] | None:
-    return None if near is None or similarity >= 0 else (near.similarity, near.ref)
-
-
-def containment(resemblance: int, one: Sketch, other: Sketch) -> int:
-    """Return the containment of a page in another one, by their sketches and resemblance."""
-    return int(contained_share(resemblance, size_of(one), size_of(other)))
 
 
 def own_settings(pages: Pages, place: int, settings: IndexSettings) -> IndexSettings:
@@ -132,10 +115,6 @@ def serial_verdicts(
             kept.forget(lambda page, then, f=forget: is_named(f, pages.urls[page], then))  # type: ignore[misc]
         keys = own_keys(pages, place, settings)
         candidates = kept.candidates(keys, time)
-        if settings.across_scopes:
-            others = pages.sketches[[kept.rows[row].page for row in candidates]]
-            differs = differs_in_scope(pages.sketches[place], others).tolist()
-            candidates = [row for row, differ in zip(candidates, differs, strict=True) if differ]
         candidates = candidates[: settings.candidates_max]
         scores = [
             (*likeness(pages, place, kept.rows[row].page, settings), -row) for row in candidates
@@ -152,10 +131,7 @@ def serial_verdicts(
         if score >= own.similarity_min:
             same = bool(keys) and -best in kept.buckets[keys[-1]]
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
-            over = kept.supersede(pages, match, place, time) if settings.prefers else None
-            result.append(Judged(ref, score, basis, *mine, exact, over=over))
-            if settings.renew_on_match:
-                kept.renew(match, candidates, time)
+            result.append(Judged(ref, score, basis, *mine, exact))
             continue
         near = (score, mine[0], exact, "")
         if other is not None and other.similarity > score:
@@ -163,28 +139,17 @@ def serial_verdicts(
         lowest = max(own.similarity_min - settings.margin, 0)
         basis = TOO_SHORT if short else SIGNATURE
         shown = near if settings.margin and near[0] >= lowest else None
-        sizes = [
-            (pages.sketches[place], pages.sketches[kept.rows[-other].page]) for *_, other in scores
-        ]
-        shares = [
-            (int(containment(like, *both)), other)
-            for (like, _, other), both in zip(scores, sizes, strict=True)
-        ]
-        share, best = max(shares, default=(0, 0))
-        is_inside = bool(settings.contained) and share >= settings.contained_min
-        inside = (share, int(pages.refs[kept.rows[-best].page])) if is_inside else None
-        result.append(Judged(ref, -1, basis, 0, b"", False, shown, inside))
+        result.append(Judged(ref, -1, basis, 0, b"", False, shown))
         if keys:
             kept.insert(place, time, keys)
     return result
 
 
 class _Row(NamedTuple):
-    """A kept page as it was inserted, once or again: which one, when, and under which keys."""
+    """A kept page as it was inserted: which one, and when."""
 
     page: int
     time: int
-    keys: list[int]
 
 
 class _Kept:
@@ -196,23 +161,12 @@ class _Kept:
         self._newest = settings.keep_pages or math.inf
         self.rows: list[_Row] = []
         self.buckets: dict[int, list[int]] = defaultdict(list)
-        self.best: dict[int, tuple[int, int]] = {}  # the best copy of a kept page, with its time
 
     def forget(self, names: Callable[[int, int], bool]) -> None:
         """Forget the rows that `names` names, by page and time."""
         named = {row for row, each in enumerate(self.rows) if names(each.page, each.time)}
         for key, bucket in self.buckets.items():
             self.buckets[key] = [row for row in bucket if row not in named]
-        self.best = {page: copy for page, copy in self.best.items() if not names(*copy)}
-
-    def supersede(self, pages: Pages, kept: int, page: int, time: int) -> tuple[int, bytes] | None:
-        """Return what a duplicate of a kept page supersedes, if it is the best copy by now."""
-        best, _ = self.best.get(kept, (kept, 0))
-        ranks = ranks_in(pages.sketches)
-        if ranks[page] <= ranks[best]:
-            return None
-        self.best[kept] = page, time
-        return int(pages.refs[best]), pages.urls[best]
 
     def candidates(self, keys: Sequence[int], time: int) -> list[int]:
         """Return the rows under keys that may answer a page of this time, in order."""
@@ -224,19 +178,10 @@ class _Kept:
             ]
         return sorted({row for key in keys for row in self.buckets[key]})
 
-    def insert(self, page: int, time: int, keys: Sequence[int], *, again: bool = False) -> None:
-        """Insert a page; `again`: only where some bucket has room."""
+    def insert(self, page: int, time: int, keys: Sequence[int]) -> None:
+        """Insert a page under those of its keys whose buckets have room."""
         self.candidates(keys, time)
-        posted = [key for key in keys if len(self.buckets[key]) < self._settings.bucket_max]
-        if posted or not again:
-            for key in posted:
+        for key in keys:
+            if len(self.buckets[key]) < self._settings.bucket_max:
                 self.buckets[key].append(len(self.rows))
-            self.rows.append(_Row(page, time, posted))
-
-    def renew(self, page: int, candidates: Sequence[int], time: int) -> None:
-        """Insert a page again if the newest of its rows among the candidates is old."""
-        newest = max(row for row in candidates if self.rows[row].page == page)
-        _, then, keys = self.rows[newest]
-        is_old = self._age < math.inf and then < time - self._age // 2
-        if is_old or (self._newest < math.inf and newest < len(self.rows) - self._newest // 2):
-            self.insert(page, time, keys, again=True)
+        self.rows.append(_Row(page, time))

@@ -10,7 +10,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from streamer.index.settings import IndexSettings
-from tests.helpers.shard_network import Network
+from tests.helpers.memory_index import MemoryIndex
 from tests.helpers.signed_pages import Sketch, sketch_with, unlike
 
 if TYPE_CHECKING:
@@ -27,18 +27,18 @@ def apart(changed: int, first: int = 0) -> Sketch:
     return sketch_with(changed, first)
 
 
-def index(**rules: float) -> Network:
+def index(**rules: float) -> MemoryIndex:
     """Return an index of these rules."""
-    return Network(IndexSettings.model_validate(rules), BANDS)
+    return MemoryIndex(IndexSettings.model_validate(rules), BANDS)
 
 
-def judge(network: Network, pages: Pages, *, flush: bool = False) -> list[Judged]:
+def judge(own: MemoryIndex, pages: Pages, *, flush: bool = False) -> list[Judged]:
     """Give the pages one by one; flush after each if told to."""
     verdicts: list[Judged] = []
     for place in range(len(pages)):
-        verdicts += network.give(pages, place, place + 1)
+        verdicts += own.give(pages, place, place + 1)
         if flush:
-            network.flush()
+            own.flush()
     return verdicts
 
 

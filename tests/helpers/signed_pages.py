@@ -11,7 +11,7 @@ from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.hash_sets import pack_set
-from streamer.sketch.resemblance import DENSE_LEVEL, SCOPE_SHIFT, SKETCH_WORDS
+from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 from tests.oracles import plain_signature as plain
 
@@ -76,7 +76,6 @@ def made_pages(
         [None] * count,
         [b""] * count,
         np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
     )
 
 
@@ -101,8 +100,7 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
 
     A third of the families have few shingles; some pages are too short to compare, and some empty.
     There is one a second, and a few of them are older than those before. Their sets of shingles
-    resemble each other by other chances than the sketches do, and some are not known. There are
-    three scopes.
+    resemble each other by other chances than the sketches do, and some are not known.
     """
     families = [
         ([random.getrandbits(64) for _ in range(BANDS + 1)], random.randbytes(256), number % 3 == 2)
@@ -123,8 +121,6 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages.times[:] = [10_000 + 1000 * place - delay for place, delay in enumerate(delays)]
     pages.shingles = _sets(random, count)
     pages.main = np.array([random.random() < 0.7 for _ in range(count)], np.bool_)
-    scopes = [place * place % 7 % 3 << SCOPE_SHIFT for place in range(count)]
-    pages.sketches[:, 0] |= np.array(scopes, np.uint64)
     return pages
 
 
@@ -155,4 +151,4 @@ def crowded_pages(random: Random, count: int) -> Pages:
 def opened(folder: Path, rules: IndexSettings | None = None, **options: Any) -> Judge:
     """Return the judge of the index of such pages in a folder."""
     rules = rules or IndexSettings()
-    return replay_judge(IndexFolder.open(folder, SIGNATURE, rules.shards), rules, **options)
+    return replay_judge(IndexFolder.open(folder, SIGNATURE), rules, **options)

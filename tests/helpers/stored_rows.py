@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.codec import ShardState, Undecided, pack_state
+from streamer.index.codec import PendingForget, ShardState, pack_state
 from streamer.index.ports import NO_HORIZON, FlushedRows, Horizon
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored.lookup import StoredLookup
@@ -28,8 +28,8 @@ def keys_of(rows: Sequence[int]) -> Keys:
 
 def state_before(next_row: int) -> bytes:
     """Return the state of a shard at rest whose next row has this number."""
-    nothing = Undecided(b"", [], b"", b"", b"", [], b"")
-    return pack_state(ShardState(None, {}, {}, 0, next_row, 0, nothing, []))
+    state = ShardState(None, {}, 0, 0, next_row, 0, 0, NO_HORIZON, (0, 0, 0), PendingForget(), {})
+    return pack_state(state)
 
 
 def flushed(rows: Sequence[int], state: bytes = b"", horizon: Horizon = NO_HORIZON) -> FlushedRows:
@@ -46,16 +46,15 @@ def flushed(rows: Sequence[int], state: bytes = b"", horizon: Horizon = NO_HORIZ
 def flush(
     store: Store, rows: Sequence[int], owner: bytes = b"", horizon: Horizon = NO_HORIZON
 ) -> FlushedBlocks:
-    """Flush these rows of a single shard; return what that has brought."""
-    [brought] = store.flush({"bands": 14}, [flushed(rows, horizon=horizon)], owner)
-    return brought
+    """Flush these rows; return what is new."""
+    return store.flush({"bands": 14}, flushed(rows, horizon=horizon), owner)
 
 
-def stored_postings(store: Store, shard: int) -> list[tuple[int, int]]:
-    """Return all postings of a shard: keys and rows."""
+def stored_postings(store: Store) -> list[tuple[int, int]]:
+    """Return all postings: keys and rows."""
     return [
         (key, row)
-        for part in store.keys(shard, 1024)
+        for part in store.keys(1024)
         for row, keys, mask in zip(
             part.rows.tolist(), part.keys.tolist(), part.masks.tolist(), strict=True
         )
@@ -66,7 +65,7 @@ def stored_postings(store: Store, shard: int) -> list[tuple[int, int]]:
 
 def assert_holds(store: Store, rows: Sequence[int]) -> None:
     """Check that exactly these rows and their postings are there."""
-    lookup = StoredLookup(store, 0)
+    lookup = StoredLookup(store)
     hits = lookup.find(keys_of(range(2000)))
     assert hits.rows.tolist() == [row for row in sorted(rows) for _ in range(POSTINGS_A_ROW)]
     kept = lookup.rows(np.array(rows, np.int64))

@@ -47,21 +47,18 @@ def _streamer(*arguments: object) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def start_owner(workers: Fleet, shard: int, name: str = "index", *options: str) -> str:
-    """Start an owner of a shard with an index of its own; return its name."""
-    own = f"{name}-{shard}"
-    index = workers.folder / own
-    workers.start(own, "--role", "index", "--own-shards", shard, "--index", index, *options)
-    return own
+def start_owner(workers: Fleet, name: str = "index-0", *options: str) -> str:
+    """Start an owner with an index of its own; return its name."""
+    workers.start(name, "--role", "index", "--index", workers.folder / name, *options)
+    return name
 
 
 def start_all(workers: Fleet, signers: int = 2) -> None:
-    """Start signers, every second one with a lasting name, and an owner for each shard."""
+    """Start signers, every second one with a lasting name, and the owner."""
     for number in range(signers):
         static = ("--instance-id", f"sign-{number}") if number % 2 else ()
         workers.start(f"sign-{number}", "--role", "sign", *static)
-    for shard in range(workers.shards):
-        start_owner(workers, shard, "index", "--instance-id", f"index-{shard}")
+    start_owner(workers, "index-0", "--instance-id", "index-0")
 
 
 def kills(workers: Fleet, rounds: int, draw: random.Random) -> None:
@@ -84,16 +81,15 @@ def rebalances(workers: Fleet, rounds: int, draw: random.Random) -> None:
 
 
 def takeovers(workers: Fleet, rounds: int, draw: random.Random) -> None:
-    """Kill the owner of a shard for good while a standby waits, which has no index yet."""
+    """Kill the owner for good while a standby waits, which has no index yet."""
     del draw
+    owner = "index-0"
     for number in range(rounds):
-        shard = number % workers.shards
-        standby = start_owner(workers, shard, f"standby{number}")
+        standby = start_owner(workers, f"standby-{number}")
         workers.wait_for_log(standby, "worker_started")
-        owner = next(n for n in workers.running if n.endswith(f"-{shard}") and n != standby
-                     and not n.startswith("sign"))  # fmt: skip
         workers.kill(owner)
         workers.wait_for_log(standby, "shard_assigned", PAUSE_SECONDS_MAX)
+        owner = standby
 
 
 def zombies(workers: Fleet, rounds: int, draw: random.Random) -> None:
@@ -108,14 +104,13 @@ def zombies(workers: Fleet, rounds: int, draw: random.Random) -> None:
 
 
 def lost_indexes(workers: Fleet, rounds: int, draw: random.Random) -> None:
-    """Kill the owner of a shard and delete its index."""
-    for number in range(rounds):
+    """Kill the owner and delete its index."""
+    for _ in range(rounds):
         time.sleep(draw.random() * 3)
-        name = f"index-{number % workers.shards}"
         workers.restart_dead()
-        workers.kill(name)
-        shutil.rmtree(workers.folder / name, ignore_errors=True)
-        workers.start(name)
+        workers.kill("index-0")
+        shutil.rmtree(workers.folder / "index-0", ignore_errors=True)
+        workers.start("index-0")
 
 
 SCENARIOS: dict[str, Callable[[Fleet, int, random.Random], None]] = {
@@ -146,12 +141,11 @@ def judging(
     folder: Path,
     brokers: str,
     names: Names,
-    shards: int,
     signers: int = 2,
     seconds: float = 120,
 ) -> Iterator[Fleet]:
     """Provide workers that judge; at the end wait until all is judged, and verify it."""
-    with fleet(folder, brokers, names, shards) as workers:
+    with fleet(folder, brokers, names) as workers:
         start_all(workers, signers)
         yield workers
         workers.wait_until_settled(seconds)
@@ -167,7 +161,6 @@ class Run:
     """
 
     scenario: str
-    shards: int
     rounds: int
     pages: int
     round_seconds: float = 1.8
@@ -184,7 +177,7 @@ def disturb(run: Run, folder: Path, brokers: str, names: Names, crawl: Path, see
     seconds = run.rounds * run.round_seconds
     port = int(brokers.rpartition(":")[2])
     with (
-        judging(folder / names.index, brokers, names, run.shards, seconds=300) as workers,
+        judging(folder / names.index, brokers, names, seconds=300) as workers,
         fed(brokers, names.pages, crawl, max(1000, run.pages - lines), seconds),
     ):
         workers.wait_for_log("sign-0", "worker_started")

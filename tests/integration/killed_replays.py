@@ -44,7 +44,7 @@ from streamer.run.verdict_files import open_verdicts
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED, HTML
-from tests.helpers.shard_network import MemoryLookup
+from tests.helpers.memory_index import MemoryLookup
 
 PAGES = 3000
 QUIET = "quiet"
@@ -54,7 +54,7 @@ CHUNK_RECORDS = 100  # small ones, so that there are many moments between two fl
 class Form(NamedTuple):
     """What the files of a replay are, by their suffixes, and its options.
 
-    With several shards, pages are held, and sets of shingles decide as well (--exact).
+    With more options, sets of shingles decide as well (--exact), and changes are told.
     """
 
     pages: str
@@ -70,11 +70,11 @@ class Form(NamedTuple):
 
 
 NEAR = ("--near-misses", "0.3")
-SHARDS = ("--shards", "3", "--exact", "--track-changes", *NEAR)
+MORE = ("--exact", "--track-changes", *NEAR)
 FORMS = {
     "lines": Form("jsonl", "jsonl", "jsonl", "jsonl.zst", NEAR),
-    "tables": Form("parquet", "parquet", "parquet", "parquet", SHARDS),
-    "arrow": Form("arrow", "jsonl", "arrow", "jsonl.zst", SHARDS),
+    "tables": Form("parquet", "parquet", "parquet", "parquet", MORE),
+    "arrow": Form("arrow", "jsonl", "arrow", "jsonl.zst", MORE),
 }
 
 
@@ -113,7 +113,7 @@ def load_kernels() -> None:
     body = b"<p>a b c d e f g"
     batch = PageBatch(0, 1, [0], [None], [b"u"], [body], [ESCAPED | HTML], [b""], [0])
     pages = sign(NativeSigner(SignatureSettings(), bytes(32)), 0, batch)
-    shard = Shard(0, 1, SignatureSettings().bands, MemoryLookup())
+    shard = Shard(SignatureSettings().bands, MemoryLookup())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
     shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
     flushed = shard.begin_flush()

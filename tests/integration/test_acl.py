@@ -25,7 +25,6 @@ from tests.helpers.fleet import fleet
 from tests.helpers.guarded_broker import (
     NAMES,
     RIGHTS,
-    SHARDS,
     USERS,
     Guarded,
     denied,
@@ -85,18 +84,17 @@ def judge(guarded: Guarded) -> None:
     """Have pages sent, judged, verified, replayed and read, each by its user."""
     crawl = make_crawl(guarded.folder, 300)
     guarded.streamer("crawler", "produce", crawl, "--topic", NAMES.pages)
-    with fleet(guarded.folder / "fleet", guarded.address, NAMES, SHARDS) as workers:
-        for shard in range(SHARDS):
-            own = ("--role", "index", "--own-shards", shard, "--index", workers.folder / str(shard))
-            workers.start(f"index-{shard}", *own, *guarded.login("streamer-index"))
-            workers.wait_for_log(f"index-{shard}", "shard_caught_up")
+    with fleet(guarded.folder / "fleet", guarded.address, NAMES) as workers:
+        own = ("--role", "index", "--index", workers.folder / "index")
+        workers.start("index", *own, *guarded.login("streamer-index"))
+        workers.wait_for_log("index", "shard_caught_up")
         # Each comes when there is something to read for it: the gauge, and the logs' beginnings.
         workers.start("sign", "--role", "sign", *guarded.login("streamer-sign"))
         guarded.streamer("streamer-operator", "verify", "--settled", "--wait", 90)
         for name in list(workers.running):
             assert workers.kill(name, signal.SIGTERM) == 0, workers.log(name)
     replay = (
-        "replay", "--from-topic", NAMES.pages, "--order-of", NAMES.index, "--shards", SHARDS,
+        "replay", "--from-topic", NAMES.pages, "--order-of", NAMES.index,
         "--key-file", workers.folder / "key", "--verdicts", guarded.folder / "replayed.jsonl",
     )  # fmt: skip
     guarded.streamer("streamer-operator", *replay)

@@ -85,7 +85,7 @@ def test_a_worker_compares_with_another_index_and_its_log_names_it(
     assert streamer("snapshot", clean, snapshots).returncode == 0
     load(brokers, names, second)
     also = ("--also", f"clean={clean}")
-    with fleet(tmp_path / "run", brokers, names, 2, also) as workers:
+    with fleet(tmp_path / "run", brokers, names, also) as workers:
         workers.start("all", "--index", index)
         workers.wait_until_settled()
         held = messages_of(brokers, names.verdicts)

@@ -108,15 +108,12 @@ def test_near_the_threshold_every_decision_is_that_of_exact_resemblance(
     assert all(told == int(share * SIMILARITY_ONE) / SIMILARITY_ONE for told, share in exactly)
 
 
-@pytest.mark.parametrize("shards", ["1", "2"])
-def test_near_pages_of_another_index_are_told_by_exact_resemblance(
-    tmp_path: Path, shards: str
-) -> None:
+def test_near_pages_of_another_index_are_told_by_exact_resemblance(tmp_path: Path) -> None:
     pairs, clean = near_pairs(60), tmp_path / "clean"
     clean.mkdir()
     judged(clean, "first", [page(f"a{i}", one) for i, (one, _) in enumerate(pairs)], "--exact")
     second = [page(f"b{i}", other) for i, (_, other) in enumerate(pairs)]
-    also = ("--also", f"clean={clean / 'index'}", "--shards", shards)
+    also = ("--also", f"clean={clean / 'index'}")
     found = judged(tmp_path, "second", second, "--exact", *also)
     found.sort(key=lambda verdict: verdict["page"]["offset"])
     exact = [resemblance(*pair) for pair in pairs]
@@ -243,7 +240,7 @@ def test_a_deep_check_names_shingles_that_are_missing(tmp_path: Path) -> None:
     store._to_write().delete(SHINGLES, [(0, 1)])  # noqa: SLF001 - nothing else removes one
     store.close()
     found = {finding.part: finding.damage for finding in check_index(tmp_path / "index")}
-    assert found["shingles of shard 0"] == ["block 0 of its shingles is missing"]
+    assert found["shingles"] == ["block 0 of its shingles is missing"]
 
 
 def kept_in(folder: Path) -> list[object]:
@@ -271,7 +268,7 @@ def test_explain_and_compare_decide_as_the_index_does(tmp_path: Path) -> None:
 def test_kept_pages_are_explained_by_their_shingles(tmp_path: Path) -> None:
     """A later threshold may put two kept pages above it."""
     [_, (one, other)] = near_pairs(2)
-    judged(tmp_path, "pages", [page("a", one), page("b", other)], "--exact", "--shards", "2")
+    judged(tmp_path, "pages", [page("a", one), page("b", other)], "--exact")
     told = json.loads(run("explain", "b", *kept_in(tmp_path)))
     share = int(resemblance(one, other) * SIMILARITY_ONE) / SIMILARITY_ONE
     assert (told["verdict"], told["nearest"]["similarity"]) == ("unique", share)

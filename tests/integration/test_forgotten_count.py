@@ -18,7 +18,7 @@ def test_the_number_of_forgotten_pages_does_not_depend_on_flushes(tmp_path: Path
         index = tmp_path / f"index{head}"
         code, said = run(
             "replay", tmp_path / "1.jsonl", tmp_path / "2.jsonl", "--index", index, "--key-file",
-            key, "--verdicts", tmp_path / f"{head}.jsonl", "--track-changes", "--retire-replaced",
+            key, "--verdicts", tmp_path / f"{head}.jsonl", "--track-changes",
             "--keep-pages", "150", "--head-pages", head,
         )  # fmt: skip
         assert code == 0, said

@@ -95,7 +95,7 @@ def test_after_weeks_of_rest_nothing_is_signed_or_published_again(
     make_topic(brokers, names.pages, partitions=40)
     with fleet(tmp_path, brokers, names) as workers:
         workers.start("sign-0", "--role", "sign")
-        start_owner(workers, 0)
+        start_owner(workers)
         workers.wait_for_log("index-0", "worker_started")
         send_in_bursts(brokers, names, 40, 2)
         workers.wait_until_settled()

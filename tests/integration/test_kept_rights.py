@@ -10,7 +10,7 @@ from aiokafka.protocol.admin import CreateAclsRequest
 
 from tests.helpers.broker import administer
 from tests.helpers.fleet import Fleet, fleet
-from tests.helpers.guarded_broker import NAMES, SHARDS, Right, ask, guarded_broker
+from tests.helpers.guarded_broker import NAMES, Right, ask, guarded_broker
 from tests.helpers.secure_broker import run
 from tests.integration.chaos import make_crawl
 from tests.integration.test_kept_topic import see_copies, wait_until_copied
@@ -38,11 +38,10 @@ def test_a_signer_with_the_rights_copies_and_a_missing_one_is_named(tmp_path: Pa
         topic = NewTopic(TOPIC, 12, 1, topic_configs=CONFIG)
         administer(guarded.opened, lambda admin: admin.create_topics([topic]))
         guarded.streamer("crawler", "produce", make_crawl(tmp_path, 300), "--topic", NAMES.pages)
-        with fleet(tmp_path / "fleet", guarded.address, NAMES, SHARDS) as workers:
-            for shard in range(SHARDS):
-                own = ("--role", "index", "--own-shards", shard, "--index", tmp_path / str(shard))
-                workers.start(f"index-{shard}", *own, *guarded.login("streamer-index"))
-                workers.wait_for_log(f"index-{shard}", "shard_caught_up")
+        with fleet(tmp_path / "fleet", guarded.address, NAMES) as workers:
+            own = ("--role", "index", "--index", tmp_path / "index")
+            workers.start("index", *own, *guarded.login("streamer-index"))
+            workers.wait_for_log("index", "shard_caught_up")
             kept = ("--role", "sign", "--kept-topic", TOPIC)
             workers.commands["sign"] = (*kept, *guarded.login(USER))
             assert f"may not join the group {NAMES.kept_group}." in refused(workers)

@@ -82,18 +82,16 @@ def said(captured: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "out", "shards"),
-    [("parquet", "parquet", "3"), ("arrow", "parquet", "1"), ("parquet", "feather", "1")],
+    ("suffix", "out"),
+    [("parquet", "parquet"), ("arrow", "parquet"), ("parquet", "feather")],
 )
-def test_rows_stay_rows_in_the_order_of_their_files(
-    place: Place, suffix: str, out: str, shards: str
-) -> None:
+def test_rows_stay_rows_in_the_order_of_their_files(place: Place, suffix: str, out: str) -> None:
     files = {
         write_rows(place.folder / "in" / f"{name}.{suffix}", rows): rows
         for name, rows in (("a", crawl(0, 200)), ("b", crawl(7, 5)), ("c", crawl(150, 90)))
     }
     kept, others = (place.folder / "new" / f"{name}.{out}" for name in ("kept", "others"))
-    arguments = ("--kept", kept, "--duplicates", others, "--threads", "3", "--shards", shards)
+    arguments = ("--kept", kept, "--duplicates", others, "--threads", "3")
     assert place.replay(place.folder / "in", *arguments, "--head-pages", "25") == 0
     wanted = split(place.verdicts, files)
     assert all(wanted)
@@ -126,14 +124,13 @@ def test_a_table_without_rows_has_its_columns(place: Place) -> None:
     assert read_rows(others) == []
 
 
-@pytest.mark.parametrize("shards", ["1", "3"])
-def test_a_killed_run_goes_on_with_each_row_once(place: Place, shards: str) -> None:
+def test_a_killed_run_goes_on_with_each_row_once(place: Place) -> None:
     rows = crawl(0, 300)
     path = write_rows(place.folder / "in.parquet", rows)
 
     def arguments(name: str) -> tuple[str | Path, ...]:
         kept, others = (place.folder / f"{name}.{part}.parquet" for part in ("kept", "others"))
-        few = ("--head-pages", "25", "--threads", "3", "--shards", shards)
+        few = ("--head-pages", "25", "--threads", "3")
         outputs = ("--kept", kept, "--duplicates", others, "--key-file", place.folder / "key")
         verdicts = place.folder / f"{name}.jsonl"
         return (path, "--verdicts", verdicts, "--index", place.folder / name, *outputs, *few)

@@ -98,10 +98,7 @@ def line_of(name: str, ordinal: int) -> bytes:
     return data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[ordinal] + b"\n"
 
 
-@pytest.mark.parametrize("shards", ["1", "3"])
-def test_kept_duplicates_and_dead_letters_are_all_records_each_once(
-    place: Place, shards: str
-) -> None:
+def test_kept_duplicates_and_dead_letters_are_all_records_each_once(place: Place) -> None:
     write_files(place.folder / "in", FILES)
     place.write("in/large.jsonl", *crawl(500)[:-1], page(499).rstrip())
     kept, others = place.folder / "kept.jsonl.gz", place.folder / "others.jsonl.zst"
@@ -109,7 +106,7 @@ def test_kept_duplicates_and_dead_letters_are_all_records_each_once(
     summary = place.folder / "summary.json"
     with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 50):
         assert place.replay(
-            place.folder / "in", *outputs, "--shards", shards, "--head-pages", "16",
+            place.folder / "in", *outputs, "--head-pages", "16",
             "--summary", summary,
         ) == 0  # fmt: skip
     wanted = split(place.verdicts, line_of)

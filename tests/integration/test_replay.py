@@ -88,7 +88,10 @@ def test_kept_pages_expire_by_the_time_of_their_fetching(place: Place) -> None:
     assert offsets(place.verdicts) == expected
     index = "--index", place.folder / "other", "--verdicts", place.folder / "other.jsonl"
     for name in ("one.jsonl", "two.jsonl"):
-        rules = "--expire-after", "3d", "--shards", "2"
+        rules = (
+            "--expire-after",
+            "3d",
+        )
         assert place.streamer("replay", place.folder / name, *rules, *index) == 0
     split = [None, 0, None, 2, 2, None, 2]  # of the second file the records count from 0 again
     assert offsets(place.folder / "other.jsonl") == split
@@ -250,7 +253,6 @@ def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
     ("arguments", "code", "words"),
     [
         (["--bands", "20"], 3, "--bands is 14 there and 20 here"),
-        (["--shards", "2"], 3, "--shards is 1 there and 2 here"),
         (["--threshold", "1.5"], 2, "threshold"),
         (["--preset", "unknown"], 2, "there are"),
         (["--fields", "{}", "--preset", "warc"], 2, "not both"),
@@ -271,7 +273,7 @@ def test_what_cannot_be_has_its_exit_code_and_a_sentence(
 def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", page(1))
     assert place.replay(pages) == 0
-    folder = IndexFolder.open(place.index, SignatureSettings(), 1)
+    folder = IndexFolder.open(place.index, SignatureSettings())
     try:
         assert place.replay(pages) == 1
         assert "in use by another process" in " ".join(capsys.readouterr().err.split())
@@ -464,7 +466,7 @@ def test_inspect_and_check_tell_what_an_index_is(
     assert place.streamer("inspect", place.index, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     named = {**found["identity"], **found["settings"]}
-    options = {"method": "minhash", "shingle_width": 5, "bands": 14, "rows": 6, "shards": 1}
+    options = {"method": "minhash", "shingle_width": 5, "bands": 14, "rows": 6}
     rules = {"threshold": 0.8, "min_shingles": 5, "bucket_max": 64, "measure": "resemblance"}
     assert {**options, **rules}.items() <= named.items()
     assert named.keys() <= {
@@ -493,7 +495,7 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
 ) -> None:
     """An index names the version of the rules that its settings need, which may fall."""
     pages = place.write("pages.jsonl", page(1))
-    assert place.replay(pages, "--near-misses", "0.1", "--contained", "0.9") == 0
+    assert place.replay(pages, "--near-misses", "0.1") == 0
     capsys.readouterr()
     assert place.streamer("check", "--index", place.index) == 0
     said = " ".join(capsys.readouterr().out.split())

@@ -60,7 +60,6 @@ REFUSALS = {
     ),
     "an unknown canonical option": ("pages.jsonl", "--canonical", "x=1"),
     "a threshold above 1": ("pages.jsonl", "--threshold", "1.5"),
-    "more shards than bands": ("pages.jsonl", "--shards", "20"),
     "no key file": ("pages.jsonl", "--key-file", "none"),
     "a key file that is none": ("pages.jsonl", "--key-file", "notes.txt"),
     "no settings file": ("pages.jsonl", "--config", "none.toml"),
@@ -118,7 +117,6 @@ def test_another_key_other_settings_and_a_changed_file_leave_an_index_as_it_was(
     for arguments in (
         ("pages.jsonl", "--key-file", "key"),
         ("pages.jsonl", "--bands", "20"),
-        ("pages.jsonl", "--shards", "2"),
         ("old.jsonl",),
     ):
         assert place.streamer("replay", *arguments, *outputs) == 3, arguments

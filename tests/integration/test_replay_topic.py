@@ -143,22 +143,20 @@ def judged(verdict: Verdict) -> Verdict:
     return replace(verdict, page=nowhere, representative=own)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
 def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
-    streamer_replay: Replayer, brokers: str, topic: str, tmp_path: Path, shards: int
+    streamer_replay: Replayer, brokers: str, topic: str, tmp_path: Path
 ) -> None:
     parts = [crawl(p) for p in range(PARTITIONS)]
     send(brokers, topic, parts)
     for p, messages in enumerate(parts):
         lines = b"\n".join(value or b"" for _, value in messages) + b"\n"
         (tmp_path / f"{p}.jsonl").write_bytes(lines)
-    found = streamer_replay(topic=topic, brokers=brokers, shards=shards)
-    expected = streamer_replay(tmp_path, shards=shards)
+    found = streamer_replay(topic=topic, brokers=brokers)
+    expected = streamer_replay(tmp_path)
     assert list(map(judged, found)) == list(map(judged, expected))
     assert sum(verdict.is_duplicate for verdict in found) > 20
     places = [(v.page.partition, v.page.offset) for v in found]
-    if shards == 1:
-        assert places == sorted(places)
+    assert places == sorted(places)
     assert sorted(places) == sorted((int(Path(v.page.topic).stem), v.page.offset) for v in expected)
     dead, as_files = found.dead_letters, expected.dead_letters
     assert [(d.code, d.value_base64) for d in dead] == [(d.code, d.value_base64) for d in as_files]
@@ -315,7 +313,7 @@ def test_a_run_that_was_stopped_goes_on_and_each_line_is_there_once(
 ) -> None:
     monkeypatch.setattr(topic_replay, "RECORDS_MAX", 12)
     send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
-    arguments = ("--shards", 2, "--head-pages", 10)
+    arguments = ("--head-pages", 10)
     assert place.replay(topic, *arguments, out="quiet.jsonl") == 0
     index = ("--index", place.folder / "index")
     with monkeypatch.context() as patch:

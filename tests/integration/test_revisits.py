@@ -109,13 +109,10 @@ def records_of(data: bytes) -> list[tuple[dict[str, str], bytes]]:
     ]
 
 
-@pytest.mark.parametrize("shards", ["1", "3"])
-def test_equal_payloads_become_revisits_and_near_ones_metadata_over_runs(
-    place: Place, shards: str
-) -> None:
+def test_equal_payloads_become_revisits_and_near_ones_metadata_over_runs(place: Place) -> None:
     revisits = place.folder / "revisits.warc.gz"
     arguments = (
-        "--revisits", revisits, "--kept", place.folder / "kept.warc.gz", "--shards", shards,
+        "--revisits", revisits, "--kept", place.folder / "kept.warc.gz",
         "--key-file", place.folder / "key",
     )  # fmt: skip
     assert place.replay(warc(place, "one.warc.gz", range(40)), *arguments) == 0
@@ -136,9 +133,8 @@ def test_the_digest_is_the_one_that_the_representative_is_known_by(place: Place)
     assert [head["WARC-Type"] for head in heads] == ["revisit", "revisit"]
 
 
-@pytest.mark.parametrize("shards", [1, 3])
 def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
-    place: Place, shards: int
+    place: Place,
 ) -> None:
     file = warc(place, "pages.warc.gz", range(80))
 
@@ -147,7 +143,7 @@ def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
         code = code_of(
             KILLED, step, call, file, "--verdicts", place.folder / f"{name}.jsonl", "--index",
             place.folder / name, "--key-file", place.folder / "key", "--revisits", revisits,
-            "--head-pages", "4", "--shards", shards,
+            "--head-pages", "4",
         )  # fmt: skip
         return code, expanded(revisits) if not code else b""
 

@@ -187,11 +187,10 @@ def test_commands_know_the_table(tmp_path: Path) -> None:
     made = ["--preset", "balanced", "--site-memory", "1MiB"]
     run("replay", *same, *made)
     run("verify", *same)
-    run("reshard", index, "--to", "2")
     pages.write_text(
         "".join([*lines, *(json.dumps({"url": u, "body": b}) + "\n" for u, b in late)])
     )
-    run("replay", *same, *made, "--shards", "2")
+    run("replay", *same, *made)
     with Deduplicator(**SITES) as dedup:
         wanted = told(list(dedup.add(crawl())))
     assert sorted(told(list(read_verdicts(out))), key=str) == sorted(wanted, key=str)

@@ -104,25 +104,14 @@ def test_verdicts_and_dead_letters_do_not_depend_on_how_files_are_gathered(
             ]
 
 
-def test_with_several_shards_the_same_verdicts_come_in_another_order_at_most(place: Place) -> None:
-    write_files(place.folder / "in", FILES)
-    shards = ("--shards", "3", "--track-changes")
-    alone, gathered = judged(place, "alone", *shards, ungathered=True), judged(place, "b", *shards)
-    assert sorted(gathered[0].splitlines()) == sorted(alone[0].splitlines())
-    assert gathered[1] == alone[1]
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(
-    place: Place, shards: int
-) -> None:
+def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(place: Place) -> None:
     write_files(place.folder / "in", FILES)
     key = place.folder / "key"
 
     def replay(name: str, kills: Sequence[tuple[int, str]]) -> tuple[bytes, bytes]:
         verdicts = place.folder / f"{name}.jsonl"
         outs = (place.folder / "in", "--verdicts", verdicts, "--index", place.folder / name)
-        more = ("--key-file", key, "--head-pages", "10", "--shards", shards, "--complete")
+        more = ("--key-file", key, "--head-pages", "10", "--complete")
         for step, call in (*kills, (0, "")):
             code = code_of(KILLED, step, call, *outs, *more)
             assert code == (-signal.SIGKILL if step else 0)
@@ -179,9 +168,9 @@ def written(place: Place, *files: Path) -> list[int]:
     sizes: list[int] = []
     flush = Store.flush
 
-    def counted(store: Store, identity: Any, shards: Any, owner: bytes, notes: Any = ()) -> Any:
+    def counted(store: Store, identity: Any, shard: Any, owner: bytes, notes: Any = ()) -> Any:
         sizes.append(len(owner) + sum(len(value) for _, value in notes))
-        return flush(store, identity, shards, owner, notes)
+        return flush(store, identity, shard, owner, notes)
 
     with mock.patch.object(Store, "flush", counted):
         assert place.replay(*files) == 0

@@ -10,13 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamer.run.table import (
-    COLUMNS,
-    CONTAINED_COLUMNS,
-    NEAR_COLUMNS,
-    SUPERSEDES_COLUMNS,
-    table_head,
-)
+from streamer.run.table import COLUMNS, NEAR_COLUMNS, table_head
 from tests.integration.test_replay import Place, lines, page
 
 
@@ -29,13 +23,6 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     near = verdict.pop("nearest", None) or {"page": {}}
     cells |= {f"nearest_{name}": value for name, value in near.pop("page").items()}
     cells |= {f"nearest_{name}": value for name, value in near.items()}
-    inside = verdict.pop("contained_in", None) or {"page": {}}
-    cells |= {f"contained_in_{name}": value for name, value in inside.pop("page").items()}
-    if inside:
-        cells |= {"contained_in_url": inside["url"], "containment": inside["containment"]}
-    worse = verdict.pop("supersedes", None) or {"page": {}}
-    cells |= {f"supersedes_{name}": value for name, value in worse.pop("page").items()}
-    cells |= {f"supersedes_{name}": value for name, value in worse.items()}
     cells |= verdict | {"carried": msgspec.json.encode(verdict["carried"]).decode()}
     shown = {name: int(cell) if isinstance(cell, bool) else cell for name, cell in cells.items()}
     return {name: "" if cell in (None, "{}") else str(cell) for name, cell in shown.items()}
@@ -45,8 +32,7 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
     "more",
     [
         [], ["--track-changes", "--exact"], ["--text", "main"], ["--near-misses", "0.99"],
-        ["--near-misses", "0.99", "--exact"], ["--contained", "0.5"],
-        ["--near-misses", "0.99", "--contained", "0.5"], ["--prefer", "field:rank"],
+        ["--near-misses", "0.99", "--exact"],
     ],
 )  # fmt: skip
 def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
@@ -54,8 +40,6 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     numbers = (1, 2, 1, 3, 2, 2)
     near = ["2"] if "--near-misses" in more else []
     columns = COLUMNS + NEAR_COLUMNS * ("--near-misses" in more)
-    columns += CONTAINED_COLUMNS * ("--contained" in more)
-    columns += SUPERSEDES_COLUMNS * ("--prefer" in more)
     pages = [page(n, score={"a": [n, "ü"]}, rank=rank) for rank, n in enumerate(numbers)]
     pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
     changed = json.loads(pages[0])["body"].replace("fox1", "cat1 and", 1)
@@ -70,10 +54,6 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     assert tuple(rows[0]) == columns
     assert [row["url"] for row in rows[-2:]] == ["'=cmd()", '\'-a,"b"']
     assert [row["page_offset"] for row in rows if row.get("nearest_url")] == near
-    inside = ["2"] if "--contained" in more else []
-    assert [row["page_offset"] for row in rows if row.get("containment")] == inside
-    worse = ["0", "1", "5"] if "--prefer" in more else []
-    assert [row["supersedes_offset"] for row in rows if row.get("supersedes_url")] == worse
     for row, line in zip(rows, lines(tmp_path / "v.jsonl"), strict=True):
         assert line.pop("schema") == "streamer.verdict/1"
         expected = dict.fromkeys(columns, "") | flat(line)
@@ -87,5 +67,5 @@ def test_an_index_goes_on_in_a_table_with_one_line_of_names(tmp_path: Path) -> N
         pages = place.write(f"{number}.jsonl", page(number))
         assert place.streamer("replay", pages, "--verdicts", table, "--index", place.index) == 0
     found = table.read_bytes().splitlines(keepends=True)
-    assert found[0] == table_head()
+    assert found[0] == table_head(near=False)
     assert [line.count(b"http://a.example/") for line in found] == [0, 1, 1]

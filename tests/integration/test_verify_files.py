@@ -67,14 +67,13 @@ def broken(found: dict[str, Any] | int) -> list[str]:
     "arguments",
     [
         (),
-        ("--shards", "3"),
-        ("--exact", "--track-changes", "--retire-replaced"),
+        ("--exact", "--track-changes"),
         ("--keep-pages", "9", "--head-pages", "4"),
-        ("--keep-pages", "20", "--head-pages", "4", "--renew-on-match", "--shards", "2"),
+        ("--keep-pages", "20", "--head-pages", "4", "--exact"),
         ("--carry", "url"),
-        ("--scope", "host", "--shards", "2", "--prefer", "longest"),
+        ("--scope", "host"),
         ("--near-misses", "0.4", "--text", "main", "--threshold", "0.5"),
-        ("--near-misses", "0.4", "--shards", "2", "--exact"),
+        ("--near-misses", "0.4", "--exact"),
     ],
     ids=" ".join,
 )
@@ -96,17 +95,6 @@ def test_what_a_replay_has_done_is_clean_and_all_of_it_is_looked_at(
     assert checks["representatives"]["looked_at"] == counts["pages duplicate"]
     assert (counts["pages duplicate"] > 20) == ("--keep-pages" not in arguments)
     assert checks["index_rows"]["looked_at"] > 0
-
-
-def test_kept_pages_of_one_scope_may_match_where_only_other_scopes_answer(place: Place) -> None:
-    file = place.write("pages.jsonl", *(page(n % 9, site=n % 4 // 3) for n in range(60)))
-    across = ("--scope-not", "site", "--shards", "2", "--exact")
-    assert place.replay(file, "--key-file", place.folder / "key", *across) == 0
-    found = verified(place, [file])
-    assert isinstance(found, dict)
-    assert broken(found) == []
-    assert 9 < found["counts"]["pages unique"] < 51
-    assert found["checks"]["kept_pairs"]["looked_at"] == 0, "all that share a key are of one scope"
 
 
 def test_dead_letters_of_verdicts_as_parquet_are_found_beside_either_file(place: Place) -> None:
@@ -271,8 +259,7 @@ def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> Non
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("settings", "its settings or its number of shards were changed on the way"),
-        ("shards", "its settings or its number of shards were changed on the way"),
+        ("settings", "its settings were changed on the way"),
         ("missing", "which is not among the PAGES"),
         ("unknown", "has read no file"),
         ("grown", "records that the index has not judged"),
@@ -292,8 +279,6 @@ def test_what_the_index_does_not_know_is_refused(
         more = ("--threshold", "0.9")
         assert place.replay(*files, "--key-file", place.folder / "key", *more) == 0
         more = ()
-    elif what == "shards":
-        assert place.streamer("reshard", place.index, "--to", "2") == 0
     elif what == "missing":
         files = files[:1]
     elif what == "unknown":
@@ -342,19 +327,12 @@ def _judge_a_damaged_file(place: Place, files: list[Path]) -> None:
     files.append(packed)
 
 
-@pytest.mark.parametrize("shards", ["1", "3"])
-def test_a_further_run_with_several_shards_is_refused(
-    place: Place, shards: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    common = ("--key-file", place.folder / "key", "--shards", shards, "--complete")
+def test_an_index_that_several_runs_have_written_is_clean(place: Place) -> None:
+    common = ("--key-file", place.folder / "key", "--complete")
     files = [place.write("a.jsonl", *crawl(100)), place.write("b.jsonl", *crawl(150))]
     assert place.replay(files[0], *common) == 0
     assert place.replay(*files, *common) == 0
-    capfd.readouterr()
-    found = verified(place, files)
-    assert found == 3 if shards == "3" else broken(found) == []
-    said = " ".join(capfd.readouterr().err.split())
-    assert ("several runs have written it" in said) == (shards == "3")
+    assert broken(verified(place, files)) == []
 
 
 @pytest.mark.parametrize("name", ["one is missing", "one stands twice", "two are exchanged"])

@@ -220,7 +220,7 @@ def test_whatever_runs_afterwards_compiles_nothing(
         ["replay", str(pages), *out],
         ["replay", str(pages), str(again), str(warc), *out],
         ["replay", str(warc), "--verdicts", f"{folder}/warc.jsonl"],
-        ["replay", str(pages), "--verdicts", f"{folder}/three.jsonl", "--shards", "3"],
+        ["replay", str(pages), "--verdicts", f"{folder}/three.jsonl"],
         ["replay", str(pages), "--verdicts", f"{folder}/s.jsonl", "--method", "simhash+minhash"],
         ["inspect", index],
         ["check", "--index", index],

@@ -45,7 +45,7 @@ def test_verdicts_are_those_of_a_replay_in_the_order_of_the_log(
     brokers: str, names: Names, crawl: Path, tmp_path: Path
 ) -> None:
     load(brokers, names, crawl)
-    with judging(tmp_path / "run", brokers, names, 1, signers=4) as workers:
+    with judging(tmp_path / "run", brokers, names, signers=4) as workers:
         pass
     found = verdicts_of(brokers, names)
     assert len(found) > 2_500
@@ -128,7 +128,7 @@ def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_a
 ) -> None:
     load(brokers, names, crawl)
     port = free_port()
-    with fleet(tmp_path, brokers, names, shards=3) as workers:
+    with fleet(tmp_path, brokers, names) as workers:
         index = tmp_path / "index"
         workers.options = ()
         workers.start("all", "--index", index, "--health-port", port)
@@ -146,12 +146,12 @@ def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_a
         assert counted == len(before) > 2_500
         assert workers.verify("--settled").returncode == 0
         assert workers.kill("all", signal.SIGTERM) == 0
-        assert sorted(path.name for path in index.iterdir()) == ["shard-0", "shard-1", "shard-2"]
+        assert sorted(path.name for path in index.iterdir()) == ["shard-0"]
         shutil.rmtree(index)
         workers.start("all")
         workers.wait_for_log("all", "shard_caught_up")
         workers.wait_until_settled()
-        assert len({*index.iterdir()}) == 3
+        assert [path.name for path in index.iterdir()] == ["shard-0"]
     assert verdicts_of(brokers, names) == before
 
 
@@ -187,7 +187,7 @@ def test_oddities_and_poison_among_pages(
     make_topic(brokers, names.pages)
     send(brokers, names.pages, messages)
     asyncio.run(transactions())
-    with judging(tmp_path, brokers, names, 1, 1):
+    with judging(tmp_path, brokers, names, 1):
         pass
     urls = [json.loads(value)["url"] for value in verdicts_of(brokers, names)]
     assert len([url for url in urls if url.startswith("http://a.example/")]) == 2 + 1 + 3 * 3
@@ -328,15 +328,12 @@ def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_writt
 ) -> None:
     make_topic(brokers, names.pages)
     with fleet(tmp_path, brokers, names) as workers:
-        start_owner(workers, 0)
+        start_owner(workers)
         workers.wait_for_log("index-0", "worker_started")
         code, log = started(workers, "other", "--role", "sign", "--rows", "5")
         assert code == 3, log
         said = "and signature settings (--method, its options, --canonical, --text, --exact, what"
         assert said in " ".join(log.split())
-        code, log = started(workers, "shards", "--role", "sign", "--shards", "2")
-        assert code == 3, log
-        assert "has 1 shards" in log
     assert len(messages_of(brokers, names.log(0))[0]) == 1
 
 

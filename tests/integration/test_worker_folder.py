@@ -35,7 +35,7 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
     pages.write_text("".join(json.dumps(line) + "\n" for line in lines))
     own.write_text(bodies[7])
     load(brokers, names, pages)
-    with fleet(tmp_path / "run", brokers, names, 2) as workers:
+    with fleet(tmp_path / "run", brokers, names) as workers:
         workers.start("all", "--index", index)
         workers.wait_until_settled()
         assert workers.kill("all", signal.SIGTERM) == 0
@@ -44,14 +44,14 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
         key[1].chmod(0o600)
 
         found = report("inspect", index)
-        assert [shard["shard"] for shard in found["shards"]] == [0, 1]
+        assert [shard["shard"] for shard in found["shards"]] == [0]
         assert found["shards"][0]["pages_kept"] == 20
-        assert {name.partition(", ")[0] for name in found["position"]} == {"shard-0", "shard-1"}
-        assert "shard 1" in out("inspect", index)
+        assert {name.partition(", ")[0] for name in found["position"]} == {"shard-0"}
+        assert "shard 0" in out("inspect", index)
 
-        fits = out("check", "--index", index, "--shards", 2, *key)
-        assert fits.count("fits") == 2
-        assert out("check", "--index", index, "--deep", *key).count("newest-flush") == 2
+        fits = out("check", "--index", index, *key)
+        assert fits.count("fits") == 1
+        assert out("check", "--index", index, "--deep", *key).count("newest-flush") == 1
         assert out("forget", index, "--host", "a", "--dry-run").startswith("20 kept pages would")
 
         near = report("uniqueness", own, "--index", index, *key)
@@ -72,22 +72,18 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
         assert of_page["place"].startswith(verdict["topic"])
         assert of_page["place"].endswith(f":{verdict['offset']}")
 
-        lost = index / "shard-1"
-        shutil.move(lost, tmp_path / "shard-1")
-        assert "shard-0, shard-1 and so on" in streamer("explain", own, "--index", index).stderr
-
 
 def test_a_shard_that_is_restored_at_the_top_of_a_folder_is_not_passed_over(
     brokers: str, names: Names, crawl: Path, tmp_path: Path
 ) -> None:
     index, snapshots = tmp_path / "index", tmp_path / "snapshots"
     load(brokers, names, crawl)
-    with fleet(tmp_path / "run", brokers, names, 2) as workers:
+    with fleet(tmp_path / "run", brokers, names) as workers:
         workers.start("all", "--index", index)
         workers.wait_until_settled()
         assert workers.kill("all", signal.SIGTERM) == 0
         out("snapshot", index, snapshots)
         shutil.rmtree(index)
-        out("restore", snapshots / "shard-1", index)
+        out("restore", snapshots / "shard-0", index)
         assert workers.start("all").wait(timeout=120) == 3
-        assert f"restore the snapshot to {index}/shard-1" in workers.log("all")
+        assert f"restore the snapshot to {index}/shard-0" in workers.log("all")

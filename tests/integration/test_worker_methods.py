@@ -34,11 +34,10 @@ def judged(
     folder: Path,
     *options: str,
     verifying: tuple[str, ...] = (),
-    shards: int = 2,
 ) -> list[dict[str, Any]]:
     """Return a worker's verdicts, which are those of a replay byte by byte."""
     load(brokers, names, pages, partitions=2)
-    with fleet(folder, brokers, names, shards=shards, options=options) as workers:
+    with fleet(folder, brokers, names, options=options) as workers:
         workers.start("all", "--index", folder / "index")
         workers.wait_until_settled()
         checked = workers.verify("--settled", *verifying)
@@ -87,30 +86,29 @@ def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
     own = ("--rules", str(rules))
     bands = ("--bands", "40", "--rows", "3")  # which find pairs at 0.5 too
     verdicts = judged(brokers, names, few, tmp_path, *own, *bands, verifying=own)
-    missing = Fleet(tmp_path, brokers, names, shards=2).verify("--settled")
+    missing = Fleet(tmp_path, brokers, names).verify("--settled")
     assert missing.returncode == 1, "pages that were skipped are missed"
     assert not [one["url"] for one in verdicts if "3.example/" in one["url"]]
     assert {one["text"] for one in verdicts} == {"main", "visible"}
     assert min(one["similarity"] or 1 for one in verdicts) < 0.8
 
 
-@pytest.mark.parametrize("shards", [1, 2])
 def test_near_misses_are_those_of_a_replay(
-    brokers: str, names: Names, few: Path, tmp_path: Path, shards: int
+    brokers: str, names: Names, few: Path, tmp_path: Path
 ) -> None:
     options = ("--near-misses", "0.3", "--threshold", "0.9")
-    verdicts = judged(brokers, names, few, tmp_path, *options, shards=shards)
+    verdicts = judged(brokers, names, few, tmp_path, *options)
     unique = [each for each in verdicts if each["verdict"] == "unique"]
     near = [each["nearest"] for each in unique if each.get("nearest")]
     assert len(near) > PAGES // 20
     kept = {json.dumps(each["page"]): each["url"] for each in unique}
     assert all(kept[json.dumps(each["page"])] == each["url"] for each in near)
     assert all(0.6 <= each["similarity"] < 0.9 for each in near)
-    assert {each.get("nearest_min") for each in unique} == ({0.6} if shards == 1 else {None})
+    assert {each.get("nearest_min") for each in unique} == {0.6}
     assert not any("nearest" in each for each in verdicts if each["verdict"] == "duplicate")
 
 
-def test_headers_and_better_copies_pass_to_verdicts_through_two_shards_and_a_kill(
+def test_headers_pass_to_verdicts_through_a_kill(
     brokers: str, names: Names, few: Path, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages, 2)
@@ -127,8 +125,8 @@ def test_headers_and_better_copies_pass_to_verdicts_through_two_shards_and_a_kil
 
     asyncio.run(send_all())
     passed = ("--pass-headers", "traceparent", "--pass-headers", "b3")
-    options = (*passed, "--pass-headers", "tracestate", "--prefer", "longest")
-    with fleet(tmp_path, brokers, names, shards=2, options=options) as workers:
+    options = (*passed, "--pass-headers", "tracestate")
+    with fleet(tmp_path, brokers, names, options=options) as workers:
         workers.start("all", "--index", tmp_path / "index", "--head-pages", "32")
         while len(verdicts_of(brokers, names) if workers.left() != 1 else ()) < PAGES // 4:
             workers.restart_dead()
@@ -147,4 +145,3 @@ def test_headers_and_better_copies_pass_to_verdicts_through_two_shards_and_a_kil
         assert [*message.headers[1:]] == [each for each in wanted if each[1] is not None]
         assert message.headers[0][0] == "streamer.sequence"
     assert sum(len(message.headers) > 1 for message in found) > PAGES * 2 // 3
-    assert sum(b'"supersedes":' in message.value for message in found) > PAGES // 40

@@ -33,7 +33,7 @@ def test_signers_remember_what_sites_repeat_through_a_stop_a_kill_and_a_lost_top
 ) -> None:
     """Short articles come late: whoever has not learned from long ones takes them for versions."""
     pages = crawl(PAGES)
-    with fleet(tmp_path, brokers, names, shards=2, options=OPTIONS) as workers:
+    with fleet(tmp_path, brokers, names, options=OPTIONS) as workers:
         _judge(workers, tmp_path, pages[:EARLY])
         assert workers.kill("all", signal.SIGTERM) == 0
         assert messages_of(brokers, names.sites)[0], "a worker that stops publishes"

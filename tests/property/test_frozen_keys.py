@@ -83,16 +83,16 @@ class AnySlots(RowSlots):
 class Unmarked(StoredRows):
     """Rows that have no marks, so that each key is read."""
 
-    def __init__(self, store: Store, shard: int) -> None:
-        super().__init__(store, shard)
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
         self.slots = AnySlots()
 
     def marks(self, rows: Places, keys: int) -> npt.NDArray[np.uint32]:
         return np.zeros((len(rows), keys), np.uint32)
 
 
-def opened(store: Store, shard: int = 0) -> FrozenKeys:
-    return FrozenKeys(store, shard, Unmarked(store, shard), nullcontext)
+def opened(store: Store) -> FrozenKeys:
+    return FrozenKeys(store, Unmarked(store), nullcontext)
 
 
 def found(frozen: FrozenKeys, keys: Keys) -> list[Posting]:
@@ -214,14 +214,10 @@ def test_generations_without_rows_that_are_left_go_and_merging_leaves_dropped_ro
 
 def test_what_was_thawed_is_not_there() -> None:
     with a_store() as store:
-        for shard in (0, 1):
-            freeze(opened(store, shard), [(1 << 40, 3)])
-        thaw(store, 0)
-        asked = np.array([1 << 40], np.uint64)
-        assert found(opened(store), asked) == []
-        assert found(opened(store, 1), asked) == [(0, 3)]
-        assert found(opened(store, 2), asked) == [], "it is another shard's"
-        assert {number >> 24 for number in stored_generations(store)} == {1}
+        freeze(opened(store), [(1 << 40, 3)])
+        thaw(store)
+        assert found(opened(store), np.array([1 << 40], np.uint64)) == []
+        assert not stored_generations(store)
 
 
 def test_a_block_that_is_missing_is_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import shutil
 from pathlib import Path
 from random import Random
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from streamer.cli.inspect import describe
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StreamerError
-from streamer.index.codec import pack_pages
 from streamer.index.messages import CONFIG, Pages, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
@@ -43,10 +41,10 @@ class Index(NamedTuple):
     description: Any
 
 
-def ask_judge(folder: Path, shards: int, *, flush: bool = False) -> Any:
+def ask_judge(folder: Path, *, flush: bool = False) -> Any:
     """Return the verdicts of an index on pages that it has not seen; it stands as it stood."""
-    rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
-    index = IndexFolder.open(folder, SIGNATURE, shards)
+    rules, pages = IndexSettings(), family_pages(Random(5), KEPT + ASKED)
+    index = IndexFolder.open(folder, SIGNATURE)
     try:
         judge = replay_judge(index, rules, head_pages=64)
         at = judge.position(0)
@@ -60,8 +58,8 @@ def ask_judge(folder: Path, shards: int, *, flush: bool = False) -> Any:
         index.store.close()
 
 
-def make_by_judge(folder: Path, copy: Path, shards: int) -> None:
-    rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
+def make_by_judge(folder: Path, copy: Path) -> None:
+    rules, pages = IndexSettings(), family_pages(Random(5), KEPT + ASKED)
     for run in range(FLUSHES):
         judge, part = opened(folder, rules, head_pages=64), KEPT // FLUSHES
         for start in range(run * part, (run + 1) * part, 10):
@@ -78,9 +76,9 @@ def make_by_judge(folder: Path, copy: Path, shards: int) -> None:
 def an_owner(folder: Path) -> Any:
     key = folder.parent / "worker.key"
     key.write_text(SECRET.hex())
-    identity = LogIdentity(str(identity_of(SIGNATURE, 2, SECRET)["fingerprint"]), "origin")
+    identity = LogIdentity(str(identity_of(SIGNATURE, SECRET)["fingerprint"]), "origin")
     owner = Owner(
-        folder, ShardLog(0, 2, "log", identity), SIGNATURE, key, JudgeOptions(LOG_FLUSHES, 30)
+        folder, ShardLog(0, "log", identity), SIGNATURE, key, JudgeOptions(LOG_FLUSHES, 30)
     )
     try:
         yield owner
@@ -96,12 +94,11 @@ def record_of(pages: Pages, start: int, end: int, owner: Owner) -> bytes:
 def make_by_owner(folder: Path, copy: Path) -> None:
     pages = family_pages(Random(5), KEPT + ASKED)
     with an_owner(folder) as owner:
-        config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings(shards=2))
+        config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings())
         take(owner, 0, pack_record(config, owner.identity))
         for offset in range(1, KEPT // 20 + 1):
             take(owner, offset, record_of(pages, 20 * offset - 20, 20 * offset, owner))
             owner.flush(owner.state())
-        assert owner.shard.undecided_pages
         shutil.copytree(folder, copy)
 
 
@@ -112,21 +109,10 @@ def ask_owner(folder: Path, *, flush: bool = False) -> Any:
         outputs = take(owner, at, record_of(pages, KEPT, KEPT + ASKED, owner))
         if flush:
             owner.flush(owner.state())
-        shown = [(o.destination, o.start, _bytes_of(o.items)) for o in outputs]
-        return at, state, shown
+        return at, state, [(output.start, judged(output.verdicts)) for output in outputs]
 
 
-def _bytes_of(items: Any) -> Any:
-    if isinstance(items, Pages):
-        return pack_pages(items)
-    return judged(items) if hasattr(items, "similarities") else items.kept.tolist()
-
-
-ASK: dict[str, Any] = {
-    "one shard": functools.partial(ask_judge, shards=1),
-    "two shards": functools.partial(ask_judge, shards=2),
-    "a worker with undecided pages": ask_owner,
-}
+ASK: dict[str, Any] = {"of files": ask_judge, "a worker's": ask_owner}
 
 
 def described(folder: Path) -> Any:
@@ -142,10 +128,7 @@ def make_indexes(where: Path) -> list[Index]:
         folder = where / kind.replace(" ", "-") / "index"
         copy = folder.with_name("copy")
         folder.parent.mkdir(parents=True)
-        if kind.startswith("a worker"):
-            make_by_owner(folder, copy)
-        else:
-            make_by_judge(folder, copy, 1 if kind == "one shard" else 2)
+        (make_by_judge if kind == "of files" else make_by_owner)(folder, copy)
         made.append(Index(kind, copy, ask(copy), described(copy)))
     return made
 
@@ -156,7 +139,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[Index]:
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2), st.integers(0, 2**32))
+@given(st.integers(0, 1), st.integers(0, 2**32))
 def test_a_damaged_index_opens_as_it_was_or_is_refused_and_stays_as_it_is(
     indexes: list[Index], which: int, seed: int
 ) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -93,8 +92,8 @@ class Events:
                 tombstones=tombstones,
             ):  # fmt: skip
                 result += judged(block)
-                if block.pages.changes is not None:
-                    codes = published_changes(block.pages.changes)[0].tolist()
+                if block.changes is not None:
+                    codes = published_changes(block.changes)[0].tolist()
                     self.changes |= dict(zip(block.pages.refs.tolist(), codes, strict=True))
             if random.random() < 0.3:
                 judge.begin_flush(lambda: b"", sweep=random.random() < 0.5)
@@ -134,9 +133,9 @@ def serial_changes(events: Events) -> dict[int, bool]:
 
 
 @settings(max_examples=20, deadline=None)
-@given(seeds, counts, st.sampled_from([1, 3]))
-def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int, shards: int) -> None:
-    random, rules = Random(seed), IndexSettings(track_changes=True, shards=shards)
+@given(seeds, counts)
+def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int) -> None:
+    random, rules = Random(seed), IndexSettings(track_changes=True)
     events = Events(random, count)
     with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 5):
         for _ in range(2):
@@ -163,12 +162,12 @@ def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int, shards: 
 
 
 @settings(max_examples=8, deadline=None)
-@given(seeds, counts, st.sampled_from([1, 3]), memories)
-@example(0, 78, 3, 0)  # forgets the last row of a block, and then the one before it
+@given(seeds, counts, memories)
+@example(0, 78, 0)  # forgets the last row of a block, and then the one before it
 def test_a_judge_that_is_opened_again_repeats_them_and_has_forgotten_all(
-    seed: int, count: int, shards: int, memory: int | None
+    seed: int, count: int, memory: int | None
 ) -> None:
-    random, rules = Random(seed), IndexSettings(shards=shards)
+    random, rules = Random(seed), IndexSettings()
     events = Events(random, count)
     said: dict[int, Judged] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -182,9 +181,8 @@ def test_a_judge_that_is_opened_again_repeats_them_and_has_forgotten_all(
         judge.begin_flush(lambda: b"", sweep=True)
         judge.finish()
         forgotten = _forgotten(events)
-        for shard in range(shards):
-            for part in scan_rows(judge.store, shard):
-                assert not forgotten & {*part.rows.refs}
+        for part in scan_rows(judge.store):
+            assert not forgotten & {*part.rows.refs}
         judge.close()
     assert len(said) == count
     for verdict in said.values():
@@ -203,26 +201,3 @@ def _forgotten(events: Events) -> set[int]:
             for forget in forgets
         )
     }
-
-
-@pytest.mark.parametrize("shards", [2, 4])
-def test_several_shards_forget_in_all_of_them(shards: int) -> None:
-    random, rules = Random(shards), IndexSettings(shards=shards)
-    events = Events(random, 90)
-    with tempfile.TemporaryDirectory() as folder:
-        judge = opened(Path(folder) / "index", rules)
-        verdicts = events.apply(judge, random)
-        judge.close()
-    came = {int(ref): place for place, ref in enumerate(events.pages.refs)}
-    times = dict(zip(came, events.pages.times.tolist(), strict=True))
-    assert any(verdict.similarity >= 0 for verdict in verdicts)
-    for verdict in verdicts:
-        if verdict.similarity >= 0:
-            between = range(came[verdict.representative] + 1, came[verdict.ref] + 1)
-            named = [
-                forget
-                for at in between
-                for forget in events.forgets.get(at, ())
-                if is_named(forget, verdict.url, times[verdict.representative])
-            ]
-            assert not named, (verdict, named)

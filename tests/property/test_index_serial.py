@@ -1,4 +1,4 @@
-"""One shard says what a serial program says, wherever pages lie and whenever they are flushed."""
+"""A shard says what a serial program says, wherever pages are and whenever they are flushed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.settings import IndexSettings, key_columns
+from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
+from tests.helpers.memory_index import MemoryIndex, MemoryLookup
 from tests.helpers.serial_index import Judged, serial_verdicts
-from tests.helpers.shard_network import MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
 
 if TYPE_CHECKING:
@@ -37,13 +37,7 @@ limits = st.builds(
     keep_pages=st.sampled_from([0, 0, 3, 12]),
     exact=st.booleans(),
     near_misses=st.sampled_from([0, 0, 0.1, 0.4]),
-    contained=st.sampled_from([0, 0, 0.5, 0.9]),
     fallback_threshold=st.sampled_from([0, 0.7, 0.9]),
-    across_scopes=st.booleans(),
-    renew_on_match=st.booleans(),
-    prefers=st.booleans(),
-).map(
-    lambda rules: rules.model_copy(update={"prefers": rules.prefers and not rules.renew_on_match})
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)
@@ -51,60 +45,53 @@ bounds = st.sampled_from([None, 0])  # of the memory of a table: with 0 each flu
 flush_shares = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
 
-def run(network: Network, pages: Pages, seed: int, flush_share: float) -> list[Judged]:
+def run(machine: MemoryIndex, pages: Pages, seed: int, flush_share: float) -> list[Judged]:
     random = Random(seed)
     moments = Random(seed + 1)
-    return network.run(pages, random.randrange, lambda: moments.random() < flush_share)
+    return machine.run(pages, random.randrange, lambda: moments.random() < flush_share)
 
 
 @settings(max_examples=120, deadline=None)
 @given(seeds, counts, limits, flush_shares)
-def test_one_shard_says_what_the_serial_index_says(
+def test_a_shard_says_what_the_serial_index_says(
     seed: int, count: int, rules: IndexSettings, flush_share: float
 ) -> None:
     pages = family_pages(Random(seed), count)
-    assert run(Network(rules, BANDS), pages, seed, flush_share) == serial_verdicts(pages, rules)
+    assert run(MemoryIndex(rules, BANDS), pages, seed, flush_share) == serial_verdicts(pages, rules)
 
 
 class StoredIndex:
-    """A network whose shards flush to a real store."""
+    """A shard that flushes to a real store."""
 
     def __init__(self, folder: Path, rules: IndexSettings, memory_max: int | None = None) -> None:
         self.memory_max = memory_max
-        self.network = Network(rules, BANDS)
+        self.machine = MemoryIndex(rules, BANDS)
         self.store = Store.open(folder / "store")
         self.folder = folder
-        self.plain = [MemoryLookup() for _ in self.network.shards]
+        self.plain = MemoryLookup()
         self.connect()
 
     def connect(self) -> None:
-        self.lookups = [
-            StoredLookup(self.store, i, self.memory_max) for i in range(len(self.network.shards))
-        ]
-        self.network.use(self.lookups, self.flush)
+        self.lookup = StoredLookup(self.store, self.memory_max)
+        self.machine.use(self.lookup, self.flush)
 
-    def flush(self, flushed: list[FlushedRows]) -> None:
-        for plain, rows in zip(self.plain, flushed, strict=True):
-            plain.add(rows)
-        brought = self.store.flush({"exact": "yes"}, flushed, b"owner")
-        for lookup, postings in zip(self.lookups, brought, strict=True):
-            lookup.refresh(postings)
+    def flush(self, flushed: FlushedRows) -> None:
+        self.plain.add(flushed)
+        self.lookup.refresh(self.store.flush({"exact": "yes"}, flushed, b"owner"))
         self.store.delete_dropped()
 
     def close(self) -> None:
         """Close the look-ups and the store."""
-        for lookup in self.lookups:
-            lookup.close()
+        self.lookup.close()
         self.store.close()
 
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""
-        self.network.flush()
+        self.machine.flush()
         self.close()
         self.store = Store.open(self.folder / "store")
         assert self.store.meta is not None
-        states = [shard.state for shard in self.store.meta.shards]
-        assert states == [shard.state() for shard in self.network.shards]
+        assert self.store.meta.state == self.machine.shard.state()
         self.connect()
 
 
@@ -117,7 +104,7 @@ def test_flushes_to_a_real_store_do_not_show(
     expected = serial_verdicts(pages, rules)
     with tempfile.TemporaryDirectory() as folder:
         index = StoredIndex(Path(folder), rules, memory_max)
-        assert run(index.network, pages, seed, flush_share) == expected
+        assert run(index.machine, pages, seed, flush_share) == expected
         index.close()
 
 
@@ -130,12 +117,12 @@ def test_flushes_do_not_show_where_crowded_keys_agree_in_the_bits_of_the_table(
 ) -> None:
     pages = crowded_pages(Random(seed), count)
     rules = IndexSettings(bucket_max=bucket_max)
-    quiet = Network(rules, BANDS)
+    quiet = MemoryIndex(rules, BANDS)
     expected = run(quiet, pages, seed, 0.0)
     with tempfile.TemporaryDirectory() as folder:
         index = StoredIndex(Path(folder), rules, memory_max)
-        assert run(index.network, pages, seed, flush_share) == expected
-        assert index.network.shards[0].refused == quiet.shards[0].refused
+        assert run(index.machine, pages, seed, flush_share) == expected
+        assert index.machine.shard.refused == quiet.shard.refused
         index.close()
 
 
@@ -150,7 +137,7 @@ def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
         index = StoredIndex(Path(folder), rules, memory_max)
         at = 0
         for size in sizes:
-            verdicts += index.network.give(pages, at, at + size)
+            verdicts += index.machine.give(pages, at, at + size)
             at += size
             index.open_again()
         index.close()
@@ -158,24 +145,21 @@ def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
 
 
 @settings(max_examples=6, deadline=None)
-@given(seeds, st.integers(20, 80), st.sampled_from([1, 2, 3]), bounds)
+@given(seeds, st.integers(20, 80), bounds)
 def test_every_look_up_in_runs_gives_what_dictionaries_give(
-    seed: int, count: int, shards: int, memory_max: int | None
+    seed: int, count: int, memory_max: int | None
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards)
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules, memory_max)
-        run(index.network, pages, seed, 0.2)
-        index.network.flush()
-        for number, (plain, found) in enumerate(zip(index.plain, index.lookups, strict=True)):
-            keys = pages.keys[:, key_columns(number, shards, BANDS)]
-            expected, hits = plain.find(keys), found.find(keys)
-            assert hits.places.tolist() == expected.places.tolist()
-            assert hits.starts.tolist() == expected.starts.tolist()
-            assert hits.rows.tolist() == expected.rows.tolist()
-            kept, again = plain.rows(hits.rows), found.rows(hits.rows)
-            assert again.refs == kept.refs
-            assert again.urls == kept.urls
-            assert again.sketches.tolist() == kept.sketches.tolist()
+        index = StoredIndex(Path(folder), IndexSettings(), memory_max)
+        run(index.machine, pages, seed, 0.2)
+        index.machine.flush()
+        expected, hits = index.plain.find(pages.keys), index.lookup.find(pages.keys)
+        assert hits.places.tolist() == expected.places.tolist()
+        assert hits.starts.tolist() == expected.starts.tolist()
+        assert hits.rows.tolist() == expected.rows.tolist()
+        kept, again = index.plain.rows(hits.rows), index.lookup.rows(hits.rows)
+        assert again.refs == kept.refs
+        assert again.urls == kept.urls
+        assert again.sketches.tolist() == kept.sketches.tolist()
         index.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 
 import numpy as np
 import numpy.typing as npt
@@ -108,15 +107,12 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
 
 @settings(max_examples=50, deadline=None)
 @given(rows_of, st.integers(1, 4), st.sampled_from([1, 2, SLOTS_A_KEY_BLOCK]))
-def test_keys_come_back_with_their_rows_and_slots_at_their_own_shard(
-    rows: Rows, keys: int, repeated: int
-) -> None:
+def test_keys_come_back_with_their_rows_and_slots(rows: Rows, keys: int, repeated: int) -> None:
     given_rows = flushed(rows * repeated, keys)
-    entries = list(key_entries(3, given_rows, 5 * SLOTS_A_KEY_BLOCK))
+    entries = list(key_entries(given_rows, 5 * SLOTS_A_KEY_BLOCK))
     blocks = [block for _, block in entries]
     assert [key for key, _ in entries] == [entry_key(KEYS, 5 + i) for i in range(len(entries))]
-    assert unpack_keys(2, 5, blocks) is None
-    found = unpack_keys(3, 5, blocks)
+    found = unpack_keys(5, blocks)
     if not rows:
         assert found is None
         return
@@ -130,19 +126,4 @@ def test_keys_come_back_with_their_rows_and_slots_at_their_own_shard(
     first = 5 * SLOTS_A_KEY_BLOCK
     assert found.slots.tolist() == list(range(first, first + len(given_rows.rows)))
     with pytest.raises(ValueError, match="5"):
-        unpack_keys(3, 5, [blocks[0][:-1]])
-
-
-def test_keys_of_format_5_are_read_beside_those_of_today() -> None:
-    """There masks and keys were whole, and stood before the row numbers."""
-    given_rows = flushed([(i, i << 40 | 7, b"") for i in range(1, 4)], 2)
-    [(_, today)] = key_entries(3, given_rows, 0)
-    columns = given_rows.masks, given_rows.keys, given_rows.rows.astype(np.uint32)
-    before = struct.pack("<IIQ", 3, 2, 3) + b"".join(column.tobytes() for column in columns)
-    found = unpack_keys(3, 0, [before, today])
-    assert found is not None
-    assert found.rows.tolist() == given_rows.rows.tolist() * 2
-    assert found.masks.tolist() == given_rows.masks.tolist() * 2
-    left = np.uint64(24)
-    short = given_rows.keys >> left << left
-    assert found.keys.tolist() == given_rows.keys.tolist() + short.tolist()
+        unpack_keys(5, [blocks[0][:-1]])

@@ -1,4 +1,4 @@
-"""A process that folds a shard: the real class, a real store, and what is not published yet."""
+"""A process that folds the log: the real shard, a real store, and what is not published yet."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.index.codec import pack_pages
-from streamer.index.memtable import FLUSHED, FREE, KEPT, RETIRED, UNDECIDED
-from streamer.index.messages import Keys
+from streamer.index.codec import unpack_state
+from streamer.index.memtable import FREE
+from streamer.index.messages import Keys, Output, Record
 from streamer.index.ports import BEFORE_ALL, FoundUrls, Hits, Horizon, KeptRows, no_hits
 from streamer.index.shard import Shard
-from streamer.index.url_versions import is_hidden, rows_before, time_of, url_keys
+from streamer.index.url_versions import is_hidden, time_of, url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored.forget import sweep
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import stored_postings
-from tests.simulation.pages import BANDS, split
+from tests.simulation.pages import BANDS, NOT_TRACKED
 
 FOREVER = 10**9
 
@@ -49,31 +49,50 @@ class NothingFlushed:
         assert not len(rows)
         return []
 
-    def keys(self, row: int) -> tuple[Keys, int]:
-        """Return the keys of no row, as above."""
-        raise AssertionError(row)
-
     def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
         """Find no version."""
         del flushes
         return FoundUrls(urls, url_keys(urls, b""), [None] * len(urls), 0)
 
 
-class Owner:
-    """Folds shard `number`; `life` counts down for a zombie, `doomed` after a failed publish."""
+class Told(NamedTuple):
+    """A verdict as plain values; `near` has the similarity and ref of what is nearest to a page."""
 
-    def __init__(
-        self, machine: type[Shard], number: int, shards: int, disk: Path, skip: int
-    ) -> None:
-        self.number = number
+    ref: int
+    similarity: int
+    basis: int
+    representative: int
+    near: tuple[int, ...] = ()
+    change: int = NOT_TRACKED
+
+
+def told(output: Output) -> list[tuple[int, Told]]:
+    """Return verdicts as plain values, each with its number."""
+    block, count = output.verdicts, len(output.verdicts)
+    columns = zip(
+        block.pages.refs.tolist(),
+        block.similarities.tolist(),
+        block.basis.tolist(),
+        block.representative_refs.tolist(),
+        ((near.similarity, near.ref) if near else () for near in block.nearest or [None] * count),
+        [NOT_TRACKED] * count if block.changes is None else block.changes.tolist(),
+        strict=True,
+    )
+    return [(number, Told(*each)) for number, each in enumerate(columns, output.start)]
+
+
+class Owner:
+    """Folds the log; `life` counts down for a zombie, `doomed` after a failed publish."""
+
+    def __init__(self, machine: type[Shard], disk: Path, skip: int) -> None:
         self.disk = disk
         self.store = Store.open(disk / "store")
-        self.lookup = StoredLookup(self.store, 0)
+        self.lookup = StoredLookup(self.store)
         meta = self.store.meta
-        state = meta.shards[0].state if meta else b""
-        self.shard = machine(number, shards, BANDS, self.lookup, state=state, memtable_capacity=4)
-        self.queues: dict[int, list[tuple[int, Any, int]]] = defaultdict(list)
-        self.skip = skip  # committed: records below are applied, their outputs are out already
+        state = meta.state if meta else b""
+        self.shard = machine(BANDS, self.lookup, state=state, memtable_capacity=4)
+        self.waiting: list[tuple[int, Told, int]] = []  # number, verdict, and place in the log
+        self.skip = skip  # committed: records below are applied, their verdicts are out already
         self.life = self.doomed = FOREVER
 
     @property
@@ -81,40 +100,39 @@ class Owner:
         return self.life == FOREVER and self.doomed == FOREVER
 
     @property
-    def busy(self) -> bool:
-        return any(self.queues.values())
+    def flushed_position(self) -> int:
+        """Return the log position of the last flush."""
+        meta = self.store.meta
+        return unpack_state(meta.state).applied if meta else 0
 
     def published(self) -> int:
         """Return the log position below which everything is published."""
-        waiting = [queue[0][2] for queue in self.queues.values() if queue]
-        return min(waiting, default=self.shard.applied)
+        return self.waiting[0][2] if self.waiting else self.shard.applied
 
-    def take(self, record: Any) -> None:
-        """Apply a record; queue what it makes the shard emit, unless that is out already."""
+    def take(self, record: Record) -> None:
+        """Apply a record; queue the verdicts that it leads to, unless they are out already."""
         position = self.shard.applied
-        for output in self.shard.apply(record):
-            if position >= self.skip:
-                numbered = enumerate(split(output.items), output.start)
-                self.queues[output.destination] += [(n, item, position) for n, item in numbered]
+        output = self.shard.apply(record)
+        if output is not None and position >= self.skip:
+            self.waiting += [(number, verdict, position) for number, verdict in told(output)]
 
     def flush(self, *, sweeps: bool = False, killed_after: int = FOREVER) -> None:
-        """Move what is kept to the store; sweep what is forgotten, if it is said so.
+        """Move what is kept to the store; sweep what is forgotten, if it `sweeps`.
 
         Raises:
             Killed: the sweep has written so many times.
         """
-        identity: dict[str, str | int | float] = {"shards": self.shard.shards, "bands": BANDS}
-        [brought] = self.store.flush(identity, [self.shard.begin_flush()], b"")
-        found: list[Counter[str]] = []
+        new = self.store.flush({"bands": BANDS}, self.shard.begin_flush(), b"")
+        found: Counter[str] = Counter()
         if sweeps:
             self.shard.forgetting.begin_sweep()
             self.store.replace = partial(_replace, self.store.replace, [killed_after])  # type: ignore[method-assign]
             found = sweep(self.store, again=False)
             del self.store.replace
         self.shard.flushed()
-        self.lookup.refresh(brought, swept=sweeps)
-        for each in found:
-            self.shard.forgetting.end_sweep(each)
+        self.lookup.refresh(new, swept=sweeps)
+        if sweeps:
+            self.shard.forgetting.end_sweep(found)
         self.store.delete_dropped()
 
     def canon(self) -> Any:
@@ -125,11 +143,11 @@ class Killed(Exception):  # noqa: N818 - it is no error
     """The process ends here."""
 
 
-def _replace(real: Callable[..., None], left: list[int], *entries: Any) -> None:
+def _replace(real: Callable[..., None], left: list[int], *entries: Any, **changed: Any) -> None:
     if not left[0]:
         raise Killed
     left[0] -= 1
-    real(*entries)
+    real(*entries, **changed)
 
 
 def copy_disk(source: Path, target: Path) -> Path:
@@ -161,61 +179,41 @@ def canon(shard: Shard, store: Store | None) -> Any:
     swept yet, must not show.
     """
     memtable = shard.memtable
-    rows: dict[int, tuple[int, int, bytes, bool]] = {}
+    rows: dict[int, tuple[int, int, bytes]] = {}
     buckets: dict[int, list[int]] = defaultdict(list)
     if store is not None:
-        for key, row in stored_postings(store, 0):
+        for key, row in stored_postings(store):
             buckets[key].append(row)
-        for part in store.keys(0, 1024):
+        for part in store.keys(1024):
             stored = shard.lookup.rows(part.rows)
             stored = shard.forgetting.hide(stored, part.rows)
             numbers = part.rows.tolist()
             columns = numbers, stored.times.tolist(), stored.refs, stored.sketches
             for row, time, ref, sketch in zip(*columns, strict=True):
                 if time > BEFORE_ALL:
-                    rows[row] = (time, ref, sketch.tobytes(), True)
+                    rows[row] = (time, ref, sketch.tobytes())
     for entry in range(memtable.count):
-        state = int(memtable.states[entry])
-        if state in {FREE, KEPT | RETIRED, FLUSHED | RETIRED}:  # it may be in the store as well
+        if int(memtable.states[entry]) == FREE:
             continue
         row = int(memtable.rows[entry])
-        rows[row] = (
-            int(memtable.times[entry]),
-            int(memtable.refs[entry]),
-            memtable.sketches[entry].tobytes(),
-            state == KEPT,
-        )
+        sketch = memtable.sketches[entry].tobytes()
+        rows[row] = int(memtable.times[entry]), int(memtable.refs[entry]), sketch
         for bit in range(memtable.own_keys):
             if int(memtable.masks[entry]) >> bit & 1:
                 buckets[int(memtable.keys[entry, bit])].append(row)
     horizon = shard.horizon
     rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
     buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
-    held = {
-        row: [(pack_pages(p).columns, p.nearest, p.containers) for p in pages]
-        for row, pages in shard._held.items()  # noqa: SLF001 - as above
-    }
     return (
         rows,
         {key: sorted(found) for key, found in buckets.items() if found},
-        held,
         shard.positions,
-        shard.sent,
+        shard.verdicts,
         shard.next_row,
-        shard.renewed,
         horizon,
         shard.applied,
         shard.settings,
         _versions(shard, store, horizon),
-        shard.forgetting.doomed,
-        shard.forgetting.gone,
-        shard.forgetting.replacements,
-        shard.forgetting.oldest,
-        [(each.number, each.refs) for each in shard.forgetting._replaced],  # noqa: SLF001 - as above
-        {
-            int(memtable.rows[i]): int(memtable.retired[i])
-            for i in np.flatnonzero(memtable.states[: memtable.count] == UNDECIDED | RETIRED)
-        },
     )
 
 
@@ -228,6 +226,6 @@ def _versions(shard: Shard, store: Store | None, horizon: Horizon) -> dict[bytes
         key: version
         for key, version in versions.items()
         if time_of(version) >= horizon.time
-        and rows_before(version) >= horizon.row
+        and int.from_bytes(version[16:20], "little") >= horizon.row  # rows that came before it
         and not is_hidden(shard.forgetting, version)
     }

@@ -53,11 +53,11 @@ def test_one_file_does_not_show_in_the_settings_of_the_next_load(file: Path) -> 
 
 def test_each_part_gets_what_was_set() -> None:
     settings = load_settings(
-        threshold=0.9, min_shingles=3, bucket_max=5, candidates_max=6, shards=2,
+        threshold=0.9, min_shingles=3, bucket_max=5, candidates_max=6,
         shingle_width=4, bands=12, rows=7, threads=3,
     )  # fmt: skip
     assert settings.index == IndexSettings(
-        threshold=0.9, shingles_min=3, bucket_max=5, candidates_max=6, shards=2
+        threshold=0.9, shingles_min=3, bucket_max=5, candidates_max=6
     )
     assert settings.signature == SignatureSettings(shingle_width=4, bands=12, rows=7)
     assert settings.signing_threads == 3
@@ -79,8 +79,6 @@ def test_each_part_gets_what_was_set() -> None:
         ("min_shingles", 33),
         ("bucket_max", 0),
         ("candidates_max", 4097),
-        ("shards", 0),
-        ("shards", 49),
         ("threads", -1),
         ("page_bytes_max", 1023),
         ("head_pages", 0),
@@ -209,12 +207,6 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
             load_settings(path)
 
 
-def test_more_shards_than_bands_are_refused() -> None:
-    assert load_settings(shards=4, bands=4).shards == 4
-    with pytest.raises(SettingsError, match="5 shards need as many bands, there are 4"):
-        load_settings(shards=5, bands=4)
-
-
 def test_settings_do_not_change_once_they_are_made() -> None:
     settings = load_settings()
     with pytest.raises(ValueError, match="frozen"):
@@ -275,10 +267,3 @@ def test_a_preset_comes_from_the_environment_and_the_file_too(
 def test_presets_that_do_not_go_together_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         load_settings(**given)
-
-
-def test_containment_needs_sketches_of_sets() -> None:
-    assert load_settings(contained=0.9).index.contained_min == 9000
-    assert load_settings(method="words", contained=0.9).index.version == 9
-    with pytest.raises(SettingsError, match="--contained does not go with the method simhash: "):
-        _ = load_settings(method="minhash", accept="simhash", contained=0.9).index

@@ -18,7 +18,7 @@ from pathlib import Path
 from streamer.assembly import page_parser
 from streamer.config import Settings
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.codec import unpack_settings, unpack_state
+from streamer.index.codec import unpack_settings
 from streamer.index.messages import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.model import split_ref
@@ -29,9 +29,9 @@ from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
 from streamer.run.kept_tables import table_of
+from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.settings import SignatureSettings
 from streamer.stored.rows import scan_rows
 
@@ -46,7 +46,7 @@ class FileTarget:
     the key tables of the fold, in bytes.
     """
 
-    index: WholeIndex
+    index: ReadIndex
     catalogue: Catalogue
     entries: Sequence[SourceEntry]
     sources: Mapping[int, Source]
@@ -101,12 +101,12 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         StreamerError: the index cannot be read.
     """
     with ExitStack() as stack:
-        index = stack.enter_context(closing(WholeIndex(folder, settings.input_topic)))
-        catalogue, known = (open_catalogue(index.stores[0][0], folder) for _ in range(2))
+        index = stack.enter_context(closing(ReadIndex(folder, settings.input_topic)))
+        catalogue, known = (open_catalogue(index.store, folder) for _ in range(2))
         in_force = _check_repeatable(index, catalogue, folder)
         signature = signature_of(index.identity)
         secret = obtain_existing_secret(folder, settings.key_file)
-        check_identity(folder, index.identity, identity_of(signature, in_force.shards, secret))
+        check_identity(folder, index.identity, identity_of(signature, secret))
         parser = _parser(settings, in_force, signature)
         whole_rows = any(name == table_of(name) for name in catalogue.roles)
         columns = None if whole_rows else parser.columns
@@ -124,24 +124,21 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         )  # fmt: skip
 
 
-def _check_repeatable(index: WholeIndex, catalogue: Catalogue, folder: Path) -> IndexSettings:
+def _check_repeatable(index: ReadIndex, catalogue: Catalogue, folder: Path) -> IndexSettings:
     """Return the settings in force; raise StoreMismatch where they were not so from the start."""
-    state = unpack_state(index.parts[0].meta.state)
+    state = index.state
     settings = unpack_settings(state.settings)
     refused = partial(_refused, folder)
     if settings is None:
         raise refused("it has no settings")
-    if state.positions.get(CONFIG, 0) != 1:  # a reshard begins it again
-        what = "its settings or its number of shards were changed on the way"
-        raise refused(f"{what}, and it does not know where")
+    if state.positions.get(CONFIG, 0) != 1:
+        raise refused("its settings were changed on the way, and it does not know where")
     if state.positions.get("commands"):
         raise refused("pages of it were forgotten, and it does not know when")
     if why := next(filter(None, map(_no_file, catalogue.entries)), _twice(catalogue.entries)):
         raise refused(why)
-    if catalogue.by_turns or (settings.shards == 1 and _read_by_turns(index.parts[0])):
+    if catalogue.by_turns or _read_by_turns(index):
         raise refused("its files were read by turns, and it does not know in which order")
-    if settings.shards > 1 and catalogue.several_runs:
-        raise refused("several runs have written it, and with several shards their ends count")
     return settings
 
 
@@ -161,10 +158,10 @@ def _no_file(entry: SourceEntry) -> str:
     return known.get(entry.path, f"it has read {entry.name}, which is no file")
 
 
-def _read_by_turns(part: IndexPart) -> bool:
-    """Return whether kept pages of a source stand behind those of a later one."""
+def _read_by_turns(index: ReadIndex) -> bool:
+    """Return whether kept pages of a source come after those of a later one."""
     newest = 0
-    for scanned in scan_rows(part.store, part.place):
+    for scanned in scan_rows(index.store):
         sources = [split_ref(ref)[0] for ref in scanned.rows.refs]
         if sources and (sources[0] < newest or sources != sorted(sources)):
             return True
@@ -182,7 +179,7 @@ def _parser(settings: Settings, own: IndexSettings, signature: SignatureSettings
     try:
         return PageParser(
             mapping, settings.carry, limit, own.rules, signature.text,
-            scope=signature.scope_of_pages, prefer=signature.prefer,
+            scope=signature.scope,
         )  # fmt: skip
     except ValueError as error:
         raise InputError(f"--carry cannot be used: {error}.") from error

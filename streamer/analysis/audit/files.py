@@ -68,14 +68,12 @@ class FileReport(AuditReport):
         self.verdict_bytes = PromiseCheck("lines are those that a fresh fold of the pages gives")
         self.numbers = PromiseCheck("each line stands once, in the order of judgement")
         self.index_rows = PromiseCheck("the index holds the pages that the fold keeps, and counts")
-        self.has_kept_pairs = True
 
     @property
     def checks(self) -> dict[str, PromiseCheck]:
         """Return the checks by name, without those that only topics have."""
-        own = ["outcomes", "existing", "numbers", "verdict_bytes", "representatives"]
-        own += ["kept_pairs"] if self.has_kept_pairs else []
-        return {name: getattr(self, name) for name in [*own, "index_rows"]}
+        own = ("outcomes", "existing", "numbers", "verdict_bytes", "representatives")
+        return {name: getattr(self, name) for name in (*own, "kept_pairs", "index_rows")}
 
 
 def verify_files(
@@ -142,18 +140,17 @@ class _FileFold:
         self._locate = target.catalogue.locator()
         self._numbers = {(e.name, e.partition): number for number, e in enumerate(entries)}
         ends = {number: entry.position for number, entry in enumerate(entries)}
-        self.table = PageTable(ends, 1, self._name_of)
+        self.table = PageTable(ends, self._name_of)
         self.lines = np.zeros(sum(ends.values()), np.int64)  # number plus 1 of each place's line
-        bands, shards = int(target.index.identity["bands"]), target.settings.shards
-        self._kept = KeptPages(folder, shards, bands, self._name_of)
-        self._folded = FoldedVerdicts(0, shards, self.table, self._kept)
+        self._kept = KeptPages(folder, int(target.index.identity["bands"]), self._name_of)
+        self._folded = FoldedVerdicts(self.table, self._kept)
         self._letters = Column(np.uint64)
         self._totals = Totals()
         options = JudgeOptions(
             REPLAY_FLUSHES, index_memory=target.index_memory, references=target.references
         )
-        store, own = Store.open(folder / "store"), range(shards)
-        self._judge = Judge(store, target.index.identity, own, options, target.secret)
+        store = Store.open(folder / "store")
+        self._judge = Judge(store, target.index.identity, options, target.secret)
         self._judge.configure(target.settings)
         self._folded.note_settings(target.settings)
         self._sites = new_sites(target.signature)
@@ -218,24 +215,21 @@ class _FileFold:
             self._sites.settle(turn)
         self._totals.add_batch(batch)
         self._note_letters(chunk, batch)
-        before = self._folded.arrived
         self._folded.note_arrived(pages.refs)
         start, end, numbers = self._judge.next_numbers(chunk, batch)
         for block in self._judge.judge(FILES, start, end, pages, None, numbers):
             self._totals.add_verdicts(block)
-            self._note_verdicts(block, before)
+            self._note_verdicts(block)
         if self._judge.flush_is_due:
             self._judge.begin_flush(lambda: b"")
 
-    def _note_verdicts(self, block: Verdicts, before: int) -> None:
+    def _note_verdicts(self, block: Verdicts) -> None:
         fingerprint = str(self.target.index.identity["fingerprint"])
         lines = verdict_lines(block, self._locate, fingerprint).splitlines(keepends=True)
         first = len(self._folded)
         places = self.table.places(block.pages.refs)
         self.lines[places] = np.arange(first + 1, first + 1 + len(lines))
-        if self.target.settings.shards > 1:
-            before = self._folded.arrived  # pages of one chunk wait for each other
-        self._folded.note_verdicts(block, _digests(lines), before)
+        self._folded.note_verdicts(block, _digests(lines))
 
     def _note_letters(self, chunk: Chunk, batch: PageBatch) -> None:
         parts = parsed_by_source(chunk, batch)
@@ -272,37 +266,18 @@ class _FileFold:
     def check_index(self) -> None:
         """Hold the rows of the index against those of the fold, and kept pages with each other."""
         settings, judge = self.target.settings, self._judge
-        for shard in judge.shards:
-            self._kept.note_refused(shard.number, shard.refused)
-        if settings.retire_replaced and settings.shards > 1:
-            self.report.has_kept_pairs = False  # when a shard retired which page is not known
-        else:
-            self._kept.compare(self.report)
-        may_go = bool(settings.expire_after_ms or settings.keep_pages or settings.retire_replaced)
-        for part in self.target.index.parts:
-            if judge.shards[part.number].renewed:
-                self._compare_renewed(judge.store, part.store, part.place)
-            else:
-                self._compare_rows(judge.store, part.store, part.place, may_go=may_go)
+        self._kept.note_refused(judge.shard.refused)
+        self._kept.compare(self.report)
+        may_go = bool(settings.expire_after_ms or settings.keep_pages)
+        self._compare_rows(judge.store, self.target.index.store, may_go=may_go)
 
-    def _compare_renewed(self, own: Store, other: Store, shard: int) -> None:
-        """Compare the rows of a shard where a page may have several, which go in their time."""
-        check = self.report.index_rows
-        wanted = {pair for each in self._rows(own, shard) for pair in _pairs(*each)}
-        renewed = {place for place, _ in wanted}
-        for place, found in (pair for each in self._rows(other, shard) for pair in _pairs(*each)):
-            check.looked_at += 1
-            if (place, found) not in wanted and (place < 0 or place in renewed):
-                which = self.table.name(place) if place >= 0 else "an unknown record"
-                check.violate(f"{which}: its row in the index is not one of the fold")
-
-    def _compare_rows(self, own: Store, other: Store, shard: int, *, may_go: bool) -> None:
-        """Compare the rows of a shard; those that expire, or are retired, go in their time."""
+    def _compare_rows(self, own: Store, other: Store, *, may_go: bool) -> None:
+        """Compare the rows of two stores; those that expire go in their time."""
         check, name = self.report.index_rows, self.table.name
         wanted = np.zeros(len(self.lines), np.uint64)
-        for places, digests in self._rows(own, shard):
+        for places, digests in self._rows(own):
             wanted[places] = digests
-        for places, digests in self._rows(other, shard):
+        for places, digests in self._rows(other):
             check.looked_at += len(places)
             known = np.where(places >= 0, wanted[places], 0)
             strange = (known != digests) & ~(may_go & (known == 0))
@@ -313,8 +288,8 @@ class _FileFold:
         for place in np.flatnonzero(wanted).tolist() if not may_go else ():
             check.violate(f"{name(place)}: the fold keeps it, and the index has no row of it")
 
-    def _rows(self, store: Store, shard: int) -> Iterator[tuple[Places, Digests]]:
-        for scanned in scan_rows(store, shard):
+    def _rows(self, store: Store) -> Iterator[tuple[Places, Digests]]:
+        for scanned in scan_rows(store):
             rows = scanned.rows
             columns = zip(rows.urls, rows.sketches, scanned.marks, rows.times, strict=True)
             parts = [
@@ -322,10 +297,6 @@ class _FileFold:
                 for url, sketch, marks, time in columns
             ]
             yield self.table.places(np.array(rows.refs, np.uint64)), np.array(parts, np.uint64)
-
-
-def _pairs(places: Places, digests: Digests) -> Iterator[tuple[int, int]]:
-    return zip(places.tolist(), digests.tolist(), strict=True)
 
 
 class _LineOrder:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.audit.scene import AuditReport, Column, page_name
-from streamer.index.forgetting import BEFORE, HOST, REF, REPLACED, RETIRED, URL, names_of_host
+from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host
 from streamer.index.messages import Pages, Term
 from streamer.index.ports import BEFORE_ALL
 from streamer.index.rule import matching_pairs
@@ -51,36 +51,32 @@ class KeptPages:
     """The kept pages of an index, in scratch files in `folder`, in the order of insertion.
 
     A key's bucket takes so many postings, the earliest that have not expired: pairs of others could
-    never meet and are left out. What the limits of the index excuse is counted apart: with several
-    shards an undecided page may have taken a place, or have been among the newest; and a page looks
+    never meet and are left out. What the limits of the index excuse is counted apart: a page looks
     at so many candidates only.
     """
 
-    def __init__(
-        self, folder: Path, shards: int, bands: int, name_of: Callable[[int], str] = page_name
-    ) -> None:
+    def __init__(self, folder: Path, bands: int, name_of: Callable[[int], str] = page_name) -> None:
         self._name_of = name_of
-        self._shards = shards
         self._keys_a_page = bands + 1
         self._keys_file, self._sketches_file = folder / "keys", folder / "sketches"
         self._sets_file, self._set_ends = folder / "sets", Column(np.int64)
         self._urls_file = folder / "urls"
-        # By term, of pages [start, end), as they came: ends ascend, and starts.
-        self._named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
+        # By term, how many pages there were each time that it was named, ascending.
+        self._named: dict[Term, list[int]] = defaultdict(list)
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
         self._main = Column(np.bool_)
         self._times = Column(np.int64)
         self._settings: set[IndexSettings] = set()
-        self._refused: dict[int, int] = {}
+        self._refused = 0
 
     def note_settings(self, settings: IndexSettings) -> None:
         """Take settings that came into force somewhere in the logs."""
         self._settings.add(settings)
 
-    def note_refused(self, shard: int, postings: int) -> None:
-        """Take how many postings found no place at a shard."""
-        self._refused[shard] = postings
+    def note_refused(self, postings: int) -> None:
+        """Take how many postings found no place."""
+        self._refused += postings
 
     def add(self, pages: Pages) -> None:
         """Take pages that are kept, in the order of insertion; empty ones match nothing."""
@@ -106,47 +102,40 @@ class KeptPages:
     def __len__(self) -> int:
         return len(self._refs)
 
-    def forget(self, start: int, terms: Iterable[Term], *, ahead: int = 0) -> None:
-        """Take what a shard forgets, of the pages from the one at `start` on to those `ahead`."""
-        for kind, value in terms:
-            term = (RETIRED if kind == REPLACED else kind, value)
-            self._named[term].append((start, len(self) + ahead))
+    def forget(self, terms: Iterable[Term]) -> None:
+        """Take what is forgotten of the pages so far."""
+        for term in terms:
+            self._named[term].append(len(self))
 
-    def _forgotten(self) -> tuple[Rows, Rows]:
-        """Return how many pages there were when each was forgotten, NEVER if it was not.
-
-        And the first page that its shard has kept.
-        """
-        ends, starts = np.full(len(self), NEVER), np.zeros(len(self), np.int64)
+    def _forgotten(self) -> Rows:
+        """Return how many pages there were when each was forgotten, NEVER if it was not."""
+        ends = np.full(len(self), NEVER)
         if not self._named:
-            return ends, starts
+            return ends
         times, refs = self._times.array(), self._refs.array().tolist()
         for (kind, value), named in self._named.items():
-            for start, end in named if kind == BEFORE else ():
-                early = start + np.flatnonzero(times[start:end] < int(value))
-                early = early[ends[early] > end]
-                starts[early], ends[early] = start, end
+            for end in named if kind == BEFORE else ():
+                early = np.flatnonzero(times[:end] < int(value))
+                ends[early] = np.minimum(ends[early], end)
         with self._urls_file.open("rb") as lines:
             for i, (ref, line) in enumerate(zip(refs, lines, strict=True)):
                 url = line[:-1]
                 hosts = ((HOST, name) for name in names_of_host(url))
-                for term in ((URL, url), (RETIRED, url), (REF, ref), *hosts):
-                    start, end = self._named_at(term, i)
-                    if end < ends[i]:
-                        starts[i], ends[i] = start, end
-        return ends, starts
+                for term in ((URL, url), (REF, ref), *hosts):
+                    ends[i] = min(ends[i], self._named_at(term, i))
+        return ends
 
-    def _named_at(self, term: Term, page: int) -> tuple[int, int]:
-        """Return what pages a term named when it named one first; none: NEVER."""
+    def _named_at(self, term: Term, page: int) -> int:
+        """Return how many pages there were when a term named one first; NEVER if it did not."""
         named = self._named.get(term, ())
-        at = bisect_right(named, page, key=lambda each: each[1])
-        return named[at] if at < len(named) and named[at][0] <= page else (0, NEVER)
+        at = bisect_right(named, page)
+        return named[at] if at < len(named) else NEVER
 
     def compare(self, report: AuditReport) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
         count, check = len(self._refs), report.kept_pairs
         report.counts["kept pages"] = count
-        report.counts["postings refused by full buckets"] = sum(self._refused.values())
+        report.counts["postings refused by full buckets"] = self._refused
         if not count or not self._settings:
             return
         bucket_max = min(each.bucket_max for each in self._settings)
@@ -161,11 +150,10 @@ class KeptPages:
         exact = any(each.exact for each in self._settings)
         doubt = max(map(widest_doubt, (main, visible))) if exact else 0
         estimated = np.maximum(least - doubt, 0)
-        across = int(any(each.across_scopes for each in self._settings))  # an index's, for good
-        limits = bucket_max, measure, expire_after, keep_pages, across
+        limits = bucket_max, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
-        forgotten, firsts = self._forgotten()
+        forgotten = self._forgotten()
         report.counts["kept pages that were forgotten"] = int((forgotten < NEVER).sum())
         lives = np.stack((self._times.array(), forgotten, estimated), axis=1)
         met = np.zeros(count, np.int64)
@@ -191,23 +179,11 @@ class KeptPages:
             need = int(max(least[earlier], least[later]))
             if exact and decided_similarity(measure, *both, need, sets)[0] < need:
                 continue
-            if earlier < firsts[later]:
-                continue  # kept by another shard: it may have come when this one was forgotten
-            if self._is_excused(int(met[later])) or self._was_overtaken(
-                later, earlier, expire_after
-            ):
+            if self._is_excused(int(met[later])):
                 report.counts["kept pairs that match, excused by the limits"] += 1
             else:
                 pair = self._name_of(int(refs[earlier])), self._name_of(int(refs[later]))
                 check.violate(f"{pair[0]} and {pair[1]} are both kept and match")
-
-    def _was_overtaken(self, later: int, earlier: int, expire_after: int) -> bool:
-        """Return whether a page that was held had expired when the one kept before it arrived.
-
-        Shard 0 raises times in the order of arrival, so the newer of two arrived behind the other.
-        """
-        times = self._times.array()
-        return int(times[earlier] - times[later]) > expire_after
 
     def _sets_of(self, *rows: int) -> tuple[bytes, bytes]:
         """Return the sets of shingles of two rows."""
@@ -233,12 +209,5 @@ class KeptPages:
     def _is_excused(self, met: int) -> bool:
         """Return whether a page that shares buckets with `met` earlier ones may have missed one."""
         candidates_max = min(each.candidates_max for each in self._settings)
-        if len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1:
-            return any(self._refused.values()) or met > candidates_max
-        if self._shards == 1:
-            return met > candidates_max
-        if any(each.keep_pages for each in self._settings):
-            return True
-        keys = -(-self._keys_a_page // self._shards) + 1  # at one shard, at most
-        bucket_max = max(each.bucket_max for each in self._settings)
-        return any(self._refused.values()) or keys * bucket_max > candidates_max
+        changed = len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1
+        return met > candidates_max or (changed and self._refused > 0)

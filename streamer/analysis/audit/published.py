@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.scene import (
@@ -57,7 +56,6 @@ class _VerdictFields(msgspec.Struct):
     similarity: float | None
     representative: _ReferenceIndexFields | None
     nearest: _ReferenceIndexFields | None = None
-    contained_in: _ReferenceIndexFields | None = None
 
 
 _decode = msgspec.json.Decoder(_VerdictFields).decode
@@ -120,9 +118,6 @@ class VerdictAudit:
             return
         if verdict.nearest is not None:
             self._check_named(place, verdict.nearest, number, at)
-        if verdict.contained_in is not None:
-            containers = table.containers
-            self._check_named(place, verdict.contained_in, number, at, containers)
 
     def _check_representative(
         self, place: int, verdict: _VerdictFields, number: Number | None, at: str
@@ -140,15 +135,9 @@ class VerdictAudit:
             )
 
     def _check_named(
-        self,
-        place: int,
-        other: _ReferenceIndexFields | None,
-        number: Number | None,
-        at: str,
-        noted: npt.NDArray[np.int64] | None = None,
+        self, place: int, other: _ReferenceIndexFields | None, number: Number | None, at: str
     ) -> None:
         """See that the page that a verdict names was indexed before, and note it."""
-        noted = self._table.representatives if noted is None else noted
         check = self._report.representatives
         check.looked_at += 1
         elsewhere = other is not None and bool(other.index)
@@ -158,11 +147,11 @@ class VerdictAudit:
             return
         if elsewhere:
             return
-        noted[place] = where + 1
+        self._table.representatives[place] = where + 1
         if number is None:
             return
-        shard, limits = number[0], self._expected[number[0]].limits
-        if not 0 < self._table.arrivals[shard][where] < limits[number[1]]:
+        limits = self._expected[number[0]].limits
+        if not 0 < self._table.arrivals[where] < limits[number[1]]:
             check.violate(f"{at}: {_name(other.page)} was not indexed before")
 
     def finish(self) -> None:
@@ -177,15 +166,12 @@ class VerdictAudit:
     def _check_kept(self) -> None:
         """See that the verdict on each page that is named says unique, or is still on its way."""
         table = self._table
-        for noted in (table.representatives, table.containers):
-            pages = np.flatnonzero(noted)
-            flags = table.flags[noted[pages] - 1]
-            on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
-            for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
-                names = [table.name(i) for i in (page, int(noted[page]) - 1)]
-                self._report.representatives.violate(
-                    f"{names[1]}, of {names[0]}, is not kept itself"
-                )
+        pages = np.flatnonzero(table.representatives)
+        flags = table.flags[table.representatives[pages] - 1]
+        on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
+        for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
+            names = [table.name(i) for i in (page, int(table.representatives[page]) - 1)]
+            self._report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
 
 
 class PublishedVerdicts(VerdictAudit):

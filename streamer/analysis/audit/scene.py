@@ -63,7 +63,6 @@ class AuditReport:
         self.kept_pairs = PromiseCheck("no two kept pages match")
         self.verdict_bytes = PromiseCheck("verdicts are those that a fresh fold of the logs gives")
         self.numbers = PromiseCheck("the verdicts of each shard are numbered without gaps")
-        self.log_items = PromiseCheck("what shards told each other is what a fresh fold gives")
         self.holes = PromiseCheck("each log covers its sources without holes")
         self.settled = PromiseCheck("no page is open") if settled else None
         self.counts: Counter[str] = Counter()
@@ -127,7 +126,7 @@ RECORD = 1  # the record is in the topic
 DEAD = 2  # it has a dead letter
 VERDICT = 4  # it has a verdict
 UNIQUE = 8  # ... which says unique
-ARRIVED = 16  # it is in the log of shard 0
+ARRIVED = 16  # it is in a log
 JUDGED = 32  # a fold of the logs gives its verdict
 OWED = 64  # ... from a record that is committed: it must be published
 
@@ -135,18 +134,17 @@ Places = npt.NDArray[np.int64]
 
 
 class PageTable:
-    """Columns over all records below the `ends` of the partitions, 25 bytes a page and 4 a shard.
+    """Columns over all records below the `ends` of the partitions, 21 bytes a page.
 
     Offsets below the first one that the topic still has count as well, since the verdicts name
     them; the system gives memory only to columns that are written.
 
-    `flags` as above; `digests` of the first verdict; `representatives` and `containers` hold a
-    place plus 1, `arrivals` (by shard) a rank plus 1, and 0 for none. `name_of` names a page ref in
-    examples.
+    `flags` as above; `digests` of the first verdict; `representatives` hold a place plus 1,
+    `arrivals` a rank plus 1, and 0 for none. `name_of` names a page ref in examples.
     """
 
     def __init__(
-        self, ends: Mapping[int, int], shards: int, name_of: Callable[[int], str] | None = None
+        self, ends: Mapping[int, int], name_of: Callable[[int], str] | None = None
     ) -> None:
         self._name_of = name_of or page_name
         partitions = max(ends, default=-1) + 1
@@ -156,8 +154,7 @@ class PageTable:
         self.flags = np.zeros(total, np.uint8)
         self.digests = np.zeros(total, np.uint64)
         self.representatives = np.zeros(total, np.int64)
-        self.containers = np.zeros(total, np.int64)
-        self.arrivals = [np.zeros(total, np.uint32) for _ in range(shards)]
+        self.arrivals = np.zeros(total, np.uint32)
 
     def place(self, partition: int, offset: int) -> int:
         """Return the place of a record, or -1 if there cannot be one."""
@@ -232,21 +229,17 @@ class AuditTarget:
         verdict_partitions: how many partitions the topic of verdicts has.
         signed: by partition, up to where the signers have committed.
         applied: by shard, up to where its owner has committed.
-        judged_ends: by shard, the end of its log when the ends of effects were noted: items of
-            other shards behind it may be ahead of the logs that they come from.
         settled: whether a page that is still on its way is a violation.
         references: the other indexes that pages were compared with.
     """
 
     names: Names
     identity: LogIdentity
-    shards: int
     bands: int
     page_bounds: Mapping[int, tuple[int, int]]
     verdict_partitions: int
     signed: Mapping[int, int]
     applied: Sequence[int]
-    judged_ends: Sequence[int]
     parser: PageParser
     settled: bool = False
     references: ReferenceIndexes | None = None

@@ -24,13 +24,13 @@ from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
 from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable
-from streamer.analysis.audit.shard_log import LogAudit, Streams
+from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import Fetched, Reader, open_reader, reach
-from streamer.kafka.topics import Names, topic_id
+from streamer.kafka.topics import SHARDS, Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
 from streamer.run.reference_indexes import ReferenceIndexes
@@ -44,18 +44,17 @@ class IndexAudit:
         self._folder = folder
         self._report = AuditReport(settled=scene.settled)
         ends = {partition: end for partition, (_, end) in scene.page_bounds.items()}
-        self._table = PageTable(ends, scene.shards)
-        self._streams = Streams()
-        self._kept = KeptPages(folder, scene.shards, scene.bands)
+        self._table = PageTable(ends)
+        self._kept = KeptPages(folder, scene.bands)
         self._covered = LogReading()
         self._expected: list[ExpectedVerdicts] = []
 
     @contextmanager
     def log(self, number: int) -> Iterator[LogAudit]:
-        """Audit the log of a shard, in the shards' order: give it every record, then leave."""
+        """Audit the log of a shard: give it every record, then leave."""
         folder = self._folder / f"shard-{number}"
         folder.mkdir()
-        log = LogAudit(self._scene, number, folder, self._table, self._streams, self._kept)
+        log = LogAudit(self._scene, number, folder, self._table, self._kept)
         try:
             yield log
         finally:
@@ -81,7 +80,6 @@ class IndexAudit:
 
     def conclude(self) -> AuditReport:
         """Return what was found."""
-        self._streams.compare(self._report.log_items)
         self._kept.compare(self._report)
         return self._report
 
@@ -90,23 +88,20 @@ POLL_SECONDS = 0.3
 QUIET_ROUNDS = 2
 
 
-async def left(reader: Reader, names: Names, shards: int) -> int:
-    """Return how many messages are still to be taken and committed, of pages and of all logs.
-
-    It can be 0 for a moment while a shard still has to send something to another one.
-    """
+async def left(reader: Reader, names: Names) -> int:
+    """Return how many messages are still to be taken and committed, of pages and of all logs."""
     behind = await _behind(reader, names.sign_group, names.pages)
-    for shard in range(shards):
+    for shard in range(SHARDS):
         behind += await _behind(reader, names.shard_group(shard), names.log(shard))
     return behind
 
 
-async def wait_until_settled(reader: Reader, names: Names, shards: int, seconds: float) -> None:
+async def wait_until_settled(reader: Reader, names: Names, seconds: float) -> None:
     """Wait until nothing is left, twice in a row, but no longer than so many seconds."""
     deadline = time.monotonic() + seconds
     quiet = 0
     while quiet < QUIET_ROUNDS and time.monotonic() < deadline:
-        quiet = 0 if await left(reader, names, shards) else quiet + 1
+        quiet = 0 if await left(reader, names) else quiet + 1
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -180,16 +175,15 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _
     names = options.names
     deadline = time.monotonic() + options.wait_s
     await _wait_until_begun(reader, names, deadline)
-    identity, shards = await _identity(reader, names)
-    await wait_until_settled(reader, names, shards, deadline - time.monotonic())
-    logs = [names.log(shard) for shard in range(shards)]
+    identity = await _identity(reader, names)
+    await wait_until_settled(reader, names, deadline - time.monotonic())
+    logs = [names.log(shard) for shard in range(SHARDS)]
     signed = await reader.committed(names.sign_group, names.pages)
     applied = [
         (await reader.committed(names.shard_group(shard), log)).get(0, 0)
         for shard, log in enumerate(logs)
     ]
     verdicts = await _all_bounds(reader, names.verdicts)
-    judged_ends = [(await reader.bounds(log, 0))[1] for log in logs]
     ends = []
     for log in logs:
         start, end = await reader.bounds(log, 0)
@@ -198,8 +192,8 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _
         ends.append(end)
     dead_letters = await _all_bounds(reader, names.dead_letters)
     scene = AuditTarget(
-        names, identity, shards, await _bands(reader, logs[0], ends[0], identity),
-        await _all_bounds(reader, names.pages), len(verdicts), signed, applied, judged_ends,
+        names, identity, await _bands(reader, logs[0], ends[0], identity),
+        await _all_bounds(reader, names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
     return scene, _Ends(verdicts, dead_letters, tuple(ends))
@@ -224,8 +218,8 @@ async def _all_bounds(reader: Reader, topic: str) -> Bounds:
     return {partition: await reader.bounds(topic, partition) for partition in partitions}
 
 
-async def _identity(reader: Reader, names: Names) -> tuple[LogIdentity, int]:
-    """Return the identity and the number of shards that the index began with."""
+async def _identity(reader: Reader, names: Names) -> LogIdentity:
+    """Return the identity that the index began with."""
     log = names.log(0)
     try:
         await reader.partitions(log)
@@ -248,7 +242,7 @@ async def _identity(reader: Reader, names: Names) -> tuple[LogIdentity, int]:
             f"the topic {names.pages} has the id {found}. Name its topic with --input-topic, or "
             "the index of this one with --index-name."
         )
-    return identity, record.items.shards
+    return identity
 
 
 async def _first(reader: Reader, log: str) -> bytes:

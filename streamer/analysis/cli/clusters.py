@@ -46,7 +46,7 @@ class Preferences:
         typer.Option(
             help="Page that survives: the earliest in the file; the longest text; https, then the "
             "earliest; or, as in Nutch, the highest score, then the newest fetch, then the "
-            "shortest URL; or the one that superseded the others in a run with --prefer."
+            "shortest URL."
         ),
     ] = Policy.EARLIEST
     prefer: Annotated[

@@ -78,11 +78,10 @@ class Selection:
     policy: Annotated[
         str,
         typer.Option(
-            metavar="longest|https|earliest|preferred|FIELD:max|FIELD:min",
+            metavar="longest|https|earliest|FIELD:max|FIELD:min",
             help="Which page of a cluster survives: that with the longest text, an https one, the "
-            "earliest, the one that superseded the others in a run with --prefer, or that with the "
-            "greatest or least value of a carried field, a number or a time; among equal ones the "
-            "earliest.",
+            "earliest, or that with the greatest or least value of a carried field, a number or a "
+            "time; among equal ones the earliest.",
         ),
     ] = Policy.EARLIEST.value
     scope: Annotated[

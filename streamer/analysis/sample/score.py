@@ -27,7 +27,7 @@ import numpy.typing as npt
 from streamer.analysis.sample.crawl import read_kinds
 from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages, resemblance
 from streamer.errors import InputError
-from streamer.model import Decision, Location, Representative, WorseCopy
+from streamer.model import Decision, Location, Representative
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.run.verdict_files import open_verdicts
 
@@ -55,7 +55,6 @@ class VerdictLine(msgspec.Struct, frozen=True):
     text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     text: str = ""
     carried: dict[str, Any] = {}
-    supersedes: WorseCopy | None = None
 
 
 _DECODE = msgspec.json.Decoder(VerdictLine).decode

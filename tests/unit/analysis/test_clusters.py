@@ -119,15 +119,6 @@ def test_an_https_page_survives_and_of_several_the_earliest(tmp_path: Path) -> N
     ]
 
 
-def test_the_last_page_that_superseded_another_one_survives(tmp_path: Path) -> None:
-    first, second = ({"page": place(at), "url": f"http://{at}.example/"} for at in (0, 1))
-    said = [
-        verdict(0), verdict(1, 0, supersedes=first), verdict(2, 0),
-        verdict(3, 0, supersedes=second), verdict(4), verdict(5, 4),
-    ]  # fmt: skip
-    assert found(tmp_path, said, Policy.PREFERRED) == [["3", "1", "0", "2"], ["4", "5"]]
-
-
 def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Path) -> None:
     def carried(score: object, time: object) -> dict[str, Any]:
         return {"carried": {"score": score, "fetched_at": time}}

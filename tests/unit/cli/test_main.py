@@ -83,7 +83,7 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_own_help(name: str) -
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("streamer re", "replay restore reshard"),
+        ("streamer re", "replay restore"),
         ("streamer replay --thr", "--threshold --threads"),
     ],
 )

@@ -37,13 +37,8 @@ OTHERS = {
     "window": "2048",
     "role": "sign",
     "accept_loss": "true",
-    "convert": "false",
     "track_changes": "true",
-    "retire_replaced": "true",
-    "renew_on_match": "true",
     "near_misses": "0.15",
-    "contained": "0.9",
-    "prefer": "longest",
     "fallback_threshold": "0.7",
     "exact": "true",
     "expire_after": "7d",
@@ -54,8 +49,6 @@ OTHERS = {
 }
 NEEDED = {
     "method_option": ("--method", "simhash"),
-    "retire_replaced": ("--track-changes",),
-    "renew_on_match": ("--keep-pages", "7"),
     "fallback_threshold": ("--text", "main"),
     "site_memory": ("--text", "main"),
 }

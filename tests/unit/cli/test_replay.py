@@ -25,7 +25,7 @@ def test_a_second_run_keeps_the_index_and_key_that_it_has_made(
     def followed(store: Store, remove: Iterable[Path] = ()) -> None:
         close(store, remove) if remove else close(store)
         monkeypatch.undo()
-        second.append(IndexFolder.open(path, settings.signature, settings.shards))
+        second.append(IndexFolder.open(path, settings.signature))
 
     with suppress(KeyError), _index_folder(path, settings):
         monkeypatch.setattr(Store, "close", followed)

@@ -165,7 +165,7 @@ def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.Mo
             ["clusters", "v.jsonl", "--policy", "x"],
             (
                 "--policy 'x' cannot be used: 'x' is not one of "
-                "'earliest', 'longest', 'https', 'nutch', 'preferred'"
+                "'earliest', 'longest', 'https', 'nutch'"
             ),
         ),
         (["sample", "to", "--seed", "x"], "--seed 'x' cannot be used: it must be a whole number"),

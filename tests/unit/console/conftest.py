@@ -11,17 +11,16 @@ import pytest
 from streamer.console.answers import ConsoleData
 from streamer.console.fold import Fold
 from streamer.console.view import VerdictView
-from streamer.model import Container, DeadLetter, NearestKept, Verdict, WorseCopy
+from streamer.model import DeadLetter, NearestKept, Verdict
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, url_of, written
 
 LINES: tuple[Verdict | DeadLetter, ...] = (
     unique(0),
     unique(
         1, nearest=NearestKept(place(0), url_of(0), similarity=0.7412), nearest_min=0.65,
-        contained_in=Container(place(0), url_of(0), 0.9123),
     ),
     *(duplicate(n, of=0, similarity=round(0.8 + n / 100, 2)) for n in range(2, 17)),
-    duplicate(17, of=1, similarity=0.95, supersedes=WorseCopy(place(1), url_of(1))),
+    duplicate(17, of=1, similarity=0.95),
     unique(
         18, url_of(0), text="main", change="replaced", change_similarity=0.5,
         nearest=None, nearest_min=0.65,

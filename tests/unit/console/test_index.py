@@ -43,7 +43,7 @@ def test_the_facts_are_those_of_the_newest_flush(
     crawl: tuple[Path, list[Verdict]], index: IndexReader
 ) -> None:
     facts = index.facts()
-    assert (facts.kept_pages, facts.threshold, facts.shards) == (5, 0.8, 1)
+    assert (facts.kept_pages, facts.threshold) == (5, 0.8)
     assert facts.fingerprint == crawl[1][0].index
     assert facts.disk_bytes == sum(file.stat().st_size for file in (crawl[0] / "store").iterdir())
     assert datetime.now(UTC) - datetime.fromisoformat(facts.flushed) < timedelta(hours=1)

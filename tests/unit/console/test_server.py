@@ -87,18 +87,12 @@ def test_each_view_is_a_page_and_the_same_as_json(data: ConsoleData, path: str) 
     assert json.loads(answer.text)
 
 
-def test_a_unique_page_has_its_near_miss_and_what_contains_it(data: ConsoleData) -> None:
+def test_a_unique_page_has_its_near_miss(data: ConsoleData) -> None:
     page = ask(data, "/page?page=pages.jsonl:1").text
     assert ">https://www.site0.example/page-0</bdi></a>, similarity 0.7412" in " ".join(
         page.split()
     )
-    assert "page-0</bdi></a>, 0.9123 of its word sequences" in " ".join(page.split())
     assert "none with a similarity of 0.65" in ask(data, "/page?page=pages.jsonl:18").text
-
-
-def test_a_better_copy_has_the_one_that_it_supersedes(data: ConsoleData) -> None:
-    page = " ".join(ask(data, "/page?page=pages.jsonl:17").text.split())
-    assert "page-1</bdi></a>, the best copy until then" in page
 
 
 def test_what_has_no_page_here_is_no_link(tmp_path: Path) -> None:

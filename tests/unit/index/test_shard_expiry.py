@@ -42,32 +42,32 @@ def crowd(*pages: tuple[float, int]) -> Pages:
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_a_page_answers_until_it_is_older_than_the_age(*, flushed: bool) -> None:
-    network = index(expire_after_ms=3 * DAY)
-    verdicts = judge(network, same_pages(10, 12, 13, 13.001, 15), flush=flushed)
+    machine = index(expire_after_ms=3 * DAY)
+    verdicts = judge(machine, same_pages(10, 12, 13, 13.001, 15), flush=flushed)
     assert representatives(verdicts) == [None, 0, 0, None, 3]
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_a_duplicate_does_not_make_its_representative_younger(*, flushed: bool) -> None:
-    network = index(expire_after_ms=3 * DAY)
-    verdicts = judge(network, same_pages(10, 12.9, 14), flush=flushed)
+    machine = index(expire_after_ms=3 * DAY)
+    verdicts = judge(machine, same_pages(10, 12.9, 14), flush=flushed)
     assert representatives(verdicts) == [None, 0, None]
 
 
 def test_a_page_that_is_dated_before_others_counts_as_old_as_the_newest_of_them() -> None:
-    network = index(expire_after_ms=3 * DAY)
+    machine = index(expire_after_ms=3 * DAY)
     pages = same_pages(10, 20, 1, 22)
-    assert representatives(judge(network, pages)) == [None, None, 1, 1]
+    assert representatives(judge(machine, pages)) == [None, None, 1, 1]
 
 
 def test_a_page_without_a_time_has_that_of_the_page_before() -> None:
-    network = index(expire_after_ms=3 * DAY)
-    assert representatives(judge(network, same_pages(0, 10, 0, 12, 0))) == [None, None, 1, 1, 1]
+    machine = index(expire_after_ms=3 * DAY)
+    assert representatives(judge(machine, same_pages(0, 10, 0, 12, 0))) == [None, None, 1, 1, 1]
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
-    network = index(keep_pages=2)
+    machine = index(keep_pages=2)
     pages = made_pages(
         [
             *(shares(1, 0, 0, 9), shares(2, 0, 0, 8), shares(1, 0, 0, 9)),
@@ -75,41 +75,41 @@ def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
         ],
         [SAME, FAR[1], SAME, FAR[2], SAME, FAR[1]],
     )
-    verdicts = judge(network, pages, flush=flushed)
+    verdicts = judge(machine, pages, flush=flushed)
     assert representatives(verdicts) == [None, None, 0, None, None, None]
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_has_expired_takes_no_place_in_its_bucket(*, flushed: bool) -> None:
-    network = index(expire_after_ms=DAY, bucket_max=2)
+    machine = index(expire_after_ms=DAY, bucket_max=2)
     pages = crowd((1, 0), (1.1, 1), (1.2, 2), (3, 3), (3.1, 4), (3.2, 4))
-    verdicts = judge(network, pages, flush=flushed)
+    verdicts = judge(machine, pages, flush=flushed)
     assert representatives(verdicts) == [None, None, None, None, None, 4]
-    assert network.shards[0].refused == 1
+    assert machine.shard.refused == 1
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_has_expired_is_none_of_the_earliest_candidates(*, flushed: bool) -> None:
-    network = index(expire_after_ms=DAY, candidates_max=1)
+    machine = index(expire_after_ms=DAY, candidates_max=1)
     pages = crowd((1, 0), (1.1, 1), (3, 2), (3.5, 2))
-    assert representatives(judge(network, pages, flush=flushed)) == [None, None, None, 2]
+    assert representatives(judge(machine, pages, flush=flushed)) == [None, None, None, 2]
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_has_expired_stays_so_under_other_settings(*, flushed: bool) -> None:
-    network = index(expire_after_ms=DAY)
+    machine = index(expire_after_ms=DAY)
     pages = same_pages(1, 3, 3.5, 4.5, 7)
-    before = judge(network, pages.take(range(3)), flush=flushed)
-    [shard] = network.shards
+    before = judge(machine, pages.take(range(3)), flush=flushed)
+    shard = machine.shard
     assert shard.settings is not None
     longer = shard.settings.model_copy(update={"expire_after_ms": 30 * DAY})
     shard.apply(config_record(longer, 1))
     if flushed:
-        network.restart()
+        machine.restart()
     assert representatives(before) == [None, None, 1]
-    after = network.give(pages, 3, 4) + network.give(pages, 4, 5)
+    after = machine.give(pages, 3, 4) + machine.give(pages, 4, 5)
     assert representatives(after) == [1, 1]
-    assert network.shards[0].horizon.time == int(2.5 * DAY)
+    assert machine.shard.horizon.time == int(2.5 * DAY)
 
 
 # ---- the store ----------------------------------------------------------------------------------
@@ -125,12 +125,12 @@ def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
 ) -> None:
     folder = tmp_path / "store"
     with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         for first, horizon in ((0, 0), (10, 0), (20, 15), (30, 30)):
             lookup.refresh(flush(store, range(first, first + 10), horizon=after(horizon)))
             store.delete_dropped()
         assert store.meta is not None
-        assert (store.meta.shards[0].rows, store.meta.shards[0].postings) == (10, 30)
+        assert (store.meta.rows, store.meta.postings) == (10, 30)
         assert lookup.table.count == 30
         assert sorted({*lookup.find(keys_of(range(50))).rows.tolist()}) == [*range(30, 40)]
         gone = lookup.rows(np.array([12, 33]))
@@ -139,7 +139,7 @@ def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
         assert_holds(store, range(30, 40))
     with contextlib.closing(Store.open(folder)) as store:
         assert_holds(store, range(30, 40))
-        assert len(stored_postings(store, 0)) == 30
+        assert len(stored_postings(store)) == 30
         flush(store, range(40, 50), horizon=after(40))
         assert_holds(store, range(40, 50))
 
@@ -153,7 +153,7 @@ def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
 
     with (
         contextlib.closing(Store.open(folder)) as store,
-        contextlib.closing(StoredLookup(store, 0, 0)) as lookup,
+        contextlib.closing(StoredLookup(store, 0)) as lookup,
     ):
         for end in range(10, 310, 10):
             first = max(0, end - 40)
@@ -163,7 +163,7 @@ def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
             assert found(lookup) == [*range(first, end)]
             assert lookup.frozen.note.count <= 80 * 3, "twice as many as answer"
             assert len(lookup.frozen.note.runs) <= 6
-        opened = StoredLookup(store, 0)
+        opened = StoredLookup(store)
         assert found(opened) == [*range(260, 300)]
         assert opened.rows(np.array([262, 7])).refs == [269, 0]
     with contextlib.closing(Store.open(folder)) as store:
@@ -176,9 +176,7 @@ def test_of_a_flush_that_has_not_expired_as_a_whole_nothing_is_dropped(tmp_path:
         flush(store, range(10))
         flush(store, range(10, 20), horizon=after(5))
         assert_holds(store, range(20))
-        assert [ref - 7 for part in scan_rows(store, 0) for ref in part.rows.refs] == [
-            *range(5, 20)
-        ]
+        assert [ref - 7 for part in scan_rows(store) for ref in part.rows.refs] == [*range(5, 20)]
 
 
 def test_what_a_kill_has_left_of_dropped_rows_goes_with_the_next_flush(tmp_path: Path) -> None:

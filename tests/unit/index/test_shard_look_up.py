@@ -11,8 +11,8 @@ from streamer.index import shard as module
 from streamer.index.messages import config_record
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
+from tests.helpers.memory_index import MemoryLookup, page_record, said
 from tests.helpers.shard_cases import BANDS, SAME, apart, representatives, shares
-from tests.helpers.shard_network import MemoryLookup, page_record, said
 from tests.helpers.signed_pages import made_pages
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class OneShard:
 
     def __init__(self, kept: int) -> None:
         self.lookup = CountedLookup()
-        self.shard = Shard(0, 1, BANDS, self.lookup)
+        self.shard = Shard(BANDS, self.lookup)
         self.shard.apply(config_record(IndexSettings(), 0))
         for place in range(kept):
             self.give(place)
@@ -106,8 +106,8 @@ def test_what_was_found_is_not_used_for_a_rest_of_its_pages() -> None:
     one = OneShard(kept=1)
     found = one.shard.look_up(PAGES.take([1, 2]))
     one.give(1)
-    outputs = one.shard.apply(page_record(PAGES, 1, 3), found)
-    assert representatives(said(outputs)) == [1]
+    output = one.shard.apply(page_record(PAGES, 1, 3), found)
+    assert representatives(said(output)) == [1]
 
 
 def test_rows_of_crowded_buckets_are_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

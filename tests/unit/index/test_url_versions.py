@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,23 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.errors import SettingsError, StoreUnavailable
+from streamer.errors import StoreUnavailable
 from streamer.index.forgetting import BEFORE, HOST, URL
-from streamer.index.messages import Forget, Pages, Term, Verdicts, config_record
+from streamer.index.messages import Forget, Pages, Term, config_record
 from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import CHANGE_NAMES, published_changes, url_keys, url_of
-from streamer.kafka.wire import pack_record, unpack_record
-from streamer.run.explanation import answering_rows
 from streamer.run.judge import Judge
-from streamer.run.whole_index import IndexPart
 from streamer.sketch.resemblance import similarity
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
 from streamer.stored.store import Store
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
 from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
-from tests.property.test_reshard import OWNER, reshard
-from tests.unit.kafka.test_wire import IDENTITY, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +53,9 @@ def change(judge: Judge, pages: Pages, **found: Any) -> tuple[str, int] | None:
     """Judge a page; return its change and the similarity, None where none is told."""
     number = int(pages.refs[0])
     [block] = judge.judge(0, number, number + 1, pages, **found)
-    assert isinstance(block, Verdicts)
-    if block.pages.changes is None:
+    if block.changes is None:
         return None
-    codes, scores = published_changes(block.pages.changes)
+    codes, scores = published_changes(block.changes)
     return CHANGE_NAMES[codes[0]], int(scores[0])
 
 
@@ -112,22 +104,12 @@ def test_of_too_short_pages_only_equal_content_is_told(judge: Judge) -> None:
 
 
 def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
-    [shard] = judge.shards
+    shard = judge.shard
     change(judge, page(0, b"a", 1, SAME))
     shard.apply(config_record(IndexSettings(), 1))
     assert change(judge, page(1, b"a", 2, FAR[1])) is None
     shard.apply(config_record(TRACKED, 2))
     assert change(judge, page(2, b"a", 1, SAME)) == ("unchanged", 10_000)
-
-
-def test_changes_go_with_pages_from_shard_to_shard() -> None:
-    sent = page(1, b"a", 1, SAME)
-    sent.changes = np.array([8007 << 2 | 2], np.int32)
-    got = unpack_record(pack_record(record(sent, 1), IDENTITY), IDENTITY).items
-    assert isinstance(got, Pages)
-    assert got.changes is not None
-    assert got.changes.tolist() == sent.changes.tolist()
-    assert got.changes.flags.writeable, "a kernel would be compiled anew"
 
 
 # ---- look-ups and flushes -----------------------------------------------------------------------
@@ -204,152 +186,6 @@ def test_a_url_under_the_key_of_another_is_new(
     assert change(judge, page(2, b"ba", 1, SAME)) == ("unchanged", 10_000)
 
 
-# ---- what is replaced is retired ----------------------------------------------------------------
-
-RETIRING = TRACKED.model_copy(update={"retire_replaced": True})
-
-
-def near(number: int, url: bytes, sketch: Sketch, time: int = 1) -> Pages:
-    """Return a page that is compared with all others of these, of a content of its own."""
-    made = made_pages([[1, 2, 3, 1000 + number]], [sketch], first_ref=number)
-    made.urls, made.times[:] = [url], time
-    return made
-
-
-def answer(judge: Judge, pages: Pages) -> int | None:
-    """Judge a page; return its representative, None for a unique one."""
-    number = int(pages.refs[0])
-    [block] = judge.judge(0, number, number + 1, pages, judge.look_up(pages))
-    return int(block.representative_refs[0]) if block.similarities[0] >= 0 else None
-
-
-@pytest.mark.parametrize("flushed", [False, True])
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        (TRACKED, [None, 0, 0, 0, None, 0, 4, 0, 0]),
-        (RETIRING, [None, 0, 0, 0, None, None, 4, 5, 5]),
-    ],
-)
-def test_the_kept_page_of_a_url_that_was_replaced_answers_or_not(
-    tmp_path: Path, rules: IndexSettings, expected: list[int | None], *, flushed: bool
-) -> None:
-    pages = [
-        near(0, b"a", SAME),
-        near(1, b"b", SAME),  # new, a copy
-        near(2, b"a", apart(136)),  # edited: nothing is retired
-        near(3, b"c", SAME),
-        near(4, b"a", FAR[2]),  # replaced
-        near(5, b"d", SAME),  # a copy of what was there
-        near(6, b"e", FAR[2]),  # and of what is there now
-        near(7, b"a", SAME),  # replaced by what it had once
-        near(8, b"f", SAME),
-    ]
-    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
-        found = []
-        for each in pages:
-            found.append(answer(judge, each))
-            if flushed:
-                judge.flush(b"")
-    assert found == expected
-
-
-def test_a_page_is_not_answered_by_what_it_replaces(tmp_path: Path) -> None:
-    pages = [near(0, b"a", SAME), near(1, b"a", apart(136)), near(2, b"a", apart(136, 136))]
-    pages.append(near(3, b"b", apart(136, 136)))
-    for rules, expected in ((TRACKED, [None, 0, 0, 0]), (RETIRING, [None, 0, None, 2])):
-        with contextlib.closing(opened(tmp_path / str(len(expected)), rules)) as judge:
-            assert [answer(judge, each) for each in pages] == expected
-            assert change(judge, near(4, b"a", apart(136, 136))) == ("edited", 10_000)
-        shutil.rmtree(tmp_path / str(len(expected)))
-
-
-def test_a_page_that_replaces_one_of_its_own_batch_retires_it(tmp_path: Path) -> None:
-    urls, sketches = [b"a", b"b", b"a", b"c", b"a", b"d"], [SAME, SAME, FAR[2], SAME, SAME, FAR[2]]
-    batch = made_pages([[1, 2, 3, n] for n in range(6)], sketches)
-    batch.urls = urls
-    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
-        [block] = judge.judge(0, 0, 6, batch, judge.look_up(batch))
-        assert block.similarities.tolist() == [-1, 10_000, -1, -1, 10_000, -1]
-        assert block.representative_refs[[1, 4]].tolist() == [0, 3]
-        codes, _ = published_changes(block.pages.changes)  # type: ignore[arg-type]
-        assert [CHANGE_NAMES[code] for code in codes] == [
-            "new", "new", "replaced", "new", "replaced", "new",
-        ]  # fmt: skip
-
-
-def test_what_a_page_of_the_batch_retires_leaves_room_among_stored_candidates(
-    tmp_path: Path,
-) -> None:
-    rules = RETIRING.model_copy(update={"candidates_max": 2})
-    sketches = [FAR[1], FAR[2], FAR[3], FAR[4], FAR[3]]
-    batch = made_pages([[1, 2, 3, n] for n in range(5)], sketches)
-    batch.urls = [b"a", b"b", b"c", b"a", b"d"]
-    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
-        judge.judge(0, 0, 3, batch.take([0, 1, 2]))
-        judge.flush(b"")
-        rest = batch.take([3, 4])
-        [block] = judge.judge(0, 3, 5, rest, judge.look_up(rest))
-    assert block.similarities.tolist() == [-1, 10_000]  # c's page is one of the first two now
-    assert block.representative_refs.tolist() == [0, 2]
-
-
-def test_what_is_retired_leaves_the_disk_when_there_is_much_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streamer.run.judge.SWEEP_TERMS", 3)
-    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
-        for number in range(3):
-            answer(judge, near(number, b"url%d" % number, FAR[number]))
-        judge.flush(b"")
-        for number in range(2):
-            answer(judge, near(3 + number, b"url%d" % number, FAR[3 + number]))
-        assert (judge.shard.forgetting.retired, judge.flush_is_due) == (2, False)
-        judge.begin_flush(lambda: b"", sweep=True)  # as at the end of a run: it waits for nothing
-        judge.finish()
-        assert judge.shard.forgetting.retired == 2
-    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
-        assert judge.shard.forgetting.retired == 2
-        assert answer(judge, near(5, b"copy", FAR[0])) is None
-        answer(judge, near(6, b"url2", apart(136)))
-        assert judge.flush_is_due
-        judge.flush(b"")
-        assert judge.store.meta is not None
-        [own] = judge.store.meta.shards
-        assert (own.rows, own.forgotten, judge.shard.forgetting.retired) == (4, 3, 0)
-        assert len(versions_in(judge.store)) == 4, "the next change is told from these"
-        assert change(judge, near(7, b"url0", FAR[0])) == ("replaced", score(FAR[0], FAR[3]))
-    assert not any(finding.damage for finding in check_index(tmp_path / "index"))
-
-
-def test_pages_that_are_retired_and_not_swept_explain_nothing(tmp_path: Path) -> None:
-    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
-        for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
-            answer(judge, each)
-        judge.flush(b"")
-        found = [
-            ref
-            for part in answering_rows(IndexPart(judge.store, 0, 0, 1))
-            for ref in part.rows.refs
-        ]
-        assert found == [1, 2]
-
-
-def test_another_number_of_shards_leaves_out_what_is_retired(tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    with contextlib.closing(opened(index, RETIRING)) as judge:
-        for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
-            answer(judge, each)
-        judge.flush(OWNER)
-    reshard(index, 2)
-    with contextlib.closing(opened(index, RETIRING.model_copy(update={"shards": 2}))) as judge:
-        assert judge.store.meta is not None
-        assert judge.store.meta.shards[0].rows == 2
-        assert answer(judge, near(3, b"c", SAME)) is None
-        assert answer(judge, near(4, b"d", FAR[2])) == 2
-        assert change(judge, near(5, b"a", FAR[2])) == ("edited", 10_000)
-
-
 # ---- expiry -------------------------------------------------------------------------------------
 
 
@@ -378,7 +214,7 @@ def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
             judge.flush(b"")
             assert judge.store.meta is not None
             counts.append(len(versions_in(judge.store)))
-            generations.append(len(judge.store.meta.shards[0].generations))
+            generations.append(len(judge.store.meta.generations))
     assert max(generations) <= 6
     assert 10 <= min(counts[20:]) <= max(counts[20:]) <= 16
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:  # a start goes on there
@@ -440,29 +276,6 @@ def test_a_deep_check_reads_versions(crawled: Path) -> None:
     [finding] = [each for each in check_index(crawled) if each.part == "versions of URLs"]
     assert finding.size == 2 * (17 + 296 + 19)
     assert not finding.damage
-
-
-@pytest.mark.parametrize("retires", [False, True])
-def test_a_replay_retires_what_was_replaced(tmp_path: Path, *, retires: bool) -> None:
-    words, others = (" ".join(f"{kind}{i}" for i in range(100)) for kind in ("word", "other"))
-    rows = [("a", words), ("b", words), ("a", others), ("c", words), ("d", others)]
-    lines = [json.dumps({"url": f"https://{u}.example/", "body": text}) + "\n" for u, text in rows]
-    (tmp_path / "pages.jsonl").write_text("".join(lines))
-    command = ["replay", str(tmp_path / "pages.jsonl"), "--index", str(tmp_path / "index")]
-    command += ["--verdicts", str(tmp_path / "out"), "--track-changes"]
-    done = runner.invoke(app, [*command, *(["--retire-replaced"] if retires else [])])
-    assert done.exit_code == 0, done.output
-    found = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    expected = ["unique", "duplicate", "unique", "unique" if retires else "duplicate", "duplicate"]
-    assert [verdict["verdict"] for verdict in found] == expected
-
-
-def test_to_retire_needs_changes(tmp_path: Path) -> None:
-    command = ["replay", "-", "--index", str(tmp_path / "index"), "--verdicts", "-"]
-    done = runner.invoke(app, [*command, "--retire-replaced"])
-    assert isinstance(done.exception, SettingsError), done.output
-    assert re.search("needs track_changes.* Give --track-changes too", str(done.exception))
-    assert not (tmp_path / "index").exists()
 
 
 def test_a_replay_tells_changes_and_counts_them(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from streamer.kafka.gauge import (
 from streamer.kafka.reader import Fetched
 from tests.helpers.kafka_doubles import FakeMessage, in_loop
 
-GAUGE = Gauge(5, 2, {"pages:0": 7})
+GAUGE = Gauge(5, {"pages:0": 7}, "")
 GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x91" * 100_000]
 
 
@@ -67,22 +67,22 @@ def test_an_answer_is_no_gauge_and_a_gauge_no_answer() -> None:
     assert [line["event"] for line in logs] == ["gauge_passed_over"]
 
 
-def test_published_pages_count_until_shard_0_has_taken_them() -> None:
+def test_published_pages_count_until_the_owner_has_taken_them() -> None:
     flow = FlowControl(100, 0)
     flow.note_published("pages:0", 60, 55)
     flow.note_published("pages:1", 50, 45)
     assert flow.open_pages == 100
     assert flow.paused
-    flow.note_gauge(Gauge(1, 0, {"pages:1": 50}))
+    flow.note_gauge(Gauge(1, {"pages:1": 50}, ""))
     assert flow.open_pages == 55
     assert not flow.paused
-    flow.note_gauge(Gauge(2, 0, {"pages:0": 60, "pages:1": 50}))
+    flow.note_gauge(Gauge(2, {"pages:0": 60, "pages:1": 50}, ""))
     assert flow.open_pages == 0
 
 
 def test_pages_that_were_taken_before_the_answer_came_do_not_count() -> None:
     flow = FlowControl(100, 0)
-    flow.note_gauge(Gauge(1, 0, {"pages:0": 60}))
+    flow.note_gauge(Gauge(1, {"pages:0": 60}, ""))
     flow.note_published("pages:0", 60, 55)
     assert flow.open_pages == 0
     flow.note_published("pages:0", 61, 1)
@@ -92,40 +92,32 @@ def test_pages_that_were_taken_before_the_answer_came_do_not_count() -> None:
 def test_an_interval_that_is_taken_in_part_still_counts() -> None:
     flow = FlowControl(100, 0)
     flow.note_published("pages:0", 60, 55)
-    flow.note_gauge(Gauge(1, 0, {"pages:0": 59}))
+    flow.note_gauge(Gauge(1, {"pages:0": 59}, ""))
     assert flow.open_pages == 55
 
 
-def test_pages_open_at_shard_0_pause_without_any_lag() -> None:
-    flow = FlowControl(100, 0)
-    flow.note_gauge(Gauge(5, 99, {}))
-    assert not flow.paused
-    flow.note_gauge(Gauge(5, 100, {}))
-    assert flow.paused
-
-
-def test_a_signer_that_starts_behind_a_long_log_waits_for_shard_0() -> None:
+def test_a_signer_that_starts_behind_a_long_log_waits_for_the_owner() -> None:
     flow = FlowControl(100, RECORDS_BEHIND_MAX + 10)
     assert flow.paused
-    flow.note_gauge(Gauge(9, 0, {}))
+    flow.note_gauge(Gauge(9, {}, ""))
     assert flow.paused
-    flow.note_gauge(Gauge(10, 0, {}))
+    flow.note_gauge(Gauge(10, {}, ""))
     assert not flow.paused
 
 
 def test_marks_are_those_of_the_newest_gauge() -> None:
     flow = FlowControl(100, 0)
     assert flow.positions == {}
-    flow.note_gauge(Gauge(1, 0, {"pages:3": 5}))
-    flow.note_gauge(Gauge(2, 0, {"pages:3": 8}))
+    flow.note_gauge(Gauge(1, {"pages:3": 5}, ""))
+    flow.note_gauge(Gauge(2, {"pages:3": 8}, ""))
     assert flow.positions == {"pages:3": 8}
 
 
-def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
+def test_a_signer_waits_for_the_first_word_of_the_owner_where_there_must_be_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def waited(flow: FlowControl) -> float:
-        asyncio.get_running_loop().call_later(0.2, flow.note_gauge, Gauge(0, 0, {"pages:0": 9}))
+        asyncio.get_running_loop().call_later(0.2, flow.note_gauge, Gauge(0, {"pages:0": 9}, ""))
         began = time.monotonic()
         await flow.wait_for_first_word()
         return time.monotonic() - began
@@ -142,11 +134,9 @@ def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
 
 def test_a_gauge_of_a_log_that_was_made_again_is_ignored() -> None:
     flow = FlowControl(100, 0, "new")
-    flow.note_gauge(Gauge(9, 0, {"pages:0": 300}, "deleted"))
+    flow.note_gauge(Gauge(9, {"pages:0": 300}, "deleted"))
     assert not flow.has_reached(1)
     assert flow.positions == {}
-    flow.note_gauge(Gauge(1, 0, {"pages:0": 5}, "new"))
+    flow.note_gauge(Gauge(1, {"pages:0": 5}, "new"))
     assert flow.has_reached(1)
     assert not flow.has_reached(2)
-    flow.note_gauge(Gauge(2, 0, {"pages:0": 6}))  # of an earlier version
-    assert flow.positions == {"pages:0": 6}

@@ -19,7 +19,6 @@ from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
-from tests.helpers.shard_network import page_record
 from tests.helpers.signed_pages import made_pages
 from tests.unit.kafka.test_owner import a_log, key, owner
 
@@ -72,7 +71,7 @@ def test_seconds_of_a_pause_count_while_it_lasts() -> None:
 
 def test_stages_are_timed_by_role_and_shard() -> None:
     metrics = Metrics()
-    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
     with SignMetrics(metrics).stage(Stage.PARSE_SIGN):
         pass
     for _ in range(2):
@@ -87,7 +86,7 @@ def test_stages_are_timed_by_role_and_shard() -> None:
 
 def test_work_on_an_index_that_fails_is_counted_by_its_kind() -> None:
     metrics = Metrics()
-    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
     shard.count_failure("merge")
     counts = {("0", "freeze"): 0, ("0", "merge"): 1, ("0", "sweep"): 0}
     assert values(metrics, "streamer_shard_upkeep_failures_total") == counts
@@ -95,7 +94,7 @@ def test_work_on_an_index_that_fails_is_counted_by_its_kind() -> None:
 
 def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
     metrics = Metrics()
-    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
     pages = made_pages([[0] * 15] * 6, [SAME] * 6)
     shard.count_verdicts(
         Verdicts(
@@ -116,36 +115,27 @@ def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
     }
 
 
-def test_pages_on_their_way_are_shown_as_undecided_or_held() -> None:
-    metrics, network = Metrics(), index(shards=2)
-    first = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
-    pages = made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]])
-    network.logs[0].append(page_record(pages, 0, 3))
-    network.step(0)
-    first.observe_state()
-    assert value(metrics, "streamer_shard_undecided_pages", "0") == 2
-    assert value(metrics, "streamer_shard_held_pages", "0") == 1
-    assert value(metrics, "streamer_shard_head_entries", "0") == 2
-    assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 0
-    while waiting := network.waiting():
-        network.step(waiting[-1])
-    first.observe_state()
-    assert value(metrics, "streamer_shard_undecided_pages", "0") == 0
-    assert value(metrics, "streamer_shard_held_pages", "0") == 0
+def test_the_memtable_shows_its_pages_and_how_near_a_flush_is() -> None:
+    metrics, machine = Metrics(), index()
+    shard = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
+    machine.give(
+        made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]]), 0, 3
+    )
+    shard.observe_state()
     assert value(metrics, "streamer_shard_head_entries", "0") == 2
     assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 2 / HEAD_PAGES
 
 
 def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() -> None:
-    metrics, network = Metrics(), index(bucket_max=1)
+    metrics, machine = Metrics(), index(bucket_max=1)
     pages = made_pages([shares(1, 0, 0, 0) for _ in FAR], FAR)
-    network.give(pages, 0, 2)
-    assert (network.shards[0].applied, network.shards[0].refused) == (2, 1)
-    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
-    network.give(pages, 2, 4)
+    machine.give(pages, 0, 2)
+    assert (machine.shard.applied, machine.shard.refused) == (2, 1)
+    shard_metrics = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
+    machine.give(pages, 2, 4)
     shard_metrics.observe_state()
-    network.give(pages, 4, 5)
-    network.give(pages, 4, 5)
+    machine.give(pages, 4, 5)
+    machine.give(pages, 4, 5)
     shard_metrics.observe_state()
     assert value(metrics, "streamer_shard_records_applied_total", "0") == 3
     assert value(metrics, "streamer_shard_records_passed_over_total", "0") == 1
@@ -154,7 +144,7 @@ def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() 
 
 def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
     metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
     shard_metrics.observe_log(120, 150, None)
     assert values(metrics, "streamer_shard_log_committed_offset") == {}
     shard_metrics.observe_log(120, 150, 117)
@@ -164,9 +154,9 @@ def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
 
 
 def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> None:
-    metrics, network = Metrics(), index()
-    network.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
-    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    metrics, machine = Metrics(), index()
+    machine.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
+    shard_metrics = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
     store = store_of(tmp_path, 30, 40)
     observe(shard_metrics, store)
     assert value(metrics, "streamer_shard_kept_pages", "0") == 30 + 40 + 6
@@ -177,7 +167,7 @@ def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> N
 
 def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None:
     metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
     store = store_of(tmp_path, 1000)
     observe(shard_metrics, store)
     assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
@@ -193,7 +183,7 @@ def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
     one = owner(tmp_path / "index", key)
     for offset in range(2):
         take(one, offset, log[offset])
-    one.show_in(ShardMetrics(metrics, one.shard, HEAD_PAGES))
+    one.show_in(ShardMetrics(metrics, one.shard, 0, HEAD_PAGES))
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 0
     one.flush(one.state())
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
@@ -207,7 +197,7 @@ def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
 
 def test_latency_is_from_the_pages_timestamp_to_now_and_never_negative() -> None:
     metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
     timestamps = np.array([10_000, 9_995, 4_000, -1, 10_500])
     shard_metrics.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
     buckets = values(metrics, "streamer_verdict_latency_seconds_bucket")
@@ -228,23 +218,22 @@ def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
 
 
 def test_changes_of_urls_are_counted() -> None:
-    metrics, network = Metrics(), index(track_changes=True)
-    shard = ShardMetrics(metrics, network.shards[0], 10)
+    metrics, machine = Metrics(), index(track_changes=True)
+    shard = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
     pages = made_pages([shares(1, 2, 3, 4)] * 3, [SAME] * 3)
     pages.urls = [b"a", b"a", b"b"]
-    network.give(pages, 0, 3)
-    for output in network.outputs:
-        if isinstance(output.items, Verdicts):
-            shard.count_verdicts(output.items)
+    machine.give(pages, 0, 3)
+    for output in machine.outputs:
+        shard.count_verdicts(output.verdicts)
     told = values(metrics, "streamer_changes_total")
     assert (told["0", "new"], told["0", "unchanged"]) == (2, 1)
 
 
 def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:
-    metrics, network = Metrics(), index()
+    metrics, machine = Metrics(), index()
     pages = made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR)
-    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
     for start, end, holes in ((0, 1, 0), (2, 3, 1), (1, 3, 0)):
-        network.give(pages, start, end)
+        machine.give(pages, start, end)
         shard_metrics.observe_state()
         assert value(metrics, "streamer_shard_holes", "0") == holes

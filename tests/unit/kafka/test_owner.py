@@ -11,7 +11,7 @@ import pytest
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
-from streamer.index.messages import CONFIG, Output, Record, Verdicts
+from streamer.index.messages import CONFIG, Output, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
@@ -24,7 +24,7 @@ from tests.helpers.signed_pages import family_pages
 
 SECRET = bytes(range(32))
 SIGNATURE = SignatureSettings()
-FINGERPRINT = str(identity_of(SIGNATURE, 1, SECRET)["fingerprint"])
+FINGERPRINT = str(identity_of(SIGNATURE, SECRET)["fingerprint"])
 IDENTITY = LogIdentity(FINGERPRINT, "origin")
 
 
@@ -50,7 +50,6 @@ def a_log(records: int = 12, pages: int = 20, seed: int = 1) -> list[bytes]:
 def owner(path: Path, key: Path, **changed: object) -> Owner:
     fields: dict[str, Any] = {
         "number": 0,
-        "shards": 1,
         "topic_id": "log",
         "identity": IDENTITY,
         **changed,
@@ -61,10 +60,9 @@ def owner(path: Path, key: Path, **changed: object) -> Owner:
 def shown(outputs: list[Output]) -> list[object]:
     result: list[object] = []
     for output in outputs:
-        items = output.items
-        assert isinstance(items, Verdicts), "one shard emits nothing else"
+        items = output.verdicts
         columns = items.similarities.tolist(), items.representative_urls
-        result.append((output.destination, output.start, pack_pages(items.pages), columns))
+        result.append((output.start, pack_pages(items.pages), columns))
     return result
 
 
@@ -131,7 +129,6 @@ def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: 
     [
         ({"topic_id": "anew"}, "the log was made again. Restore that log"),
         ({"identity": LogIdentity(FINGERPRINT, "anew")}, "its offsets name other pages"),
-        ({"shards": 2}, "--shards is 1 there and 2 here"),
     ],
 )
 def test_an_index_of_something_else_is_refused(
@@ -146,21 +143,11 @@ def test_an_index_of_something_else_is_refused(
     owner(tmp_path / "index", key).close()  # the refusal has released it
 
 
-def test_the_index_of_another_shard_is_refused(tmp_path: Path, key: Path) -> None:
-    one = owner(tmp_path / "index", key, shards=2)
-    config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings(shards=2))
-    take(one, 0, pack_record(config, IDENTITY))
-    one.flush(one.state())
-    one.close()
-    with pytest.raises(StoreMismatch, match="is that of shard 0, not of 1"):
-        owner(tmp_path / "index", key, shards=2, number=1)
-
-
 def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
     tmp_path: Path, key: Path
 ) -> None:
     now = [0.0]
-    log = ShardLog(0, 1, "log", IDENTITY)
+    log = ShardLog(0, "log", IDENTITY)
     one = Owner(
         tmp_path / "index", log, SIGNATURE, key, JudgeOptions(LOG_FLUSHES, clock=lambda: now[0])
     )
@@ -186,7 +173,7 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Pa
     with pytest.raises(StoreMismatch):
         take(one, 1, b"\x91\x63")
     assert one.offset == 1
-    assert isinstance(take(one, 1, log[1])[0].items, Verdicts)
+    assert take(one, 1, log[1])[0].verdicts
     one.close()
 
 
@@ -220,7 +207,7 @@ def test_an_owner_takes_a_snapshot_of_its_own_flush_when_it_is_due(
     log, told, now = a_log(3), list[object](), [0.0]
     to = SnapshotFolder(tmp_path / "snapshots")
     regular = RegularSnapshots(tmp_path / "index", to, 60, 2, told.append, lambda: now[0])
-    where = ShardLog(0, 1, "log", IDENTITY)
+    where = ShardLog(0, "log", IDENTITY)
     one = Owner(tmp_path / "index", where, SIGNATURE, key, snapshots=regular)
     assert not one.flush_is_due, "there is nothing yet"
     for offset, due in enumerate((True, False, False, True)):
@@ -234,14 +221,3 @@ def test_an_owner_takes_a_snapshot_of_its_own_flush_when_it_is_due(
     one.close()
     assert [to.read(number).flush for number in to.numbers()] == [1, 2]
     assert all(isinstance(each, Taken) for each in told)
-
-
-def test_an_owner_refuses_what_ends_a_log_whose_index_was_given_other_shards(
-    tmp_path: Path, key: Path
-) -> None:
-    last = Record(CONFIG, 1, 2, np.array([1]), IndexSettings(shards=3))
-    made = owner(tmp_path / "index", key)
-    take(made, 0, a_log(0)[0])
-    with pytest.raises(StoreMismatch, match=r"was given 3 shards .* with --shards 3"):
-        take(made, 1, pack_record(last, IDENTITY))
-    made.close()

@@ -68,7 +68,7 @@ class Owning:
         self.failures: list[BaseException] = []
         self.owner = owner(path, key)
         publisher: Any = self.publisher
-        metrics = ShardMetrics(Metrics(), self.owner.shard, 30)
+        metrics = ShardMetrics(Metrics(), self.owner.shard, 0, 30)
         self.log = FakeLog(self.owner)
         catch_up: Any = self.log
         self.app: Any = ShardApp(
@@ -160,9 +160,9 @@ def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) -> None:
             while owning.owner.changed:  # until a flush has begun
                 await settle(5)
             await settle()
-            assert owning.owner.stored.rows == 0
+            assert owning.owner.store.meta is None
             owning.publisher.held.set()
-        assert owning.owner.stored.rows > 0
+        assert owning.owner.store.meta is not None
 
     log = a_log(5)
     asyncio.run(run())
@@ -179,7 +179,7 @@ def test_a_failed_publish_ends_the_process_without_a_flush(owning: Owning) -> No
     asyncio.run(run())
     assert [str(failure) for failure in owning.failures] == ["no broker"]
     assert owning.consumer.acknowledged == []
-    assert owning.owner.stored.rows == 0
+    assert owning.owner.store.meta is None
 
 
 @pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
@@ -419,8 +419,8 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> No
 def test_the_gauge_tells_what_is_applied_not_what_is_flushed(owning: Owning) -> None:
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
     gauge = owning.app._new_gauge()  # noqa: SLF001
-    assert owning.owner.stored.rows == 0
-    assert (gauge.position, gauge.open_pages, gauge.positions["pages:0"]) == (2, 0, 20)
+    assert owning.owner.store.meta is None
+    assert (gauge.position, gauge.positions["pages:0"]) == (2, 20)
 
 
 def told(owning: Owning, seconds: float) -> list[Gauge]:

@@ -213,14 +213,14 @@ async def test_a_carried_field_that_one_page_has_is_not_warned_of() -> None:
 @in_loop
 async def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up() -> None:
     signing = Signing(window=10)
-    signing.flow.note_gauge(Gauge(0, 10, {}))
+    signing.flow.note_published("pages:0", 10, 10)
     one = chunk(0, 1, FakeMessage(0, page(1)))
     await signing.run(one)
     assert signing.publisher.asked == []
-    signing.flow.note_gauge(Gauge(0, 9, {}))
+    signing.flow.note_gauge(Gauge(1, {"pages:0": 10}, ""))
     await signing.run(one, seconds=20)
     assert signing.consumer.acknowledged == [one]
-    signing.flow.note_gauge(Gauge(0, 10, {}))
+    signing.flow.note_published("pages:0", 20, 10)
     signing.app.app.rebalancing = True
     await signing.run(one, seconds=20)
     assert len(signing.consumer.acknowledged) == 2
@@ -241,7 +241,7 @@ def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
 ) -> None:
     signing = Signing()
     signing.consumer.first, signing.consumer.end = first, 20
-    signing.flow.note_gauge(Gauge(0, 0, {"pages:1": mark}))
+    signing.flow.note_gauge(Gauge(0, {"pages:1": mark}, ""))
     starts = asyncio.run(signing.app._starts({PLACE: committed}))  # noqa: SLF001 - Faust calls it
     assert starts == {PLACE: start}
     assert signing.failures == []
@@ -250,7 +250,7 @@ def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
 def test_a_position_that_is_not_in_the_topic_ends_the_process() -> None:
     signing = Signing()
     signing.consumer.first, signing.consumer.end = 10, 20
-    signing.flow.note_gauge(Gauge(0, 0, {"pages:1": 21}))
+    signing.flow.note_gauge(Gauge(0, {"pages:1": 21}, ""))
     asyncio.run(signing.app._starts({PLACE: 21}))  # noqa: SLF001
     asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
     assert [type(failure) for failure in signing.failures] == [StoreMismatch] * 2
@@ -395,10 +395,10 @@ async def test_a_committed_offset_that_the_log_does_not_have_begins_where_shard_
     signing = beginning(committed=7, log_end=5)
     await signing.consumer.perform_seek()  # type: ignore[attr-defined]
     assert signing.consumer.held, "nothing is known of shard 0"
-    signing.flow.note_gauge(Gauge(4, 0, {"pages:1": 3}))
+    signing.flow.note_gauge(Gauge(4, {"pages:1": 3}, ""))
     await settle()
     assert signing.consumer.held, "the log may have more"
-    signing.flow.note_gauge(Gauge(5, 0, {"pages:1": 3}))
+    signing.flow.note_gauge(Gauge(5, {"pages:1": 3}, ""))
     while signing.consumer.held:
         await settle(5)
     assert signing.consumer.began == {PLACE: Start(3, 3, 3)}
@@ -408,9 +408,9 @@ async def test_a_committed_offset_that_the_log_does_not_have_begins_where_shard_
 @in_loop
 async def test_a_committed_offset_that_the_log_has_stays() -> None:
     signing = beginning(committed=7, log_end=5)
-    signing.flow.note_gauge(Gauge(4, 0, {"pages:1": 3}))
+    signing.flow.note_gauge(Gauge(4, {"pages:1": 3}, ""))
     await signing.consumer.perform_seek()  # type: ignore[attr-defined]
-    signing.flow.note_gauge(Gauge(6, 0, {"pages:1": 7}))
+    signing.flow.note_gauge(Gauge(6, {"pages:1": 7}, ""))
     while signing.consumer.held:
         await settle(5)
     assert signing.consumer.began == {PLACE: Start(7, 7, 7)}  # type: ignore[attr-defined]
@@ -423,7 +423,7 @@ async def test_an_assignment_ends_the_comparison_of_the_one_before() -> None:
     assert signing.consumer.held
     assert await signing.app._starts({}) == {}  # noqa: SLF001 - Faust calls it
     assert not signing.consumer.held
-    signing.flow.note_gauge(Gauge(5, 0, {"pages:1": 3}))
+    signing.flow.note_gauge(Gauge(5, {"pages:1": 3}, ""))
     await settle()
     assert signing.consumer.began == {PLACE: Start(7, 7, 7)}, "no seek"
 
@@ -431,7 +431,7 @@ async def test_an_assignment_ends_the_comparison_of_the_one_before() -> None:
 @in_loop
 async def test_pages_that_the_log_has_lost_and_the_topic_too_are_refused() -> None:
     signing = beginning(committed=7, log_end=1, first=5)
-    signing.flow.note_gauge(Gauge(1, 0, {}))
+    signing.flow.note_gauge(Gauge(1, {}, ""))
     await signing.consumer.perform_seek()  # type: ignore[attr-defined]
     while not signing.failures:
         await settle(5)

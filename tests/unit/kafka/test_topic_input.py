@@ -20,7 +20,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
-from streamer.index.messages import Decisions, Record, shard_name
+from streamer.index.messages import FORGET, Forget, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.topic_input import (
     Interval,
@@ -142,16 +142,14 @@ def test_what_the_topic_has_not_is_refused(
 
 
 def test_the_order_is_that_of_the_records_by_the_rule_of_intervals() -> None:
-    decisions = Record(
-        shard_name(1), 0, 1, np.array([0]), Decisions(np.array([5], np.uint64), np.array([True]))
-    )
+    forget = Record(FORGET, 0, 0, np.array([0]), Forget([("url", b"a")], "ask"))
     log = [
         (config(0, 0.8), IndexSettings(threshold=0.8)),
         (config(0, 0.7), None),  # two workers began the log
         (pages_record(1, 0, 10, [2, 4]), Interval(1, 0, 10, [2, 4])),
         (pages_record(0, 0, 5, []), Interval(0, 0, 5, [])),
         (pages_record(1, 0, 10, [2, 4]), None),
-        (pack_record(decisions, IDENTITY), None),
+        (pack_record(forget, IDENTITY), forget.items),
         (pages_record(1, 3, 15, [4, 11]), Interval(1, 10, 15, [11])),
         (pages_record(1, 16, 20, [17]), None),  # behind a hole
         (config(1, 0.9), IndexSettings(threshold=0.9)),

@@ -22,7 +22,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 
 SECRET = bytes(range(32))
-SHARDS = 2
+CLOSING = 2
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def options(key_file: Path, role: Role = Role.ALL, **given: Any) -> WorkerOptions:
-    settings = load_settings(**{"shards": SHARDS, "role": role, **given})
+    settings = load_settings(**{"role": role, **given})
     names, folder = Names("index", "pages"), key_file.parent / "index"
     return WorkerOptions(settings, Connection("localhost:1"), names, folder, key_file, PageParser())
 
@@ -41,7 +41,7 @@ def options(key_file: Path, role: Role = Role.ALL, **given: Any) -> WorkerOption
 def make_shard(wanted: WorkerOptions, number: int) -> None:
     """Leave an index with a flush where the worker has that shard."""
     folder = wanted.shard_folder(number)
-    index = IndexFolder.open(folder, wanted.settings.signature, SHARDS, wanted.key_file)
+    index = IndexFolder.open(folder, wanted.settings.signature, wanted.key_file)
     judge = replay_judge(index, wanted.settings.index)
     judge.flush(b"owner")
     judge.close()
@@ -52,7 +52,6 @@ def test_folders_that_fit_and_those_that_are_not_there_yet_are_right(key_file: P
     wanted.check()
     make_shard(wanted, 0)
     wanted.check()
-    assert not wanted.shard_folder(1).exists()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_folders_that_fit_and_those_that_are_not_there_yet_are_right(key_file: P
 def test_a_folder_of_another_method_is_refused_by_what_differs(
     key_file: Path, here: dict[str, Any], said: str
 ) -> None:
-    make_shard(options(key_file, method="simhash"), 1)
+    make_shard(options(key_file, method="simhash"), 0)
     other = options(key_file, **here)
     with pytest.raises(StoreMismatch, match=said):
         other.check()
@@ -86,12 +85,12 @@ def test_a_key_that_cannot_be_read_is_named(key_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own_shards", "said"), [("0,x", "Give numbers with commas"), ("0,2", "no shard 2")]
+    ("own_shards", "said"), [("0,x", "Give numbers with commas"), ("0,1", "no shard 1")]
 )
 def test_shards_that_are_none_are_refused(key_file: Path, own_shards: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         options(key_file, own_shards=own_shards).check()
-    assert options(key_file, own_shards=" 1, 1").shards == (1,)
+    assert options(key_file, own_shards=" 0, 0").shards == (0,)
 
 
 def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
@@ -105,7 +104,7 @@ def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
     about = wanted.about()
     assert about["brokers"] == ["localhost:1"]
     assert (about["index"], about["pages"]) == ("index", "pages")
-    assert about["shards"] == [0, 1]
+    assert about["shards"] == [0]
     assert about["health"] == "http://127.0.0.1:8080"
     said = json.dumps([about, settings])
     assert SECRET.hex() not in said
@@ -129,12 +128,12 @@ class _Closing:
 def test_shards_are_closed_at_once(key_file: Path) -> None:
     async def run() -> None:
         worker = Worker(options(key_file), failures.append, Metrics())
-        shards: Any = [_Closing(number, barrier) for number in range(SHARDS)]
+        shards: Any = [_Closing(number, barrier) for number in range(CLOSING)]
         worker.shards = shards
         await worker._close()  # noqa: SLF001 - what `run` ends with
 
     failures: list[BaseException] = []
-    barrier = threading.Barrier(SHARDS)
+    barrier = threading.Barrier(CLOSING)
     asyncio.run(run())
     assert failures == []
 

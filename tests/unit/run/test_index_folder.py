@@ -35,7 +35,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def make_index(folder: Path, key_file: Path | None = None) -> None:
-    index = IndexFolder.open(folder, DEFAULTS, 1, key_file)
+    index = IndexFolder.open(folder, DEFAULTS, key_file)
     replay_judge(index, IndexSettings()).flush(b"owner")
     index.store.close()
 
@@ -46,7 +46,7 @@ def test_a_new_index_makes_a_secret_of_its_own_and_keeps_it(tmp_path: Path) -> N
     path = folder / "secret.key"
     secret = read_secret(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = IndexFolder.open(folder, DEFAULTS, 1)
+    again = IndexFolder.open(folder, DEFAULTS)
     assert (again.secret, obtain_existing_secret(folder, None)) == (secret, secret)
     assert again.store.meta is not None
     again.store.close()
@@ -71,7 +71,7 @@ def test_an_index_made_with_a_key_file_asks_for_it(tmp_path: Path, key_file: Pat
 
 def test_a_bad_key_file_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="openssl rand"):
-        IndexFolder.open(tmp_path / "index", DEFAULTS, 1, tmp_path / "missing.key")
+        IndexFolder.open(tmp_path / "index", DEFAULTS, tmp_path / "missing.key")
     assert not (tmp_path / "index").exists()
 
 
@@ -82,17 +82,16 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "shards", "named"),
+    ("signature", "named"),
     [
-        ({"rows": 7}, 1, ["--rows is 6 there and 7 here"]),
-        ({"bands": 12}, 1, ["--bands is 14 there and 12 here"]),
-        ({"shingle_width": 4}, 1, ["--shingle-width is 5 there and 4 here"]),
-        ({}, 2, ["--shards is 1 there and 2 here"]),
-        ({"rows": 7, "bands": 12}, 3, ["--rows is 6", "--bands is 14", "--shards is 1"]),
+        ({"rows": 7}, ["--rows is 6 there and 7 here"]),
+        ({"bands": 12}, ["--bands is 14 there and 12 here"]),
+        ({"shingle_width": 4}, ["--shingle-width is 5 there and 4 here"]),
+        ({"rows": 7, "bands": 12}, ["--rows is 6", "--bands is 14"]),
     ],
 )
 def test_an_index_of_other_settings_is_refused_by_their_names(
-    tmp_path: Path, signature: dict[str, int], shards: int, named: list[str]
+    tmp_path: Path, signature: dict[str, int], named: list[str]
 ) -> None:
     make_index(tmp_path / "index")
     other = DEFAULTS.model_copy(update=signature)
@@ -100,7 +99,7 @@ def test_an_index_of_other_settings_is_refused_by_their_names(
         with pytest.raises(
             StoreMismatch, match="Use the index's settings, or another --index"
         ) as caught:
-            IndexFolder.open(tmp_path / "index", other, shards)
+            IndexFolder.open(tmp_path / "index", other)
         assert all(part in str(caught.value) for part in named)
         assert str(caught.value).count(" there and ") == len(named)
 
@@ -112,7 +111,7 @@ def test_an_index_of_another_secret_is_refused_without_telling_it(
     with pytest.raises(
         StoreMismatch, match=r"--key-file is [0-9a-f]{16} there and [0-9a-f]{16} here"
     ) as caught:
-        IndexFolder.open(tmp_path / "index", DEFAULTS, 1, key_file)
+        IndexFolder.open(tmp_path / "index", DEFAULTS, key_file)
     assert SECRET.hex()[:16] not in str(caught.value)
 
 
@@ -122,23 +121,22 @@ def test_an_index_of_another_unicode_version_is_refused(
     make_index(tmp_path / "index")
     monkeypatch.setattr("unicodedata.unidata_version", "1.1.0")
     with pytest.raises(StoreMismatch, match="another version or under another Unicode version"):
-        IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
+        IndexFolder.open(tmp_path / "index", DEFAULTS)
 
 
 def test_everything_that_changes_a_signature_changes_the_fingerprint() -> None:
     identities = [
-        identity_of(DEFAULTS, 1, SECRET),
-        identity_of(DEFAULTS.model_copy(update={"bands": 13}), 1, SECRET),
-        identity_of(DEFAULTS.model_copy(update={"rows": 5}), 1, SECRET),
-        identity_of(DEFAULTS.model_copy(update={"shingle_width": 4}), 1, SECRET),
-        identity_of(DEFAULTS, 1, bytes(32)),
+        identity_of(DEFAULTS, SECRET),
+        identity_of(DEFAULTS.model_copy(update={"bands": 13}), SECRET),
+        identity_of(DEFAULTS.model_copy(update={"rows": 5}), SECRET),
+        identity_of(DEFAULTS.model_copy(update={"shingle_width": 4}), SECRET),
+        identity_of(DEFAULTS, bytes(32)),
     ]
     assert len({identity["fingerprint"] for identity in identities}) == len(identities)
-    assert identity_of(DEFAULTS, 2, SECRET)["fingerprint"] == identities[0]["fingerprint"]
     assert SECRET.hex() not in str(identities)
 
 
 def test_an_empty_index_has_nothing_to_read(tmp_path: Path) -> None:
-    IndexFolder.open(tmp_path / "index", DEFAULTS, 1).store.close()
+    IndexFolder.open(tmp_path / "index", DEFAULTS).store.close()
     with pytest.raises(StoreUnavailable, match="is empty: nothing has been flushed"):
         read_meta(tmp_path / "index")

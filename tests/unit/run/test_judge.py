@@ -1,19 +1,16 @@
-"""All shards of an index together, over a real folder, and their look-ups ahead."""
+"""A judge over a real folder, and its look-ups ahead."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Pages
@@ -21,7 +18,7 @@ from streamer.index.settings import IndexSettings
 from streamer.model import page_ref
 from streamer.run import judge as module
 from streamer.run.judge import FlushRule, Judge
-from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
+from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages, opened
 
 
@@ -45,32 +42,6 @@ def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = Tru
         if flushes and judge.flush_is_due:
             judge.flush(b"")
     return result
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([2, 3, 5]))
-def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) -> None:
-    pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards, exact=seed % 2 == 0)
-    with a_judge(rules, head_pages=20) as judge:
-        verdicts = judge_all(judge, pages, Random(seed))
-        assert all(shard.open_pages == 0 for shard in judge.shards)
-    assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
-    kept: list[int] = []
-    for verdict in verdicts:
-        if verdict.similarity < 0:
-            keys = set(own_keys(pages, verdict.ref, rules))
-            assert not [
-                other
-                for other in kept
-                if keys & set(own_keys(pages, other, rules))
-                and likeness(pages, verdict.ref, other, rules)[0] >= 8000
-            ]
-            kept.append(verdict.ref)
-        else:
-            assert verdict.representative in kept
-            said = verdict.similarity, verdict.exact
-            assert likeness(pages, verdict.ref, verdict.representative, rules) == said
 
 
 def test_a_judge_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: Path) -> None:
@@ -182,7 +153,7 @@ def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
 def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
     for threshold, records in ((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2)):
         judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))
-        shard = judge.shards[0]
+        shard = judge.shard
         assert shard.settings == IndexSettings(threshold=threshold)
         assert shard.positions["config"] == records
         judge.flush(b"")
@@ -202,7 +173,7 @@ def test_a_failure_after_a_flush_says_that_the_flush_was_written(
             monkeypatch.setattr(module, "sweep", fail)
             monkeypatch.setattr(Judge, "_sweep_is_due", True)
         else:
-            monkeypatch.setattr(judge.lookups[0], "refresh", fail)
+            monkeypatch.setattr(judge.lookup, "refresh", fail)
         failed: list[str] = []
         judge.store.failed = failed.append
         with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):

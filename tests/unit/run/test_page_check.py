@@ -53,7 +53,7 @@ def without_place(verdict: Verdict) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(verdict, page=ASKED))
 
 
-@pytest.fixture(params=[{}, {"shards": 3}, {"exact": True}], ids=["one", "shards", "exact"])
+@pytest.fixture(params=[{}, {"exact": True}], ids=["sketches", "exact"])
 def options(request: pytest.FixtureRequest, key_file: Path) -> dict[str, Any]:
     return {"key_file": key_file, **request.param}
 

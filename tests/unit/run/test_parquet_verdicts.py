@@ -15,22 +15,18 @@ from streamer.errors import InputError
 from streamer.model import (
     Basis,
     Change,
-    Container,
     Decision,
     Location,
     NearestKept,
     Representative,
     SignedText,
     Verdict,
-    WorseCopy,
 )
 from streamer.run import parquet_verdicts
 from streamer.run.parquet_verdicts import lines_name, write_parquet
 from streamer.run.table import (
     COLUMNS,
-    CONTAINED_COLUMNS,
     NEAR_COLUMNS,
-    SUPERSEDES_COLUMNS,
 )
 from streamer.run.verdict_files import open_verdicts, read_verdicts
 
@@ -83,25 +79,6 @@ def test_near_misses_have_columns_only_where_there_are_any(tmp_path: Path) -> No
     assert list(read_verdicts(path)) == [*verdicts, COPY]
     made(path, [PLAIN, COPY])
     assert tuple(parquet.read_schema(path).names) == COLUMNS
-
-
-def test_what_a_better_copy_supersedes_has_columns_only_where_there_is_any(tmp_path: Path) -> None:
-    path = tmp_path / "v.parquet"
-    worse = WorseCopy(PAGE, "http://w.example/")
-    lines = made(path, [PLAIN, msgspec.structs.replace(COPY, supersedes=worse), COPY])
-    assert tuple(parquet.read_schema(path).names) == COLUMNS + SUPERSEDES_COLUMNS
-    with open_verdicts(path) as file:
-        assert file.read() == lines
-
-
-def test_what_contains_a_page_has_columns_only_where_there_is_any(tmp_path: Path) -> None:
-    path = tmp_path / "v.parquet"
-    inside = Container(PAGE, "http://c.example/", containment=0.95)
-    verdicts = [msgspec.structs.replace(PLAIN, contained_in=inside), COPY, PLAIN]
-    lines = made(path, verdicts)
-    assert tuple(parquet.read_schema(path).names) == COLUMNS + CONTAINED_COLUMNS
-    with open_verdicts(path) as file:
-        assert file.read() == lines
 
 
 def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

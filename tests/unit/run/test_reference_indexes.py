@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.messages import Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.index.settings import SETS_ELSEWHERE, IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -45,7 +45,7 @@ KEY = "11" * 32
 
 def open_index(folder: Path, rules: IndexSettings) -> IndexFolder:
     signature = SIGNATURE_SETTINGS.model_copy(update={"exact": rules.exact})
-    return IndexFolder.open(folder, signature, rules.shards, key_file(folder.parent))
+    return IndexFolder.open(folder, signature, key_file(folder.parent))
 
 
 def key_file(folder: Path) -> Path:
@@ -124,7 +124,7 @@ class Elsewhere:
         pages, clean = self.pages, self.clean
         sketches = pages.sketches[place], clean.sketches[theirs]
         score = int(similarity(*sketches))
-        if not self.rules.exact or self.rules.version < SETS_ELSEWHERE:
+        if not self.rules.exact:
             return score, False
         assert pages.shingles is not None
         assert clean.shingles is not None
@@ -146,7 +146,6 @@ def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
 @given(
     st.integers(0, 2**32),
     st.integers(2, 40),
-    st.sampled_from([1, 2, 3]),
     st.builds(
         IndexSettings,
         bucket_max=st.sampled_from([1, 64]),
@@ -155,49 +154,25 @@ def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
         expire_after_ms=st.sampled_from([0, 4_000]),
         keep_pages=st.sampled_from([0, 3]),
         exact=st.booleans(),
-        version=st.sampled_from([SETS_ELSEWHERE - 1, SETS_ELSEWHERE]),
         near_misses=st.sampled_from([0, 0.2]),
     ),
 )
 def test_verdicts_are_those_of_a_serial_index_beside_another(
-    seed: int, count: int, theirs: int, rules: IndexSettings
+    seed: int, count: int, rules: IndexSettings
 ) -> None:
     clean, pages = both_of(seed, count)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        kept = make_index(folder / "clean", clean, IndexSettings(shards=theirs, exact=rules.exact))
+        kept = make_index(folder / "clean", clean, IndexSettings(exact=rules.exact))
         expected = serial_verdicts(pages, rules, elsewhere=Elsewhere(clean, kept, pages, rules))
         with a_judge(folder / "own", rules, f"clean={folder / 'clean'}") as judge:
             found = judge_all(judge, pages, Random(seed))
-    if theirs == 1:  # else the page that is found first may be another of equal similarity
-        assert [each for block in found for each in judged(block)] == expected
-    said = [(v.ref, v.similarity) for block in found for v in judged(block)]
-    assert said == [(each.ref, each.similarity) for each in expected]
+    assert [each for block in found for each in judged(block)] == expected
     names = [
         o and o.corpus.name for block in found for o in block.references or [None] * len(block)
     ]
     urls = [v.url for block in found for v in judged(block)]
     assert [name == "clean" for name in names] == [url.startswith(b"http://clean") for url in urls]
-
-
-@pytest.mark.parametrize("own", [2, 3])
-def test_with_several_shards_no_page_that_is_near_to_another_index_is_kept(
-    own: int, tmp_path: Path
-) -> None:
-    clean, pages = both_of(7, 60)
-    rules = IndexSettings(shards=own)
-    kept = make_index(tmp_path / "clean", clean, IndexSettings(shards=2))
-    near = Elsewhere(clean, kept, pages, rules)
-    with a_judge(tmp_path / "own", rules, f"clean={tmp_path / 'clean'}") as judge:
-        found = judge_all(judge, pages, Random(1))
-    said = {verdict.ref: verdict for block in found for verdict in judged(block)}
-    assert len(said) == 60
-    of_clean = [verdict for verdict in said.values() if verdict.url.startswith(b"http://clean")]
-    assert len(of_clean) > 10
-    for place in range(60):
-        there = near(place)
-        if there is not None and there.similarity >= rules.similarity_min:
-            assert said[place].similarity >= rules.similarity_min
 
 
 # ---- one page -----------------------------------------------------------------------------------
@@ -335,7 +310,7 @@ def test_a_log_that_names_another_state_of_an_index_is_refused(tmp_path: Path) -
         [before] = judge.shard.settings.also if judge.shard.settings else ()
         in_force = judge.shard.settings
         judge.flush(OWNER)
-    index = IndexFolder.open(clean, SIGNATURE_SETTINGS, 1, tmp_path / "key")
+    index = IndexFolder.open(clean, SIGNATURE_SETTINGS, tmp_path / "key")
     changed = replay_judge(index, IndexSettings())
     changed.judge(0, 2, 3, one(sketch_with(400), ref=2))
     changed.flush(OWNER)
@@ -375,12 +350,12 @@ def test_of_several_under_one_name_the_last_is_in_force_and_none_ends_it(tmp_pat
 def test_an_index_of_other_settings_or_another_key_is_refused(tmp_path: Path) -> None:
     make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
     other = SignatureSettings(bands=BANDS, shingle_width=4)
-    with contextlib.closing(IndexFolder.open(tmp_path / "own", other, 1).store):
-        index = IndexFolder.open(tmp_path / "third", other, 1)
+    with contextlib.closing(IndexFolder.open(tmp_path / "own", other).store):
+        index = IndexFolder.open(tmp_path / "third", other)
         index.store.close()
         with pytest.raises(StoreMismatch, match="shingle-width is 5 there and 4 here"):
             ReferenceIndexes([f"{tmp_path / 'clean'}"], index.fingerprint, index.identity)
-    keyed = IndexFolder.open(tmp_path / "keyed", SIGNATURE_SETTINGS, 1)
+    keyed = IndexFolder.open(tmp_path / "keyed", SIGNATURE_SETTINGS)
     keyed.store.close()
     with pytest.raises(StoreMismatch, match=r"--key-file is .* there and .* here.*its --key-file"):
         ReferenceIndexes([f"{tmp_path / 'clean'}"], keyed.fingerprint, keyed.identity)
@@ -394,14 +369,3 @@ def test_what_is_no_index_is_refused_with_the_remedy(tmp_path: Path) -> None:
             parse_also(text)
     assert parse_also("/data/clean.2026") == ("clean.2026", "/data/clean.2026")
     assert parse_also("c=/data/a=b") == ("c", "/data/a=b")
-
-
-def test_what_another_index_has_retired_answers_nothing(tmp_path: Path) -> None:
-    keys, sketches = [[key] * (BANDS + 1) for key in (5, 6)], [sketch_with(0), unlike(2)]
-    theirs, own = made_pages(keys, sketches), made_pages(keys, sketches)
-    theirs.urls = [b"https://a.example/"] * 2
-    retiring = IndexSettings(track_changes=True, retire_replaced=True)
-    assert make_index(tmp_path / "clean", theirs, retiring) == [0, 1]
-    with a_judge(tmp_path / "index", IndexSettings(), f"clean={tmp_path / 'clean'}") as judge:
-        [block] = judge.judge(0, 0, 2, own)
-    assert block.similarities.tolist() == [-1, 10_000]

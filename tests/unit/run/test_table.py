@@ -10,16 +10,13 @@ import msgspec
 import pytest
 
 from streamer.errors import InputError, SettingsError
-from streamer.model import Basis, Container, Decision, Location, NearestKept, Verdict
+from streamer.model import Basis, Decision, Location, NearestKept, Verdict
 from streamer.run.outputs import is_table
 from streamer.run.table import (
     COLUMNS,
-    CONTAINED_COLUMNS,
     NEAR_COLUMNS,
-    PLAIN,
-    Optional,
     cells,
-    optional_columns,
+    has_near_columns,
     table_head,
     write_table,
 )
@@ -56,48 +53,28 @@ def test_columns_about_near_misses_are_there_if_the_table_was_begun_with_them(
     found = msgspec.structs.replace(plain, nearest=near, nearest_min=0.65)
     none = msgspec.structs.replace(plain, nearest=None, nearest_min=0.65)
     width = len(COLUMNS)
-    assert [len(list(cells(each))) for each in (plain, found)] == [width, width]
-    rows = [[*cells(each, Optional(near=True))][width:] for each in (found, none, plain)]
+    assert [len(list(cells(each, near=False))) for each in (plain, found)] == [width, width]
+    rows = [[*cells(each, near=True)][width:] for each in (found, none, plain)]
     assert rows[0] == ["p", 1, 2, "http://n.example/", "clean", 0.75, True, 0.65]
     assert rows[1:] == [[*[None] * 7, 0.65], [None] * 8]
-    assert table_head(Optional(near=True)).decode().split(",") == [
-        *COLUMNS,
-        *NEAR_COLUMNS[:-1],
-        "nearest_min\n",
-    ]
-    path, length = tmp_path / "v.csv", len(table_head())
-    asked = [PLAIN, Optional(near=True), Optional(contained=True), Optional(True, True)]
-    assert [optional_columns(path, 0, each) for each in asked] == asked
-    path.write_bytes(table_head() + b"more")
-    assert optional_columns(path, length, PLAIN) == PLAIN
+    assert table_head(near=True).decode().strip().split(",") == [*COLUMNS, *NEAR_COLUMNS]
+    path, length = tmp_path / "v.csv", len(table_head(near=False))
+    assert [has_near_columns(path, 0, asked=asked) for asked in (True, False)] == [True, False]
+    path.write_bytes(table_head(near=False) + b"more")
+    assert not has_near_columns(path, length, asked=False)
     with pytest.raises(
         SettingsError, match=r"v\.csv was begun without --near-misses.*Name another"
     ):
-        optional_columns(path, length, Optional(near=True))
-    for each in asked:
-        path.write_bytes(table_head(each))
-        assert optional_columns(path, len(table_head(each)), PLAIN) == each
-    path.write_bytes(table_head(Optional(near=True)))
-    with pytest.raises(SettingsError, match=r"begun without --contained"):
-        optional_columns(path, path.stat().st_size, Optional(True, True))
+        has_near_columns(path, length, asked=True)
+    path.write_bytes(table_head(near=True))
+    assert has_near_columns(path, path.stat().st_size, asked=False)
     packed = tmp_path / "v.csv.gz"
     packed.write_bytes(b"no gzip")
     with pytest.raises(InputError, match="the column names cannot be read"):
-        optional_columns(packed, 5, PLAIN)
-
-
-def test_what_contains_a_page_has_columns_behind_the_others() -> None:
-    page = Location("p", 1, 2)
-    plain = Verdict(page, "", Decision.UNIQUE, Basis.SIGNATURE, None, None, False, 0, "f" * 16)
-    inside = Container(page, "http://c.example/", containment=0.95)
-    found = msgspec.structs.replace(plain, contained_in=inside)
-    more = Optional(near=True, contained=True)
-    rows = [[*cells(each, more)][-len(CONTAINED_COLUMNS) :] for each in (found, plain)]
-    assert rows == [["p", 1, 2, "http://c.example/", 0.95], [None] * 5]
-    assert table_head(more).decode().strip().split(",")[-5:] == [*CONTAINED_COLUMNS]
+        has_near_columns(packed, 5, asked=True)
 
 
 def test_a_table_is_not_read_as_verdicts(tmp_path: Path) -> None:
-    (tmp_path / "v.csv").write_bytes(table_head())
+    (tmp_path / "v.csv").write_bytes(table_head(near=False))
     with pytest.raises(InputError, match=r"v\.csv: verdicts as CSV are not read; give a file of"):
         next(read_verdicts(tmp_path / "v.csv"))

@@ -84,7 +84,7 @@ def judge_part(judge: Judge, pages: Pages, first: int, end: int) -> list[Judged]
 def opened(folder: Path, settings: Settings) -> Judge:
     key_file = folder.parent / "key"
     key_file.write_text(SECRET.hex())
-    index = IndexFolder.open(folder, settings.signature, settings.shards, key_file)
+    index = IndexFolder.open(folder, settings.signature, key_file)
     return replay_judge(index, settings.index)
 
 

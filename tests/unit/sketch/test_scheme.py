@@ -173,12 +173,6 @@ def test_the_threshold_is_that_of_the_method_that_decides_unless_it_is_set() -> 
     assert load_settings(method="simhash", accept="banding").index.measure is Measure.SLOTS
 
 
-def test_shards_are_held_against_the_keys_of_the_method() -> None:
-    assert load_settings(method="supershingles", shards=6).shards == 6
-    with pytest.raises(SettingsError, match="7 shards need as many bands, there are 6"):
-        load_settings(method="supershingles", shards=7)
-
-
 def test_options_of_the_second_method_need_one() -> None:
     with pytest.raises(SettingsError, match=r"accept\. need --accept"):
         choose("minhash", options=["accept.rows=5"])

@@ -15,10 +15,8 @@ from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.model import Decision
-from streamer.run.index_folder import own_key
 from streamer.run.warm import warm_kernels
 from streamer.sketch.method_signer import make_signer
-from streamer.sketch.resemblance import SCOPE_SHIFT
 from streamer.sketch.scopes import ScopedSigner, scoped_keys
 from streamer.sketch.settings import SignatureSettings
 
@@ -76,7 +74,7 @@ def judged(folder: Path, pages: list[dict[str, Any]], *options: str) -> list[dic
     "options",
     [
         ("--near-misses", "0.5"),
-        ("--shards", "3", "--exact"),
+        ("--exact",),
         ("--method", "simhash"),
         ("--text", "main", "--bucket-max", "2"),
     ],
@@ -153,11 +151,8 @@ def test_the_python_interface_has_scopes_too() -> None:
         ({"scope": "domain"}, "no scope domain"),
         ({"scope": "tenant", "track_changes": True}, "does not go with"),
         ({"scope": "tenant", "tombstones": "forget"}, "does not go with"),
-        ({"scope_not": "domain"}, "no scope domain"),
-        ({"scope": "tenant", "scope_not": "host"}, "not both"),
-        ({"scope_not": "host", "method": "simhash"}, "room for a scope"),
     ],
-    ids=["domain", "changes", "tombstones", "not-domain", "both", "method"],
+    ids=["domain", "changes", "tombstones"],
 )
 def test_what_would_join_scopes_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
@@ -189,84 +184,5 @@ def test_pages_are_not_counted_over_all_scopes() -> None:
         load_settings(scope="host", keep_pages=10)
 
 
-@pytest.mark.parametrize("asked", ["scope", "scope_not"])
-def test_kernels_are_compiled_for_an_index_with_a_scope(asked: str) -> None:
-    warm_kernels(SignatureSettings.model_validate({asked: "tenant"}))
-
-
-def test_the_scope_of_a_page_that_is_compared_with_others_is_in_its_sketch() -> None:
-    plain = make_signer(SignatureSettings(), SECRET).sign(BODIES, [0] * 3)
-    signers = [make_signer(SignatureSettings(scope_not="s"), key) for key in (SECRET, bytes(32))]
-    own, other = signers
-    assert isinstance(own, ScopedSigner)
-    assert isinstance(other, ScopedSigner)
-    both = own.sign_in(BODIES, [0] * 3, [b"a", b"a", b"b"])
-    assert np.array_equal(both.keys, plain.keys)
-    scopes = both.sketches[:, 0] >> SCOPE_SHIFT
-    assert scopes[0] == scopes[1] != scopes[2] != 0
-    assert (
-        other.sign_in(BODIES, [0] * 3, [b"a"] * 3).sketches[:, 0] >> SCOPE_SHIFT != scopes
-    ).all()
-    both.sketches[:, 0] &= np.uint64((1 << SCOPE_SHIFT) - 1)
-    assert np.array_equal(both.sketches, plain.sketches)
-    with pytest.raises(StoreMismatch, match="a text alone has none"):
-        own.sign(BODIES, [0] * 3)
-    asked = SignatureSettings(scope_not="a"), SignatureSettings(scope="a"), SignatureSettings()
-    assert len({each.fingerprint("k") for each in asked}) == 3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--near-misses", "0.5"),
-        ("--shards", "3", "--exact"),
-        ("--method", "words"),
-        ("--text", "main", "--bucket-max", "2"),
-    ],
-    ids=lambda each: each[0],
-)
-def test_a_page_is_answered_by_pages_of_other_scopes_only(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    near = [*VICTIM[:-6], "quite", "another", "end", "of", "it", "all"]
-    pages = [
-        page("a", "http://a/1", *VICTIM),
-        page("a", "http://a/2", *VICTIM),  # of the same scope, so kept as well
-        page("b", "http://b/1", *VICTIM),
-        page("a", "http://a/3", *VICTIM, "more"),  # the page of b was not kept
-        page("b", "http://b/2", *near),
-        page("b", "http://b/short", "two", "words"),
-        page("b", "http://b/short2", "two", "words"),
-        page("a", "http://a/short", "two", "words"),
-    ]
-    said = judged(tmp_path, pages, "--scope-not", "tenant", *options)
-    found = [each["representative"] and each["representative"]["url"] for each in said]
-    near_is = "http://a/1" if "--near-misses" not in options else found[4]
-    assert found == [None, None, "http://a/1", None, near_is, None, None, "http://b/short"]
-    if "--near-misses" in options:
-        assert [each.get("nearest") for each in said[:2]] == [None, None]
-    explain = ["explain", "http://a/2", "--index", str(tmp_path / "index"), "--json"]
-    shown = CliRunner().invoke(app, explain)
-    assert shown.exit_code == 0, shown.output
-    nearest = json.loads(shown.stdout)["nearest"]
-    assert nearest is None or "http://a/" not in nearest["url"], "its own scope is skipped"
-
-
-def test_a_reference_index_answers_pages_of_other_scopes_only(tmp_path: Path) -> None:
-    (tmp_path / "clean").mkdir()
-    judged(tmp_path / "clean", [page("a", "http://a/", *VICTIM)], "--scope-not", "host")
-    others = ["--scope-not", "host", "--key-file", str(own_key(tmp_path / "clean" / "index"))]
-    others += ["--also", f"clean={tmp_path / 'clean' / 'index'}", "--near-misses", "0.2"]
-    said = judged(tmp_path, [page(0, f"http://{x}/2", *VICTIM) for x in "aab"], *others)
-    assert [each["verdict"] for each in said] == ["unique", "unique", "duplicate"]
-    assert said[2]["representative"]["url"] == "http://a/2", "of equals the own one comes first"
-    assert [each["nearest"] for each in said[:2]] == [None, None]
-
-
-def test_the_python_interface_compares_across_scopes_too() -> None:
-    body = " ".join(VICTIM)
-    with Deduplicator(scope_not="host") as index:
-        found = [*index.add(Page(f"http://{host}/{i}", body) for i, host in enumerate("aab"))]
-        assert [each.is_duplicate for each in found] == [False, False, True]
-        assert not index.check(Page("http://a/9", body)).is_duplicate
-        assert index.check(Page("http://c/", body)).is_duplicate
+def test_kernels_are_compiled_for_an_index_with_a_scope() -> None:
+    warm_kernels(SignatureSettings(scope="tenant"))

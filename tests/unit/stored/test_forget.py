@@ -43,7 +43,7 @@ runner = CliRunner()
 
 
 def rows_left(store: Store) -> list[int]:
-    return [ref - 7 for part in scan_rows(store, 0) for ref in part.rows.refs]
+    return [ref - 7 for part in scan_rows(store) for ref in part.rows.refs]
 
 
 def forget_all(store: Store, terms: list[Term], *, dry_run: bool = False) -> int:
@@ -68,7 +68,7 @@ def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         assert rows_left(store) == left
         assert store.meta is not None
-        assert (store.meta.shards[0].rows, store.meta.shards[0].postings) == (
+        assert (store.meta.rows, store.meta.postings) == (
             len(left),
             3 * len(left),
         )
@@ -85,24 +85,24 @@ def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) ->
     folder = tmp_path / "store"
     with (
         contextlib.closing(Store.open(folder)) as store,
-        contextlib.closing(StoredLookup(store, 0, 0)) as lookup,
+        contextlib.closing(StoredLookup(store, 0)) as lookup,
     ):
         for first in (0, 100, 200):
             lookup.refresh(flush(store, range(first, first + 100)))
         lookup.wait()
     with contextlib.closing(Store.open(folder)) as store:
         assert forget_all(store, [(BEFORE, 150_000)], dry_run=True) == 150
-        assert read_note(store, 0).count == 300 * POSTINGS_A_ROW
+        assert read_note(store).count == 300 * POSTINGS_A_ROW
         assert forget_all(store, [(BEFORE, 150_000)]) == 150
-        assert read_note(store, 0).count == 0
+        assert read_note(store).count == 0
         frozen = store._to_write()._families[BANDS_FAMILY]  # noqa: SLF001 - nobody else asks for all
         assert not list(frozen.keys())
-        assert found(StoredLookup(store, 0)) == [*range(150, 300)]
-        with contextlib.closing(StoredLookup(store, 0, 0)) as lookup:
+        assert found(StoredLookup(store)) == [*range(150, 300)]
+        with contextlib.closing(StoredLookup(store, 0)) as lookup:
             lookup.refresh(flush(store, range(300, 310)))
             lookup.wait()
             assert found(lookup) == [*range(150, 310)]
-            assert read_note(store, 0).count == 160 * POSTINGS_A_ROW
+            assert read_note(store).count == 160 * POSTINGS_A_ROW
     assert not any(finding.damage for finding in check_index(tmp_path))
 
 

@@ -29,13 +29,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def flush(store: Store, lookup: StoredLookup, rows: Sequence[int]) -> None:
-    [brought] = store.flush({"bands": 14}, [flushed(rows)], b"")
+    brought = store.flush({"bands": 14}, flushed(rows), b"")
     lookup.refresh(brought)
 
 
 def bounded(store: Store, flushes: int, memory_max: int | None = 0) -> StoredLookup:
     """Return a lookup after flushes of a hundred rows; without memory each of them is frozen."""
-    lookup = StoredLookup(store, 0, memory_max)
+    lookup = StoredLookup(store, memory_max)
     for first in range(0, 100 * flushes, 100):
         flush(store, lookup, range(first, first + 100))
     lookup.wait()
@@ -81,12 +81,12 @@ def test_a_start_reads_no_keys_of_what_is_frozen(
     read: list[range] = []
     inner = store.read_keys
 
-    def read_keys(shard: int, blocks: range, *, whole: bool) -> RowKeys | None:
+    def read_keys(blocks: range, *, whole: bool) -> RowKeys | None:
         read.append(blocks)
-        return inner(shard, blocks, whole=whole)
+        return inner(blocks, whole=whole)
 
     monkeypatch.setattr(store, "read_keys", read_keys)
-    opened = StoredLookup(store, 0)
+    opened = StoredLookup(store)
     assert [block for part in read for block in part] == [2], "the third flush's"
     assert opened.table.count == 10 * POSTINGS_A_ROW
     assert found(opened, range(300)) == [row for row in range(210) for _ in range(POSTINGS_A_ROW)]
@@ -98,7 +98,7 @@ def test_an_index_that_has_less_memory_than_before_freezes_what_it_reads(
     bounded(store, 5, memory_max=None).close()
     monkeypatch.setattr(module, "_ROUND_POSTINGS_MIN", 1)
     monkeypatch.setattr(module, "_ROWS_A_PART", 512)
-    lookup = StoredLookup(store, 0, 0)
+    lookup = StoredLookup(store, 0)
     assert lookup.frozen.note.count == 500 * POSTINGS_A_ROW
     assert found(lookup, range(600)) == [row for row in range(500) for _ in range(POSTINGS_A_ROW)]
     flush(store, lookup, range(500, 510))
@@ -109,13 +109,13 @@ def test_an_index_that_has_less_memory_than_before_freezes_what_it_reads(
 def test_a_large_table_is_frozen_at_the_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FROZEN_AT_THE_END", 300 * POSTINGS_A_ROW)
     bounded(store, 2, memory_max=1 << 30).close()
-    assert StoredLookup(store, 0).frozen.note.count == 0, "it is not large yet"
-    lookup = StoredLookup(store, 0, 1 << 30)
+    assert StoredLookup(store).frozen.note.count == 0, "it is not large yet"
+    lookup = StoredLookup(store, 1 << 30)
     flush(store, lookup, range(200, 300))
     lookup.close()
     lookup.close()
     assert lookup.frozen.note.count == 300 * POSTINGS_A_ROW
-    opened = StoredLookup(store, 0)
+    opened = StoredLookup(store)
     assert opened.table.count == 0
     assert found(opened, range(400)) == [row for row in range(300) for _ in range(POSTINGS_A_ROW)]
 
@@ -125,7 +125,7 @@ def test_a_table_that_lacks_a_part_of_a_flush_is_not_frozen_at_the_end(
 ) -> None:
     monkeypatch.setattr(module, "_FROZEN_AT_THE_END", 1)
     lookup = bounded(store, 1, memory_max=1 << 30)
-    store.flush({"bands": 14}, [flushed(range(100, 200))], b"")  # and the table does not get it
+    store.flush({"bands": 14}, flushed(range(100, 200)), b"")  # and the table does not get it
     lookup.close()
     assert lookup.frozen.note.count == 0
     assert_holds(store, range(200))
@@ -150,10 +150,10 @@ def test_of_a_known_page_one_key_is_read(store: Store, monkeypatch: pytest.Monke
 
 
 def test_a_key_that_several_rows_have_is_read(store: Store) -> None:
-    lookup = StoredLookup(store, 0, 0)
+    lookup = StoredLookup(store, 0)
     rows = flushed(range(4))
     rows.keys[1:3, 2] = rows.keys[0, 2]
-    [brought] = store.flush({"bands": 14}, [rows], b"")
+    brought = store.flush({"bands": 14}, rows, b"")
     lookup.refresh(brought)
     lookup.wait()
     hits = lookup.find(rows.keys[:1])

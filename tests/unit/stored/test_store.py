@@ -15,7 +15,7 @@ from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import ROWS_A_BLOCK
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
-from tests.helpers.shard_network import MemoryLookup
+from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
 
 if TYPE_CHECKING:
@@ -34,33 +34,29 @@ def folder(tmp_path: Path) -> Path:
 def test_a_new_store_has_no_state_and_finds_nothing(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is None
-        assert StoredLookup(store, 0).find(keys_of(range(50))).rows.size == 0
+        assert StoredLookup(store).find(keys_of(range(50))).rows.size == 0
 
 
 def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
-        store.flush(
-            {"bands": 14, "key": "ab"}, [flushed([0, 1], b"one"), flushed([], b"two")], b"first"
-        )
-        store.flush(
-            {"bands": 14, "key": "ab"}, [flushed([2], b"three"), flushed([0], b"four")], b"second"
-        )
+        store.flush({"bands": 14, "key": "ab"}, flushed([0, 1], b"one"), b"first")
+        store.flush({"bands": 14, "key": "ab"}, flushed([2], b"two"), b"second")
         assert store.meta is not None
         before = msgspec.msgpack.encode(store.meta)
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
         assert msgspec.msgpack.encode(store.meta) == before
         assert (store.meta.owner, store.meta.identity) == (b"second", {"bands": 14, "key": "ab"})
-        assert [shard.state for shard in store.meta.shards] == [b"three", b"four"]
+        assert store.meta.state == b"two"
         assert_holds(store, [0, 1, 2])
 
 
 def test_a_flush_without_rows_still_brings_its_state(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [0])
-        store.flush({}, [flushed([], b"later")], b"owner")
+        store.flush({}, flushed([], b"later"), b"owner")
         assert store.meta is not None
-        assert (store.meta.shards[0].state, store.meta.owner) == (b"later", b"owner")
+        assert (store.meta.state, store.meta.owner) == (b"later", b"owner")
         assert store.flushes == 2
         assert_holds(store, [0])
 
@@ -70,8 +66,8 @@ def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Pa
         for row in range(3):
             bare = flushed([row])
             bare.masks[:] = 0
-            store.flush({}, [bare], b"")
-        lookup = StoredLookup(store, 0)
+            store.flush({}, bare, b"")
+        lookup = StoredLookup(store)
         assert lookup.find(keys_of(range(20))).rows.size == 0
         assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
 
@@ -96,26 +92,26 @@ def test_rows_are_found_by_one_search_whichever_flush_brought_them(
         due = row // 25
         flushes[due if random.random() < 0.95 else random.randrange(due, 60)].append(row)
     with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         for rows in flushes:
-            [brought] = store.flush({}, [flushed(rows)], b"")
+            brought = store.flush({}, flushed(rows), b"")
             lookup.refresh(brought)
-        opened = StoredLookup(store, 0)
+        opened = StoredLookup(store)
         monkeypatch.setattr(Store, "read_keys", lambda *_: pytest.fail("keys were read"))
         for each in (lookup, opened):
             asked = np.array(random.sample(kept, len(kept)))
             assert each.rows(asked).refs == (asked + 7).tolist()
             assert sorted({*each.find(keys_of(range(1500))).rows.tolist()}) == kept
             for lost in sorted({*range(-1, 1502)} - {*kept}):
-                with pytest.raises(AssertionError, match=f"row {lost} of"):
+                with pytest.raises(AssertionError, match=f"row {lost} is in no flush"):
                     each.rows(np.array([kept[0], lost]))
 
 
 def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [0, 1])
-        with pytest.raises(AssertionError, match="row 2 of shard 0 is in no flush"):
-            StoredLookup(store, 0).rows(np.array([2]))
+        with pytest.raises(AssertionError, match="row 2 is in no flush"):
+            StoredLookup(store).rows(np.array([2]))
 
 
 def test_keys_that_were_never_posted_do_not_read_the_disk(
@@ -130,7 +126,7 @@ def test_keys_that_were_never_posted_do_not_read_the_disk(
 
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(100))
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         monkeypatch.setattr(Store, "row_blocks", listen)
         lookup.find(keys_of(range(5000, 6000)))
         assert not asked
@@ -141,13 +137,13 @@ def test_keys_that_were_never_posted_do_not_read_the_disk(
 def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         postings = flush(store, range(20, 40)).postings
         for part in range(PARTS // 2):
             lookup.table.add(postings, segments_of(part))
         found = lookup.find(keys_of(range(40)))
         assert (found.flushes, set(found.rows.tolist())) == (0, set(range(20)))
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         lookup.refresh(flush(store, range(40, 60)))
         found = lookup.find(keys_of(range(80)))
         assert (found.flushes, set(found.rows.tolist())) == (1, set(range(60)))
@@ -156,7 +152,7 @@ def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path)
 def test_what_agrees_with_a_key_in_the_bits_of_the_table_only_is_not_found(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         keys = keys_of(range(20))
         near = keys ^ np.uint64(1)
         assert len(lookup.table.find(near.reshape(-1))[0]) == near.size
@@ -171,7 +167,7 @@ def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) ->
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
         turned = np.roll(keys_of(range(20)), 1, axis=1)
-        assert StoredLookup(store, 0).find(turned).rows.tolist() == sorted([*range(20)] * 3)
+        assert StoredLookup(store).find(turned).rows.tolist() == sorted([*range(20)] * 3)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +182,15 @@ def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded
     asked = np.array([[key, 5, key ^ 1], [key ^ 1, key ^ 2, key]] * 3, np.uint64)
     plain = MemoryLookup()
     with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         for first in (1, 0):  # rows of a later flush may be lower
             crowd = flushed(range(first, len(posted), 2))
             crowd.keys[:, 0] = posted[first::2]
             plain.add(crowd)
-            [brought] = store.flush({}, [crowd], b"")
+            brought = store.flush({}, crowd, b"")
             lookup.refresh(brought)
         expected = plain.find(asked)
-        for found in (lookup.find(asked), StoredLookup(store, 0).find(asked)):
+        for found in (lookup.find(asked), StoredLookup(store).find(asked)):
             assert found.places.tolist() == expected.places.tolist()
             assert found.starts.tolist() == expected.starts.tolist()
             assert found.rows.tolist() == expected.rows.tolist()
@@ -213,8 +209,8 @@ def test_the_rows_of_a_crowd_are_compared_once_for_all_pages_that_have_its_key(
     crowd = flushed(range(64))
     crowd.keys[:, 0] = keys_of([7])[0, 0]
     with contextlib.closing(Store.open(folder)) as store:
-        store.flush({}, [crowd], b"")
+        store.flush({}, crowd, b"")
         monkeypatch.setattr(StoredRows, "posted", listen)
         asked = np.repeat(crowd.keys[:1], 1000, axis=0)
-        assert len(StoredLookup(store, 0).find(asked).rows) == 1000 * (64 + 2)
+        assert len(StoredLookup(store).find(asked).rows) == 1000 * (64 + 2)
     assert sum(compared) == 64 + 2 * 1000

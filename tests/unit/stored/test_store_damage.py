@@ -176,7 +176,7 @@ def test_a_database_that_lacks_a_block_is_refused(folder: Path, family: bytes, b
         contextlib.closing(Store.open(folder)) as store,
         pytest.raises(StoreDamaged, match=f"block {block} of its {FAMILIES[family]} is missing"),
     ):
-        StoredLookup(store, 0).rows(np.arange(3))
+        StoredLookup(store).rows(np.arange(3))
     assert digests(folder.parent) == before
     assert sum(len(finding.damage) for finding in check_index(folder.parent)) == 1
 
@@ -187,7 +187,7 @@ def test_a_block_of_keys_with_fewer_rows_than_the_state_counts_is_refused(folder
         state = msgspec.msgpack.encode(store.meta)
     for rows, message in (([], r"block 2 of its keys"), ([2, 3], "it has 4 of 3 rows")):
         [(key, block), *_] = [
-            *key_entries(0, flushed(rows), 1024),
+            *key_entries(flushed(rows), 1024),
             (entry_key(KEYS, 2), b"16 bytes, no row"),
         ]
         with contextlib.closing(Database.write_to(folder)) as database:
@@ -196,7 +196,7 @@ def test_a_block_of_keys_with_fewer_rows_than_the_state_counts_is_refused(folder
             contextlib.closing(Store.open(folder)) as store,
             pytest.raises(StoreDamaged, match=message),
         ):
-            StoredLookup(store, 0)
+            StoredLookup(store)
 
 
 def test_a_file_that_is_gone_is_told_by_its_name(folder: Path) -> None:
@@ -304,13 +304,13 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
     for damage, error in ((b"not a key", SettingsError), (other, StoreMismatch)):
         path.write_bytes(damage)
         with pytest.raises(error, match=r"put .*secret\.key back from a copy"):
-            IndexFolder.open(tmp_path, settings, 1)
+            IndexFolder.open(tmp_path, settings)
         assert command("check", "--deep", "--index", tmp_path)[0] == 3
         assert path.read_bytes() == damage
     path.unlink()
     for name in ("store/CURRENT", "newest-flush", None):
         with pytest.raises(SettingsError, match=r"put .*secret\.key back from a copy"):
-            IndexFolder.open(tmp_path, settings, 1)
+            IndexFolder.open(tmp_path, settings)
         assert not path.exists()
         if name:
             (tmp_path / name).unlink()
@@ -333,7 +333,7 @@ def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, bl
     name = str(path.relative_to(tmp_path))
     for at in (100, 4 * path.stat().st_size)[:blocks]:
         Damage("flip", name, at).do(tmp_path)
-    part = f"{FAMILIES[family]} of shard 0"
+    part = FAMILIES[family]
     [damage] = [finding.damage for finding in check_index(tmp_path) if finding.part == part]
     assert len(damage) == blocks, damage
     assert all(path.name in text for text in damage)
@@ -346,10 +346,10 @@ def test_a_deep_check_tells_rows_and_keys_that_do_not_fit(folder: Path) -> None:
     with contextlib.closing(Store.open(folder, writable=False)) as store:
         state = msgspec.msgpack.encode(store.meta)
     with contextlib.closing(Database.write_to(folder)) as database:
-        database.write([list(key_entries(0, flushed([7]), 512))], (STATE_KEY, state))
+        database.write([list(key_entries(flushed([7]), 512))], (STATE_KEY, state))
     found = {finding.part: finding.damage for finding in check_index(folder.parent)}
-    assert found["rows of shard 0"] == ["those of block 1 have other keys than that says"]
-    assert found["keys of shard 0"] == []
+    assert found["rows"] == ["those of block 1 have other keys than that says"]
+    assert found["keys"] == []
 
 
 def test_a_damaged_database_is_named_by_a_deep_check(tmp_path: Path) -> None:
@@ -448,7 +448,7 @@ def test_readers_beside_a_writer_that_merges_its_files_are_never_refused(folder:
         while not stop.is_set():
             with contextlib.closing(Store.open(folder)) as store:  # each close files its log
                 for _ in range(3):
-                    store.flush({}, [flushed([row], bytes(1000))], b"")
+                    store.flush({}, flushed([row], bytes(1000)), b"")
                     row += 1
 
     writer = threading.Thread(target=write)
@@ -459,7 +459,7 @@ def test_readers_beside_a_writer_that_merges_its_files_are_never_refused(folder:
             with contextlib.closing(Store.open(folder, writable=False)) as store:
                 assert store.meta is not None
                 rows = np.arange(store.meta.seq)
-                assert StoredLookup(store, 0).rows(rows).refs == (rows + 7).tolist()
+                assert StoredLookup(store).rows(rows).refs == (rows + 7).tolist()
                 seen.append(store.meta.seq)
     finally:
         stop.set()
@@ -484,7 +484,7 @@ def test_a_reader_finds_all_that_its_state_counts_whatever_is_written_while_it_o
                 with contextlib.closing(Store.open(folder, writable=False)) as store:
                     assert store.meta is not None
                     newest = np.arange(store.meta.seq - 1, store.meta.seq)
-                    lookup = StoredLookup(store, 0)
+                    lookup = StoredLookup(store)
                     assert lookup.rows(newest).refs == (newest + 7).tolist()
                     lookup.close()
                     seen.append(store.meta.seq)
@@ -500,7 +500,7 @@ def test_metadata_grows_with_the_flushes_and_not_with_their_square(quick_folder:
     sizes: dict[int, int] = {}
     with contextlib.closing(Store.open(folder)) as store:
         for number in range(1, 5001):
-            store.flush({}, [flushed([2 * number], b"state")], b"")
+            store.flush({}, flushed([2 * number], b"state"), b"")
             if number in {2500, 5000}:
                 sizes[number] = sum(path.stat().st_size for path in folder.glob("*"))
             files = len(list(folder.glob("*")))
@@ -509,7 +509,7 @@ def test_metadata_grows_with_the_flushes_and_not_with_their_square(quick_folder:
     assert files < 30, "and so do the files"
     began = time.perf_counter()
     with contextlib.closing(Store.open(folder)) as store:
-        StoredLookup(store, 0)
+        StoredLookup(store)
     assert time.perf_counter() - began < 20, "a second, on an idle machine"
     filed = sum(path.stat().st_size for path in folder.glob("*.sst"))
     assert filed <= 5000 * 600, "a row, its keys, and what the database adds"

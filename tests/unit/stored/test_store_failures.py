@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
-from streamer.index.codec import FORMAT, KEYS, READ_FORMATS, ROWS, SHINGLES, STATE_KEY
-from streamer.stored.database import FAMILIES, Database
+from streamer.index.codec import FORMAT, KEYS, ROWS, STATE_KEY
+from streamer.stored.database import Database
 from streamer.stored.deep_check import check_index
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, key_entries, row_entries
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
-from tests.helpers.damage import digests, sorted_files
+from tests.helpers.damage import sorted_files
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 
@@ -76,39 +76,6 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
     for _ in range(2):  # a refusal leaves no lock behind
         with pytest.raises(StoreMismatch, match=rf"has format 99, .* {FORMAT}\. Use the version"):
             Store.open(folder)
-    monkeypatch.setattr("streamer.stored.store.READ_FORMATS", (99,))
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is not None
-
-
-@pytest.mark.parametrize("before", [each for each in READ_FORMATS if each < FORMAT])
-def test_an_index_of_an_earlier_format_goes_on_as_one_of_ours(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, before: int
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("streamer.stored.store.FORMAT", before)
-        if before == 5:
-            patch.delitem(FAMILIES, SHINGLES)  # which it does not have
-        with contextlib.closing(Store.open(folder)) as store:
-            flush(store, range(20))
-    with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(20))
-        flush(store, range(20, 40))
-    with contextlib.closing(Store.open(folder, writable=False)) as store:
-        assert store.meta is not None
-        assert store.meta.format == FORMAT
-        assert_holds(store, range(40))
-
-
-def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: Path) -> None:
-    with contextlib.closing(Database.write_to(folder)) as database:
-        state = msgspec.msgpack.encode({"format": 3, "identity": {}, "seq": 7, "shards": []})
-        database.write([], (b"\0" * 7 + b"\7\xff", state))
-    before = digests(folder.parent)
-    for writable in (True, False):
-        with pytest.raises(StoreMismatch, match=rf"has format 3, ours is {FORMAT}\. Use the"):
-            Store.open(folder, writable=writable)
-    assert digests(folder.parent) == before
 
 
 def test_a_store_of_something_else_is_refused(folder: Path) -> None:
@@ -144,7 +111,7 @@ def test_damaged_keys_are_told_when_an_index_is_opened(folder: Path) -> None:
         contextlib.closing(Store.open(folder)) as store,
         pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"),
     ):
-        StoredLookup(store, 0)
+        StoredLookup(store)
 
 
 @pytest.mark.parametrize("damage", [b"\1\2\3", bytes(3000)], ids=["some bytes", "a hole"])
@@ -155,7 +122,7 @@ def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
         flush(store, range(40))
     damage_middle(sorted_files(folder, ROWS)[0], damage)
     with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
         with pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"):
             lookup.rows(np.arange(40))
@@ -167,7 +134,7 @@ def test_a_file_that_has_lost_its_end_since_it_was_opened_is_told(folder: Path) 
         flush(store, range(40))
     [path] = sorted_files(folder, ROWS)
     with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         os.truncate(path, 5_000)
         with pytest.raises(StoreDamaged, match=path.name):
             lookup.rows(np.arange(40))
@@ -180,11 +147,11 @@ def test_what_a_killed_flush_has_left_is_passed_over_and_written_over(folder: Pa
     left = flushed(range(100, 900))
     with contextlib.closing(Database.write_to(folder)) as database:
         slot = SLOTS_A_KEY_BLOCK
-        database.write([list(row_entries(left, slot)), list(key_entries(0, left, slot))], state)
+        database.write([list(row_entries(left, slot)), list(key_entries(left, slot))], state)
     for first in (10, 20, 30):
         with contextlib.closing(Store.open(folder)) as store:
             assert_holds(store, range(first))
-            assert [row for part in scan_rows(store, 0) for row in part.rows.refs] == [
+            assert [row for part in scan_rows(store) for row in part.rows.refs] == [
                 row + 7 for row in range(first)
             ]
             flush(store, range(first, first + 10))
@@ -226,12 +193,12 @@ from streamer.errors import StoreUnavailable
 from streamer.stored.store import Store
 store = Store.open(Path(sys.argv[2]))
 rows = flushed(range(1, 900))
-store.flush({}, [flushed([0])], b"before")
+store.flush({}, flushed([0]), b"before")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for limit in (0, 5_000, 100_000):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        store.flush({}, [rows], b"lost")
+        store.flush({}, rows, b"lost")
     except StoreUnavailable as error:
         print(store.meta.owner.decode(), error, flush=True)
 """
@@ -308,7 +275,7 @@ def test_keys_that_cannot_be_frozen_are_logged_and_counted(
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(3))
         store.failed = failed.append
-        lookup = StoredLookup(store, 0)
+        lookup = StoredLookup(store)
         monkeypatch.setattr(lookup.frozen, "freeze", fail)
         lookup.freeze()
         with pytest.raises(StoreUnavailable, match="No room"):

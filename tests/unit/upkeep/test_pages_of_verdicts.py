@@ -56,12 +56,11 @@ def forget(index: Path, *options: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return folders with an index of one and of three shards, and its verdicts."""
-    folders = {shards: tmp_path_factory.mktemp(f"of{shards}") for shards in ("1", "3")}
-    for shards, folder in folders.items():
-        crawled(folder, "--shards", shards)
-    return folders
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an index and its verdicts."""
+    folder = tmp_path_factory.mktemp("made")
+    crawled(folder)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -77,13 +76,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ids=lambda each: " ".join(map(str, each)),
 )
 def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
-    made: dict[str, Path], tmp_path: Path, options: list[str], gone: list[int], lost: list[int]
+    made: Path, tmp_path: Path, options: list[str], gone: list[int], lost: list[int]
 ) -> None:
-    shards = "3" if "crawl=b" in options else "1"
-    options = [each.format(made[shards]) for each in options]
+    options = [each.format(made) for each in options]
     for name in ("index", "v.jsonl"):
         copy = shutil.copytree if name == "index" else shutil.copy
-        copy(made[shards] / name, tmp_path / name)
+        copy(made / name, tmp_path / name)
     index, out = tmp_path / "index", tmp_path / "lost.jsonl"
     told = forget(index, *options, "--dependents", str(out), "--dry-run")
     assert int(told.split()[0]) == len(gone)
@@ -98,7 +96,7 @@ def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
     assert [n for n, url in names.items() if url not in held] == gone
     again = tmp_path / "again.jsonl"
     again.write_text("".join(page(n, "again", "more") + "\n" for n in names))
-    said = sorted(replay(tmp_path, ["again.jsonl"], "again.out", "--shards", shards), key=place)
+    said = sorted(replay(tmp_path, ["again.jsonl"], "again.out"), key=place)
     assert [n for n, each in zip(names, said, strict=True) if each["verdict"] == "unique"] == gone
 
 
@@ -146,14 +144,3 @@ def test_verdicts_of_another_index_or_with_versions_of_urls_are_refused(tmp_path
     with pytest.raises(InputError, match="--track-changes"):
         forget(crawled(tracked, "--track-changes"), "--carried", "crawl=a")
     assert forget(tracked / "index", "--host", "old.example", "--dependents", str(tracked / "d"))
-
-
-def test_a_better_copy_is_not_forgotten_by_its_crawl(tmp_path: Path) -> None:
-    index = crawled(tmp_path)
-    said = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
-    better = [each | {"supersedes": each["representative"]} for each in said]
-    lines = [json.dumps(b if b["representative"] else a) for a, b in zip(said, better, strict=True)]
-    (tmp_path / "v.jsonl").write_text("\n".join([*lines, ""]))
-    with pytest.raises(InputError, match=r"\(--prefer\), which belongs to no crawl or source"):
-        forget(index, "--source", str(tmp_path / "new.jsonl"))
-    assert forget(index, "--carried", "crawl=7")

@@ -50,7 +50,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $index := .root.Values.index }}
 {{- $spec := .manifest.spec }}
 {{- include "streamer.patchPod" (dict "root" .root "manifest" .manifest "values" $index) }}
-{{- with $index.shards }}{{ $_ := set $spec "replicas" (int64 .) }}{{ end }}
+{{- $_ := set $spec "replicas" (int64 $index.shards) }}
 {{- with .root.Values.snapshots.secret }}
 {{- $source := dict "secretRef" (dict "name" .) }}
 {{- $_ := set (index $spec.template.spec.containers 0) "envFrom" (append ((index $spec.template.spec.containers 0).envFrom | default list) $source) }}
@@ -125,7 +125,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if $image.digest }}{{ $name }}@{{ $image.digest }}{{ else }}{{ $name }}:{{ $image.tag | default $parts._1 }}{{ end }}
 {{- end }}
 
-{{/* All settings in YAML: those of the base, those of the values over them, and the number of shards. */}}
+{{/* All settings in YAML: those of the base, and those of the values over them. */}}
 {{- define "streamer.settings" -}}
 {{- $settings := dict }}
 {{- range $manifest := include "streamer.manifests" (dict "root" . "folder" "base") | fromYamlArray }}
@@ -137,7 +137,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- /* YAML's numbers arrive as floats, which would be written as 1e+06. */}}
 {{- $_ := set $settings $name (kindIs "float64" $value | ternary (toJson $value) (toString $value)) }}
 {{- end }}
-{{- with .Values.index.shards }}{{ $_ := set $settings "STREAMER_SHARDS" (int64 . | toString) }}{{ end }}
 {{- range $name, $value := $settings }}
 {{- $protocol := $settings.STREAMER_SECURITY_PROTOCOL }}
 {{- $tls := hasPrefix "STREAMER_SSL_" $name | and (not (contains "SSL" $protocol)) }}

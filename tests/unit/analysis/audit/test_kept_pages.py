@@ -19,7 +19,7 @@ from streamer.index.messages import Pages, Term
 from streamer.index.rule import matching_pairs
 from streamer.index.settings import IndexSettings
 from streamer.sketch.hash_sets import pack_set
-from streamer.sketch.resemblance import differs_in_scope, similarity
+from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
 from tests.helpers.signed_pages import family_pages, made_pages
 
@@ -29,13 +29,11 @@ def keyed(*keys: int) -> list[int]:
     return shares(*keys, *[0] * (BANDS + 1 - len(keys)))
 
 
-def compared(
-    folder: Path, pages: Pages, *, shards: int = 1, refused: int = 0, **rules: float
-) -> AuditReport:
+def compared(folder: Path, pages: Pages, *, refused: int = 0, **rules: float) -> AuditReport:
     """Return what is found of these kept pages, which come in two parts."""
-    kept = KeptPages(Path(mkdtemp(dir=folder)), shards, pages.keys.shape[1] - 1)
-    kept.note_settings(IndexSettings.model_validate({"shards": shards, **rules}))
-    kept.note_refused(shards - 1, refused)
+    kept = KeptPages(Path(mkdtemp(dir=folder)), pages.keys.shape[1] - 1)
+    kept.note_settings(IndexSettings.model_validate(rules))
+    kept.note_refused(refused)
     kept.add(pages.take(range(len(pages) // 2)))
     kept.add(pages.take(range(len(pages) // 2, len(pages))))
     report = AuditReport()
@@ -76,7 +74,7 @@ def test_where_sets_of_shingles_decide_so_they_do_here(tmp_path: Path) -> None:
 
 
 def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:
-    kept = KeptPages(tmp_path, 1, BANDS)
+    kept = KeptPages(tmp_path, BANDS)
     for threshold in (0.9, 0.5):
         kept.note_settings(IndexSettings(threshold=threshold))
     kept.add(made_pages([keyed(1), keyed(1)], [SAME, apart(100)]))  # 0.8535
@@ -109,26 +107,12 @@ def test_what_a_full_bucket_did_not_take_is_not_compared(tmp_path: Path) -> None
     assert compared(tmp_path, pages, bucket_max=3).kept_pairs.violations == 1
 
 
-def test_with_several_shards_a_refused_posting_excuses_a_pair(tmp_path: Path) -> None:
-    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
-    report = compared(tmp_path, pages, shards=2, refused=1)
-    assert report.broken == []
-    assert excused(report) == 1
-    assert compared(tmp_path, pages, shards=2).kept_pairs.violations == 1
-
-
 def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> None:
     keys = [keyed(1, 2), keyed(1, 2), keyed(1, 2)]
     pages = made_pages(keys, [FAR[0], SAME, SAME])
     report = compared(tmp_path, pages, candidates_max=1)
     assert (report.broken, excused(report)) == ([], 1)
     assert compared(tmp_path, pages, candidates_max=4).kept_pairs.violations == 1
-
-
-def test_with_several_shards_a_limit_that_may_be_reached_excuses_a_pair(tmp_path: Path) -> None:
-    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
-    report = compared(tmp_path, pages, shards=2, bucket_max=64, candidates_max=128)
-    assert (report.broken, excused(report)) == ([], 1)
 
 
 def test_many_pairs_under_one_key_are_counted_as_far_as_they_are_kept(
@@ -156,10 +140,9 @@ spans = st.sampled_from([3, 10, 1000])
 
 @given(
     st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5), spans, spans,
-    st.integers(0, 1),
 )  # fmt: skip
 def test_the_kernel_compares_what_the_rule_says(
-    random: Random, count: int, bucket_max: int, age: int, newest: int, across: int
+    random: Random, count: int, bucket_max: int, age: int, newest: int
 ) -> None:
     pages = family_pages(random, count)
     pages.times[:] = 10 * np.arange(count)
@@ -171,7 +154,7 @@ def test_the_kernel_compares_what_the_rule_says(
     least = np.array([random.choice((6000, 6000, 9000)) for _ in range(count)], np.int64)
     lives = np.stack((pages.times, ends, least), axis=1)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, lives, (bucket_max, 0, age, newest, across), met, found,
+        rows, starts, pages.sketches, lives, (bucket_max, 0, age, newest), met, found,
         np.empty(bucket_max, np.int64),
     )  # fmt: skip
     by_key: dict[int, list[int]] = {}
@@ -183,7 +166,6 @@ def test_the_kernel_compares_what_the_rule_says(
         for pair in met_in_bucket(
             bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10) and b < ends[a]
         )
-        if not across or differs_in_scope(*(pages.sketches[row] for row in pair))
     ]
     assert looked_at == len(wanted) == met.sum()
     assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
@@ -202,7 +184,6 @@ def test_the_kernel_compares_what_the_rule_says(
         ("ref", 0),
         ("before", 1),
         ("url", b"https://a.b.example/"),
-        ("retired", b"u0"),
     ],
 )
 def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
@@ -210,7 +191,7 @@ def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
 ) -> None:
     terms = [("host", b".b.example") if term[1] == b"https://a.b.example/" else term]
     for moment, violations in enumerate((1, 0, 1)):
-        kept = KeptPages(Path(mkdtemp(dir=tmp_path)), 1, BANDS)
+        kept = KeptPages(Path(mkdtemp(dir=tmp_path)), BANDS)
         kept.note_settings(IndexSettings())
         pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
         pages.times[:] = 0, 5
@@ -218,7 +199,7 @@ def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
             pages.urls[0] = term[1]
         for place in range(3):
             if place == moment:
-                kept.forget(0, terms)
+                kept.forget(terms)
             kept.add(pages.take([place] if place < 2 else []))
         report = AuditReport()
         kept.compare(report)

@@ -11,7 +11,7 @@ from streamer.analysis.audit.scene import (
     PageTable,
     digest,
 )
-from streamer.index.messages import Decisions, Record
+from streamer.index.messages import Forget, Record
 from streamer.model import page_ref
 
 ENDS = st.dictionaries(st.integers(0, 6), st.integers(0, 5))
@@ -19,9 +19,9 @@ ENDS = st.dictionaries(st.integers(0, 6), st.integers(0, 5))
 
 @given(ENDS)
 def test_each_record_has_a_place_of_its_own_and_is_found_by_it(ends: dict[int, int]) -> None:
-    table = PageTable(ends, 2)
+    table = PageTable(ends)
     refs = [page_ref(p, offset) for p in sorted(ends) for offset in range(ends[p])]
-    assert len(table.flags) == len(table.arrivals[1]) == len(refs)
+    assert len(table.flags) == len(table.arrivals) == len(refs)
     places = table.places(np.array(refs, np.uint64)).tolist()
     assert places == list(range(len(refs)))
     assert [table.ref(place) for place in places] == refs
@@ -32,7 +32,7 @@ def test_each_record_has_a_place_of_its_own_and_is_found_by_it(ends: dict[int, i
 def test_a_record_that_cannot_be_has_no_place(
     ends: dict[int, int], partition: int, offset: int
 ) -> None:
-    table = PageTable(ends, 1)
+    table = PageTable(ends)
     beyond = offset + ends.get(partition, 0)
     assert table.place(partition, beyond) == table.place(partition, -1) == -1
     assert table.place(-1, 0) == -1
@@ -40,9 +40,7 @@ def test_a_record_that_cannot_be_has_no_place(
 
 
 def record(start: int, end: int, *numbers: int, source: str = "pages:0") -> Record:
-    count = len(numbers)
-    items = Decisions(np.zeros(count, np.uint64), np.zeros(count, np.bool_))
-    return Record(source, start, end, np.array(numbers, np.int64), items)
+    return Record(source, start, end, np.array(numbers, np.int64), Forget([], ""))
 
 
 def test_a_log_is_read_by_the_rule_of_intervals() -> None:
@@ -61,9 +59,9 @@ def test_a_log_is_read_by_the_rule_of_intervals() -> None:
 
 def test_a_source_of_which_only_a_hole_is_known_counts() -> None:
     reading = LogReading()
-    assert reading.accept(record(4, 5, source="shard:1")) is None
+    assert reading.accept(record(4, 5, source="pages:1")) is None
     assert reading.sources == 1
-    assert reading.unfilled() == [("shard:1", 0, 5)]
+    assert reading.unfilled() == [("pages:1", 0, 5)]
 
 
 def test_a_digest_tells_none_from_nothing_and_one_cut_from_another() -> None:

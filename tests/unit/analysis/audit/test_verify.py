@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.errors import StoreMismatch
-from streamer.index.messages import CONFIG, Decisions, Pages, Record
+from streamer.index.messages import CONFIG, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from tests.helpers.audited_index import (
     IDENTITY,
@@ -31,14 +30,9 @@ def index() -> SmallIndex:
     return small_index()
 
 
-@pytest.fixture
-def three() -> SmallIndex:
-    return small_index(shards=3)
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3, 5])
-def test_an_index_at_rest_is_clean_and_all_of_it_is_looked_at(shards: int) -> None:
-    index = small_index(shards, shards=shards)
+@pytest.mark.parametrize("seed", range(4))
+def test_an_index_at_rest_is_clean_and_all_of_it_is_looked_at(seed: int) -> None:
+    index = small_index(seed)
     report = index.audit(settled=True)
     assert report.broken == []
     assert report.settled is not None
@@ -49,69 +43,38 @@ def test_an_index_at_rest_is_clean_and_all_of_it_is_looked_at(shards: int) -> No
     assert counts["pages dead-lettered"] == len(index.dead_letters)
     assert counts["skipped: deletion"] == 6
     assert report.numbers.looked_at == report.verdict_bytes.looked_at == 120
-    assert (report.log_items.looked_at > 0) == (shards > 1)
     assert report.kept_pairs.looked_at > 50
     assert 0 < counts["kept pages"] <= counts["pages unique"]
     assert report.as_json()["clean"] is True
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-@pytest.mark.parametrize(
-    ("setting", "field"), [({"near_misses": 0.3}, "nearest"), ({"contained": 0.3}, "contained_in")]
-)
-def test_what_a_unique_page_names_is_looked_at_and_must_be_kept_and_indexed_before(
-    setting: dict[str, Any], field: str, shards: int
-) -> None:
-    index = small_index(7, shards=shards, **setting)
+def test_what_a_unique_page_names_is_looked_at_and_must_be_kept_and_indexed_before() -> None:
+    index = small_index(7, near_misses=0.3)
     report = index.audit(settled=True)
     assert report.broken == []
-    near = [place for place, m in enumerate(index.verdicts) if m.json.get(field)]
+    near = [place for place, m in enumerate(index.verdicts) if m.json.get("nearest")]
     assert len(near) > 5
     counts = report.counts
     assert report.representatives.looked_at == counts["pages duplicate"] + len(near)
     right, last = index.verdicts[near[0]], index.verdicts[-1].json["page"]
     copy = index.verdicts[index.place("duplicate")].json["page"]
     for page, example in ((copy, "is not kept itself"), (last, "was not indexed before")):
-        wrong = {**right.json[field], "page": page}
-        index.verdicts[near[0]] = right.with_json(**{field: wrong})
+        wrong = {**right.json["nearest"], "page": page}
+        index.verdicts[near[0]] = right.with_json(nearest=wrong)
         report = index.audit()
         assert "representatives" in report.broken
         assert "verdict_bytes" in report.broken
         assert example in " ".join(report.representatives.examples)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_what_better_copies_supersede_is_looked_at(shards: int) -> None:
-    index = small_index(7, shards=shards, threshold=0.5, prefers=True)
-    assert index.audit(settled=True).broken == []
-    better = [place for place, m in enumerate(index.verdicts) if m.json.get("supersedes")]
-    right = index.verdicts[better[0]]
-    other = {**right.json["supersedes"], "page": index.verdicts[-1].json["page"]}
-    index.verdicts[better[0]] = right.with_json(supersedes=other)
-    assert index.audit().broken == ["verdict_bytes"]
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-def test_an_index_whose_pages_are_renewed_is_clean(shards: int) -> None:
-    rules: dict[str, Any] = {"expire_after_ms": 40_000, "threshold": 0.5}
-    index = small_index(7, shards=shards, **rules, renew_on_match=True)
-    assert index.audit(settled=True).broken == []
-    plain = small_index(7, shards=shards, **rules)
-    renewed = [sum(m.json["verdict"] == "unique" for m in each.verdicts) for each in (index, plain)]
-    assert renewed[0] < renewed[1] or shards == 3, "most pages were held there, and renew nothing"
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_an_index_in_motion_is_clean_and_what_is_open_is_counted(seed: int) -> None:
     random = Random(seed)
-    shards = random.choice((1, 2, 3, 4))
-    index = small_index(seed, shards=shards, steps=random.randrange(10, 60))
-    index.applied = [random.randint(max(0, at - 5), at) for at in index.applied]
+    index = small_index(seed, steps=random.randrange(10, 60))
+    index.applied = random.randint(max(0, index.applied - 5), index.applied)
     index.signed = {p: random.randint(0, end) for p, end in index.signed.items()}
     index.verdicts = [
-        message
-        for message in index.verdicts
-        if index.emitted_at[message.number] < index.applied[message.number[0]]
+        message for message in index.verdicts if index.emitted_at[message.number] < index.applied
     ]
     report = index.audit()
     assert report.broken == []
@@ -119,15 +82,6 @@ def test_an_index_in_motion_is_clean_and_what_is_open_is_counted(seed: int) -> N
     pages_open = report.counts["open: in the index"] + report.counts["open: not read"]
     bad = len(index.dead_letters) + report.counts["skipped: deletion"]
     assert pages_open == len(index.records) - judged - bad > 0
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_page_that_was_held_until_it_had_expired_for_another_is_no_violation(seed: int) -> None:
-    """The other came behind it and overtook it, and the two met only where they first came."""
-    index = small_index(seed, shards=3, threshold=0.5, expire_after_ms=4_000)
-    report = index.audit(settled=True)
-    assert report.broken == []
-    assert report.counts["kept pairs that match, excused by the limits"] > 0
 
 
 def test_open_pages_are_violations_where_a_settled_index_is_asked_for() -> None:
@@ -139,37 +93,14 @@ def test_open_pages_are_violations_where_a_settled_index_is_asked_for() -> None:
     assert report.settled.violations == opened > 0
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3])
-def test_kept_pages_that_match_are_excused_where_one_was_retired(
-    monkeypatch: pytest.MonkeyPatch, shards: int
-) -> None:
-    index = small_index(
-        7, shards=shards, urls=30, track_changes=True, retire_replaced=True, threshold=0.5
-    )
-    report = index.audit(settled=True)
-    assert report.broken == []
-    assert report.counts["kept pages that were forgotten"] > 20
-    monkeypatch.setattr(KeptPages, "forget", lambda *_, **__: None)  # they are not known
-    assert index.audit().broken == ["kept_pairs"]
-
-
-def test_a_page_that_is_still_answered_by_what_was_retired_is_noticed() -> None:
-    index = small_index(7, urls=30, track_changes=True, retire_replaced=True)
-    told = replace(index, settings=index.settings.model_copy(update={"retire_replaced": False}))
-    other = small_index(7, urls=30, track_changes=True)
-    assert [m.json for m in other.verdicts] != [m.json for m in index.verdicts]
-    told.verdicts = other.verdicts
-    assert "verdict_bytes" in told.audit().broken
-
-
-def test_a_header_of_a_page_that_its_verdict_lacks_is_noticed(three: SmallIndex) -> None:
-    place = next(i for i, each in enumerate(three.verdicts) if len(each.headers) > 1)
-    right = three.verdicts[place]
-    three.verdicts[place] = replace(right, headers=right.headers[:1])
-    assert three.audit().broken == ["verdict_bytes"]
-    three.verdicts[place] = right
-    three.verdicts.append(replace(right, headers=(*right.headers, ("other", b""))))
-    assert three.audit().broken == ["repeats", "verdict_bytes"]
+def test_a_header_of_a_page_that_its_verdict_lacks_is_noticed(index: SmallIndex) -> None:
+    place = next(i for i, each in enumerate(index.verdicts) if len(each.headers) > 1)
+    right = index.verdicts[place]
+    index.verdicts[place] = replace(right, headers=right.headers[:1])
+    assert index.audit().broken == ["verdict_bytes"]
+    index.verdicts[place] = right
+    index.verdicts.append(replace(right, headers=(*right.headers, ("other", b""))))
+    assert index.audit().broken == ["repeats", "verdict_bytes"]
 
 
 # ---- outcomes ------------------------------------------------------------------------------------
@@ -320,14 +251,14 @@ def test_an_identical_repeat_is_fine_and_a_verdict_beats_a_dead_letter(index: Sm
 # ---- representatives -----------------------------------------------------------------------------
 
 
-def test_the_verdict_of_a_representative_may_be_on_its_way_but_not_lost(three: SmallIndex) -> None:
-    page = three.verdicts[three.place("duplicate")].json["representative"]["page"]
-    kept = next(m for m in three.verdicts if m.json["page"] == page)
-    three.verdicts.remove(kept)
-    lost = three.audit()
+def test_the_verdict_of_a_representative_may_be_on_its_way_but_not_lost(index: SmallIndex) -> None:
+    page = index.verdicts[index.place("duplicate")].json["representative"]["page"]
+    kept = next(m for m in index.verdicts if m.json["page"] == page)
+    index.verdicts.remove(kept)
+    lost = index.audit()
     assert lost.broken == ["outcomes", "representatives", "numbers"]
-    three.applied[kept.number[0]] = three.emitted_at[kept.number]
-    assert three.audit().broken == []
+    index.applied = index.emitted_at[kept.number]
+    assert index.audit().broken == []
 
 
 def test_a_similarity_below_the_threshold_is_noticed(index: SmallIndex) -> None:
@@ -345,115 +276,42 @@ def test_a_similarity_below_the_threshold_is_noticed(index: SmallIndex) -> None:
 def test_the_threshold_is_that_in_force_where_the_page_came() -> None:
     index = small_index(threshold=0.5)
     stricter = index.settings.model_copy(update={"threshold": 0.99})
-    index.logs[0].append(pack_record(Record(CONFIG, 1, 2, np.array([1]), stricter), IDENTITY))
-    index.applied[0] += 1
+    index.log.append(pack_record(Record(CONFIG, 1, 2, np.array([1]), stricter), IDENTITY))
+    index.applied += 1
     assert any((m.json["similarity"] or 1) < 0.8 for m in index.verdicts)
     assert index.audit().broken == []
-
-
-def test_a_page_that_was_held_has_the_threshold_of_then() -> None:
-    for seed in range(40):
-        index = small_index(seed, shards=3, stricter_after=30, threshold=0.6)
-        stricter = [
-            next(i for i, data in enumerate(log[1:], 1) if unpack_record(data).source == CONFIG)
-            for log in index.logs
-        ]
-        if any(
-            m.json["similarity"] is not None
-            and m.json["similarity"] < 0.99
-            and index.emitted_at[m.number] > stricter[m.number[0]]
-            for m in index.verdicts
-        ):
-            assert index.audit().broken == []
-            return
-    pytest.fail("no page was held while the threshold changed")
 
 
 # ---- logs ----------------------------------------------------------------------------------------
 
 
 def test_a_record_that_is_missing_in_a_log_is_noticed(index: SmallIndex) -> None:
-    at = next(i for i in range(3, 99) if len(unpack_record(index.logs[0][i]).numbers))
-    del index.logs[0][at]
+    at = next(i for i in range(3, 99) if len(unpack_record(index.log[i]).numbers))
+    del index.log[at]
     report = index.audit()
     assert {"holes", "numbers", "verdict_bytes"} <= set(report.broken)
     assert report.holes.violations == 1
 
 
 def test_a_hole_that_is_filled_later_is_counted(index: SmallIndex) -> None:
-    log = index.logs[0]
+    log = index.log
     of_one = [i for i, data in enumerate(log) if unpack_record(data).source == "pages:0"]
     log.insert(of_one[2], log[of_one[4]])
-    index.applied[0] += 1
+    index.applied += 1
     report = index.audit()
     assert report.broken == []
     assert report.counts["log records skipped, behind a hole"] == 1
 
 
-def _place_in(log: list[bytes], kind: type) -> int:
-    places = (i for i, data in enumerate(log) if isinstance(unpack_record(data).items, kind))
-    return next(places)
-
-
-@pytest.mark.parametrize(("shard", "kind"), [(1, Pages), (0, Decisions)])
-def test_a_record_between_shards_that_is_missing_is_noticed(
-    three: SmallIndex, shard: int, kind: type
-) -> None:
-    if kind is Pages:
-        place = _place_in(three.logs[shard], kind)
-    else:
-        place = [i for i, d in enumerate(three.logs[0]) if unpack_record(d).source == "shard:2"][-1]
-    del three.logs[shard][place]
-    three.applied[shard] -= 1
-    report = three.audit()
-    assert "log_items" in report.broken
-    assert "not in the log" in " ".join(report.log_items.examples)
-
-
-def test_an_altered_decision_is_noticed(three: SmallIndex) -> None:
-    place = _place_in(three.logs[0], Decisions)
-    record = unpack_record(three.logs[0][place])
-    assert isinstance(record.items, Decisions)
-    record.items = Decisions(record.items.refs, ~record.items.kept)
-    three.logs[0][place] = pack_record(record, IDENTITY)
-    report = three.audit()
-    assert report.log_items.violations >= len(record.items)
-    assert "another than the fold gives" in report.log_items.examples[0]
-
-
-@pytest.mark.parametrize("column", ["keys", "sketches", "distinct", "tokens", "text_bytes"])
-def test_an_altered_page_between_shards_is_noticed(three: SmallIndex, column: str) -> None:
-    place = _place_in(three.logs[2], Pages)
-    record = unpack_record(three.logs[2][place])
-    values = getattr(record.items, column)
-    values.reshape(-1)[-1:] += 1
-    three.logs[2][place] = pack_record(record, IDENTITY)
-    report = three.audit()
-    assert report.log_items.violations >= 1
-
-
-def test_an_item_that_no_fold_gives_is_noticed(three: SmallIndex) -> None:
-    end = max(r.end for r in map(unpack_record, three.logs[0]) if r.source == "shard:2")
-    made_up = Decisions(np.array([5], np.uint64), np.array([True]))
-    record = Record("shard:2", end, end + 1, np.array([end]), made_up)
-    three.logs[0].append(pack_record(record, IDENTITY))
-    ahead = [len(log) for log in three.logs]
-    ahead[0] -= 1
-    assert three.audit(judged_ends=ahead).broken == []
-    report = three.audit()
-    assert report.broken == ["log_items"]
-    assert "that the fold lacks" in report.log_items.examples[0]
-
-
 def test_a_log_without_its_beginning_is_refused(index: SmallIndex) -> None:
-    del index.logs[0][0]
+    del index.log[0]
     with pytest.raises(StoreMismatch, match="its beginning is lost"):
         index.audit()
 
 
 def test_a_record_of_another_index_is_refused(index: SmallIndex) -> None:
-    record = unpack_record(index.logs[0][1])
-    index.logs[0][1] = pack_record(record, LogIdentity("another", IDENTITY.origin))
+    record = unpack_record(index.log[1])
+    index.log[1] = pack_record(record, LogIdentity("another", IDENTITY.origin))
     with pytest.raises(StoreMismatch, match="written with the fingerprint another"):
         index.audit()
 

@@ -30,9 +30,9 @@ PAGES = {
 }
 
 
-@pytest.fixture(params=[1, 3])
-def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    replay(tmp_path, "--shards", str(request.param))
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    replay(tmp_path)
     return tmp_path
 
 
@@ -136,19 +136,6 @@ def key(tmp_path: Path) -> Path:
     path.write_text("01" * 32)
     path.chmod(0o600)
     return path
-
-
-def test_the_shards_of_an_index_make_no_difference(tmp_path: Path, key: Path) -> None:
-    found = []
-    for shards in ("1", "3"):
-        folder = tmp_path / shards
-        folder.mkdir()
-        replay(folder, "--shards", shards, "--key-file", str(key))
-        texts = ["--texts", str(folder / "pages.jsonl"), "--key-file", str(key)]
-        near = explain(folder, "http://a/near", *texts)["nearest"]
-        found.append((near["url"], near["shared_keys"], near["similarity"]))
-    assert found[0] == found[1]
-    assert found[0][1] > 1
 
 
 def test_where_the_exact_resemblance_is_across_the_threshold_no_edits_are_told(

@@ -124,7 +124,7 @@ def test_a_file_that_follows_a_link_is_replaced_and_the_link_stays(crawl: Path) 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--policy", "best"], "is none of earliest, longest, https, nutch, preferred, FIELD:max"),
+        (["--policy", "best"], "is none of earliest, longest, https, nutch, FIELD:max"),
         (["--policy", "score:most"], "Give FIELD:max or FIELD:min"),
         (["--clusters", "clusters.txt"], "--clusters .* must end in"),
         (["--out", "pages.jsonl", "--overwrite"], "and the input .* are the same file"),

@@ -1,0 +1,70 @@
+"""An index that is open for reading: an index's folder, or a worker's with one index in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from streamer.errors import StoreMismatch
+from streamer.index.codec import ShardState, StoreMeta, unpack_state
+from streamer.index.forgetting import Forgetting
+from streamer.model import Location, split_ref
+from streamer.run.catalogue import stored_catalogue
+from streamer.run.index_folder import Identity, read_meta, shard_folders
+from streamer.run.stages import Locate
+from streamer.stored.rows import ScannedRows, scan_rows
+from streamer.stored.store import Store
+
+
+class ReadIndex:
+    """An index that is open for reading.
+
+    Attributes:
+        store, meta: with what its newest flush says.
+        identity: what it was made with.
+        locate: returns the place of a page ref.
+    """
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        """Open the index in `folder`; a worker's does not know its topic of pages, `topic` is it.
+
+        Raises:
+            StoreDamaged: something of it is missing, or cannot be read.
+            StoreMismatch: it is of another format, or the folder has several.
+            StoreUnavailable: there is none, or it has no flush yet.
+        """
+        self.folder = folder
+        name, *others = shard_folders(folder)
+        if others:
+            raise StoreMismatch(
+                f"{folder} has {len(others) + 1} indexes. Name one of them, such as "
+                f"{folder / name}."
+            )
+        self.store, self.meta = read_meta(folder / name)
+        self.identity: Identity = self.meta.identity
+        try:
+            self.locate = _locator(self.store, self.meta, topic)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def state(self) -> ShardState:
+        """Return the state of its shard as of the newest flush."""
+        return unpack_state(self.meta.state)
+
+    def answering_rows(self) -> Iterator[ScannedRows]:
+        """Yield the rows that have not expired, and are not to be forgotten."""
+        yield from scan_rows(self.store, Forgetting(self.state.forgotten))
+
+    def close(self) -> None:
+        """Close its store."""
+        self.store.close()
+
+
+def _locator(store: Store, meta: StoreMeta, topic: str) -> Locate:
+    if "entries" in msgspec.msgpack.decode(meta.owner):
+        return stored_catalogue(store, meta).locator()
+    return lambda ref: Location(topic, *split_ref(ref))
