@@ -1,7 +1,7 @@
 """Through Kafka: pages a second from the first fetch to the last verdict, broker on the same cores.
 
 The pages lie in their topic, with lz4, before the worker starts. It is one process with signers and
-one shard. The clock starts when the worker says that it reads, and ends when the last verdict can
+an owner. The clock starts when the worker says that it reads, and ends when the last verdict can
 be read. CPU is that of the processes between the two moments.
 
 The topic is filled as fast as the library can: it compresses lz4 at level 9, as a broker would;

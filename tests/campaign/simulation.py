@@ -1,4 +1,4 @@
-"""Worlds of signers, shards, logs and disks, each with all that goes wrong under its seed."""
+"""Worlds of signers, owners, logs and disks, each with all that goes wrong under its seed."""
 
 from __future__ import annotations
 

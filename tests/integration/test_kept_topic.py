@@ -191,7 +191,7 @@ def test_each_kept_page_is_copied_once_in_order_under(
     see_copies(brokers, names, topic_of(names))
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # as in test_chaos.py
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # as in test_campaign.py
 def test_each_kept_page_is_copied_once_over_kills_of_the_broker(
     names: Names, crawl: Path, tmp_path: Path
 ) -> None:

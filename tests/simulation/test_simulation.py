@@ -1,6 +1,6 @@
 """The promises under every interleaving, kill and loss that a seed can think of.
 
-`python -m tests.campaign FOLDER simulator` runs more seeds, from any one on.
+`python -m tests.campaign build/campaign simulation` runs more seeds, from any one on.
 """
 
 from __future__ import annotations
