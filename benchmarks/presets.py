@@ -1,8 +1,8 @@
 """What each preset finds and what it takes for the same page wrongly: docs/quality.md.
 
-Truth here is not resemblance, which docs/methods-results.md holds methods against, but what the makers of a
-set say: the same article, the same page of another release, the same text. The sets are the
-project's own sample crawl, and those beside the checkout where they are.
+Truth here is not resemblance, which docs/methods-results.md holds methods against, but what the
+makers of a set say: the same article, the same page of another release, the same text. The sets are
+the project's own sample crawl, and those beside the checkout where they are.
 
     python benchmarks/presets.py --out /tmp/quality.md
 """
