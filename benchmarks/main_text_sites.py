@@ -13,6 +13,9 @@
     python benchmarks/main_text_sites.py ../shared/data
 """
 
+# Measured at .65 on articles in templates: .980 are found with the table, .955 without, .14 % false
+# ones in both. On the sample crawl: .917 and .916. A page of 25 kB takes 83 us instead of 51.
+
 from __future__ import annotations
 
 import argparse
