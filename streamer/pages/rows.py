@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from streamer.pages.lines import LineRecords
 from streamer.pages.records import InputFile
 
 _LIMITS = 4  # page limits that a row may take, in characters, before the reading ends
+COLUMNS_MAX = 16_384  # whose names each row becomes an object under
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,6 +34,21 @@ def open_rows(file: InputFile, stream: ByteStream, delimiter: str) -> LineRecord
     rows = _RowLines(file, stream.reader, delimiter)
     stream.convert(Parts(rows.made(rows.names(file.name))), lambda: rows.damage)
     return LineRecords(file, stream)
+
+
+def check_columns(what: str, names: Sequence[str]) -> None:
+    """See that rows can become objects under these names; `what` has them, in the message.
+
+    Raises:
+        InputError: there are too many, or two are equal.
+    """
+    if len(names) > COLUMNS_MAX:
+        raise InputError(
+            f"{what} has {len(names):,} columns, and at most {COLUMNS_MAX:,} are read; leave out "
+            "those that are not needed"
+        )
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(f"{what} has the column {min(twice)!r} twice; rename one of them")
 
 
 class _RowLines:
@@ -51,11 +68,7 @@ class _RowLines:
             names = next(self._rows, [])
         except csv.Error as error:
             raise InputError(f"{path}: its first row cannot be read ({error})") from error
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InputError(
-                f"{path}: its first row, which names the columns, has {twice[0]!r} twice; "
-                "rename one of them"
-            )
+        check_columns(f"{path}: its first row", names)
         return names
 
     def _lines(self) -> Iterator[str]:

@@ -33,6 +33,7 @@ from streamer.pages.chunk import (
     over_limit,
 )
 from streamer.pages.remote import RemoteFile
+from streamer.pages.rows import check_columns
 from streamer.pages.table_lines import batch_lines
 from streamer.text.slices import Slices
 
@@ -115,8 +116,7 @@ def _opened(
     except arrow_errors() as error:
         why = said_by(error)
         raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{file.name}: has the column {twice[0]!r} twice; rename one of them")
+    check_columns(f"{file.name}:", names)
     return table
 
 

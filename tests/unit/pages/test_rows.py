@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streamer.errors import InputError
 from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.files import Source
+from streamer.pages.rows import COLUMNS_MAX
 from tests.helpers.chunks import all_chunks
 
 NAMES = ["url", "body", "score"]
@@ -105,5 +106,17 @@ def test_a_row_over_the_page_limit_is_a_dead_letter_of_its_own(tmp_path: Path) -
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "pages.csv"
     path.write_bytes(b"url,body,url\na,b,c\n")
-    with pytest.raises(InputError, match=r"pages\.csv: its first row.*has 'url' twice; rename"):
+    with pytest.raises(
+        InputError, match=r"csv: its first row has the column 'url' twice; rename"
+    ):
         read(path)
+
+
+def test_a_first_row_of_very_many_columns_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "pages.csv"
+    path.write_bytes(b"url,body" + b"," * (3 << 20) + b"\nu,b\n")
+    with pytest.raises(InputError, match=r"first row has 3,145,730 columns, and at most 16,384"):
+        read(path)
+    names = [f"c{number}" for number in range(COLUMNS_MAX - 2)]
+    path.write_text(",".join(["url", "body", *names]) + "\nu,b\n")
+    assert rows_of(read(path)) == [{"url": "u", "body": "b"}]
