@@ -34,6 +34,16 @@ def test_a_candidate_matches_from_the_threshold_on(
 
 
 @flushing
+@pytest.mark.parametrize(("threshold", "match"), [(0.8007, True), (0.8008, False)])
+def test_a_similarity_that_equals_the_threshold_is_enough(
+    *, flush: bool, threshold: float, match: bool
+) -> None:
+    pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [SAME, apart(136)])
+    verdicts = judge(index(threshold=threshold), pages, flush=flush)
+    assert representatives(verdicts) == [None, 0 if match else None]
+
+
+@flushing
 def test_equal_pages_that_share_no_key_never_meet(*, flush: bool) -> None:
     pages = made_pages([shares(0, 0, 0, 0), shares(0, 0, 0, 0)], [SAME, SAME])
     assert representatives(judge(index(), pages, flush=flush)) == [None, None]
