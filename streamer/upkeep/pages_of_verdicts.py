@@ -4,6 +4,8 @@ An index keeps no carried field, and rows do not name files. The verdicts have b
 is named by page refs, in a folder and in a log alike.
 """
 
+# Each page to forget takes 15 bytes in the log, and 30 in the states until the sweep.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
