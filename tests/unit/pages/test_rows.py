@@ -106,9 +106,7 @@ def test_a_row_over_the_page_limit_is_a_dead_letter_of_its_own(tmp_path: Path) -
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "pages.csv"
     path.write_bytes(b"url,body,url\na,b,c\n")
-    with pytest.raises(
-        InputError, match=r"csv: its first row has the column 'url' twice; rename"
-    ):
+    with pytest.raises(InputError, match=r"csv: its first row has the column 'url' twice; rename"):
         read(path)
 
 
