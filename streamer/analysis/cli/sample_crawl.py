@@ -130,7 +130,6 @@ def score(
     console.print(_outcome_table(result))
     console.print(
         f"kept {result.kept:,}, without a verdict {result.missing:,}, repeated {result.repeats:,},"
-        f" of unknown pages {result.unknown:,},"
         f" with a representative that was not kept {result.bad_representatives:,}"
     )
     if clusters:
@@ -163,7 +162,6 @@ def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
         "kept": result.kept,
         "missing": result.missing,
         "repeats": result.repeats,
-        "unknown": result.unknown,
         "bad_representatives": result.bad_representatives,
         "clusters": [asdict(cluster) for cluster in clusters],
     }

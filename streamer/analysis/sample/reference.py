@@ -182,19 +182,26 @@ class ReferencePages:
         self.ordinals: list[int] = []
         self.text_bytes: list[tuple[int, ...]] = []
         self._places: dict[tuple[str, int], int] = {}
+        self._by_record: dict[tuple[int, str], int | None] = {}
         self._by_url: dict[str, int | None] = {}
 
     def __len__(self) -> int:
         return len(self.exact)
 
     def find(self, place: Location | None, url: str) -> int | None:
-        """Return the index of the page at `place` with this URL, else of the only one with it."""
+        """Return the index of the page at `place` with this URL.
+
+        Where no file is called so, it is the only page with that ordinal and URL, whatever its file
+        is called; else the only one with the URL.
+        """
         if place is not None and place.partition == 0:
             name = place.topic.rpartition("/")[2]
             for topic in (place.topic, name):
                 index = self._places.get((topic, place.offset))
                 if index is not None and self.urls[index] == url:
                     return index
+            if (index := self._by_record.get((place.offset, url))) is not None:
+                return index
         return self._by_url.get(url)
 
     def __contains__(self, url: str) -> bool:
@@ -217,6 +224,8 @@ class ReferencePages:
         self.text_bytes.append(text_bytes)
         for name in names:
             self._places.setdefault((name, ordinal), index)
+        record = ordinal, url
+        self._by_record[record] = None if record in self._by_record else index
         self._by_url[url] = None if url in self._by_url else index
 
 

@@ -211,7 +211,6 @@ class Score:
         kept: pages said to be unique.
         missing: pages without a verdict.
         repeats: further verdicts of a page; the first one counts.
-        unknown: verdicts whose URL several pages have, and whose place is none of theirs.
         bad_representatives: duplicates of a page that was not kept before.
     """
 
@@ -222,7 +221,6 @@ class Score:
     kept: int = 0
     missing: int = 0
     repeats: int = 0
-    unknown: int = 0
     bad_representatives: int = 0
 
 
@@ -309,20 +307,25 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
     """
     found: dict[int, VerdictLine] = {}
     strangers: list[VerdictLine] = []
+    ambiguous: list[VerdictLine] = []
     changed: list[VerdictLine] = []
     for said in read_verdicts(path):
         page = pages.find(said.page, said.url)
         if page is None:
-            result.unknown += 1
-            if said.url not in pages:
-                strangers.append(said)
+            (ambiguous if said.url in pages else strangers).append(said)
+        elif page in found and _topic(found[page]) != _topic(said):
+            ambiguous.append(said)  # of two files, of which one is not here
         elif page in found:
             result.repeats += 1
         else:
             found[page] = said
             if not _has_text(pages.text_bytes[page], said):
                 changed.append(said)
-    checks = (strangers, "not in these files"), (changed, "there with another text")
+    checks = (
+        (strangers, "not in these files"),
+        (ambiguous, "at places that are none of the several pages with their URLs"),
+        (changed, "there with another text"),
+    )
     for wrong, what in checks:
         if wrong:
             raise InputError(
@@ -330,6 +333,10 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
                 "Name all files that were judged, and give the --fields or --preset of that run."
             )
     return found
+
+
+def _topic(said: VerdictLine) -> str | None:
+    return None if said.page is None else said.page.topic
 
 
 def _has_text(text_bytes: Sequence[int], said: VerdictLine) -> bool:

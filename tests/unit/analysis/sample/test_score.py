@@ -141,14 +141,43 @@ def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> N
     assert result.outcomes == ConfusionCounts(false_negative=1, true_negative=3)
 
 
-def test_missing_repeated_and_unknown_verdicts_are_counted(tmp_path: Path) -> None:
+def test_missing_and_repeated_verdicts_are_counted(tmp_path: Path) -> None:
     numbers = [0, 1, 2, 3, 3]
     lines = [{"url": f"u{n}", "body": words(50, 100 * at)} for at, n in enumerate(numbers)]
     pages = write_lines(tmp_path / "pages.jsonl", lines)
-    said = [verdict(0), verdict(1), verdict(1, of=0), verdict(9, url="u3")]
-    result = score([pages], write_lines(tmp_path / "verdicts.jsonl", said))
-    assert (result.missing, result.repeats, result.unknown) == (3, 1, 1)
+    said = [verdict(0), verdict(1), verdict(1, of=0)]
+    verdicts = write_lines(tmp_path / "verdicts.jsonl", said)
+    result = score([pages], verdicts)
+    assert (result.missing, result.repeats) == (3, 1)
     assert result.outcomes == ConfusionCounts(true_negative=2)  # the first verdict counts
+    write_lines(verdicts, [*said, verdict(9, url="u3")])
+    with pytest.raises(InputError, match="none of the several pages with their URLs, first u3"):
+        score([pages], verdicts)
+
+
+@pytest.mark.parametrize("name", ["renamed.jsonl", "elsewhere/pages.jsonl"])
+def test_verdicts_are_those_of_the_records_whatever_their_file_is_called(
+    tmp_path: Path, name: str
+) -> None:
+    bodies = [words(50), words(50, 500), words(50), words(50, 900)]
+    lines = [{"url": f"u{at // 2}", "body": body} for at, body in enumerate(bodies)]  # twice each
+    pages = write_lines(tmp_path / "pages.jsonl", lines)
+    place = {"topic": name, "partition": 0}
+    said = [verdict(at, page={**place, "offset": at}, url=f"u{at // 2}") for at in (0, 1, 3)]
+    other = {"page": {**place, "offset": 0}, "url": "u0"}
+    page = {**place, "offset": 2}
+    said.insert(2, verdict(2, of=0, page=page, url="u1", representative=other))
+    result = score([pages], write_lines(tmp_path / "verdicts.jsonl", said))
+    assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=3)
+    assert (result.missing, result.bad_representatives) == (0, 0)
+
+
+def test_verdicts_of_a_file_that_is_not_given_are_refused(tmp_path: Path) -> None:
+    pages = write_lines(tmp_path / "a.jsonl", [{"url": "u0", "body": words(50)}])
+    places = [{"topic": name, "partition": 0, "offset": 0} for name in ("a.jsonl", "b.jsonl")]
+    verdicts = write_lines(tmp_path / "v.jsonl", [verdict(0, page=place) for place in places])
+    with pytest.raises(InputError, match="none of the several pages"):
+        score([pages], verdicts)
 
 
 def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
@@ -164,7 +193,8 @@ def test_a_file_is_known_by_its_name_wherever_it_was_read(tmp_path: Path, folder
     page = {"url": "u", "body": "a"}
     pages = read_pages([write_lines(tmp_path / "pages.jsonl", [page, page])])
     assert pages.find(Location(f"{folder}pages.jsonl", 0, 1), "u") == 1
-    assert pages.find(Location(f"{folder}other.jsonl", 0, 1), "u") is None
+    assert pages.find(Location(f"{folder}other.jsonl", 0, 1), "u") == 1
+    assert pages.find(Location(f"{folder}other.jsonl", 0, 2), "u") is None
 
 
 def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> None:
@@ -321,4 +351,4 @@ def test_a_replay_of_a_crawl_is_of_its_pages(tmp_path: Path, options: list[str])
     pages, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
     done = CliRunner().invoke(app, ["replay", str(pages), "--verdicts", str(verdicts), *options])
     assert done.exit_code == 0, done.output
-    assert score([pages], verdicts).unknown == 0
+    assert score([pages], verdicts).missing == 0
