@@ -23,6 +23,7 @@ from streamer.text.main_text import (
 from tests.unit.text.test_main_text import ARTICLE, FRONT_PAGE, PAGE
 
 
+@pytest.mark.filterwarnings("ignore:Could not find the number of physical cores")  # of joblib
 @pytest.mark.parametrize("options", [(), ("--sites",)])
 def test_a_model_is_trained_on_a_few_pages(
     options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
