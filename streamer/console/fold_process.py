@@ -153,6 +153,9 @@ class FoldProcess:
 def main() -> int:
     """Fold what the first line asks for, until the end of standard input."""
     _give_way()
+    # What fails is raised, and told in the state; of a topic that was deleted the client writes
+    # lines without end, and the fold would wait for whoever reads them.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)
     try:
         with (
