@@ -268,6 +268,11 @@ class Life:
 
     def drain(self) -> None:
         """Drain a node: its pods come up on the other one, with the volumes that they had."""
+        if self._pods("index")[0]["spec"]["nodeName"] != "node2":  # its pod may be on either
+            self.kubectl("cordon", "node1")
+            self.kubectl(f"--namespace={SPACE}", "delete", "pod", "streamer-index-0")
+            self._settle()
+            self.kubectl("uncordon", "node1")
         before = {pod["metadata"]["name"]: self._place(pod) for pod in self._pods("index")}
         moving = [name for name, (node, *_) in before.items() if node == "node2"]
         assert moving, before
