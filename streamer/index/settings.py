@@ -139,11 +139,6 @@ class IndexSettings(BaseModel):
                 shingles[i] = rule.min_shingles
         return least, shingles
 
-    @property
-    def similarity_least(self) -> int:
-        """Return the least threshold of any page, in ten-thousandths."""
-        return min([self.similarity_min, *self._of_rules])
-
     def similarity_most(self, *, main: bool) -> int:
         """Return the greatest threshold of any page with or without main text, as above."""
         own = self.threshold if main else max(self.threshold, self.fallback_threshold)

@@ -87,11 +87,6 @@ def url_key(generation: int, key: int) -> bytes:
     return entry_key(URLS, generation) + key.to_bytes(8, "big")
 
 
-def split_key(key: bytes) -> tuple[int, int]:
-    """Return the generation and the key of a URL, of the key of an entry."""
-    return int.from_bytes(key[-16:-8], "big"), int.from_bytes(key[-8:], "big")
-
-
 def url_entries(urls: FlushedUrls) -> list[Entry]:
     """Return what a flush writes, in order."""
     return [(url_key(urls.generation, key), urls.versions[key]) for key in sorted(urls.versions)]

@@ -88,11 +88,6 @@ class WorkFolder:
         os.ftruncate(lock, 0)
         os.pwrite(lock, purpose.encode(), 0)
 
-    def remove_left(self) -> None:
-        """Remove what a killed command has left, when its index is where it belongs."""
-        self.begin(self.purpose() or "")
-        self.end()
-
     def discard(self) -> None:
         """Remove the index that was begun, and end."""
         if self._lock is not None:
