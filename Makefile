@@ -5,18 +5,21 @@ PYTHON ?= python3
 SAMPLE_PAGES ?= 8000
 UPGRADE ?=
 CAMPAIGN ?=
+FILES ?=
 MINUTES := 6
 MINUTES_ALL := 35
 
 VENV := .venv
 PY := $(VENV)/bin/python
 # Of the lock alone: without --no-deps, pip would ask the index for the newest version of what a package depends on.
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtualenv --no-deps
+# Python compiles what is imported, a small part, by itself.
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtualenv --no-deps --no-compile
 LOCKED := --require-hashes --only-binary :all: --requirement
 # Tests that have passed, for `make test-all`, which runs the others. With a space, pytest would take the file for a test.
 PYTEST := $(PY) -m pytest --passed=build/passed
 COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(UPGRADE)
+GIT := git -c safe.directory="$(CURDIR)"
 LOCK := $(COMPILE) pyproject.toml
 SAMPLE := build/sample/pages.jsonl
 VERDICTS := build/verdicts.jsonl
@@ -27,7 +30,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm unit test test-all fresh bounds coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster broker broker-stop format lock clean
+.PHONY: help run warm unit test test-all fresh bounds turned coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster dist broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,10 +66,12 @@ test-all: $(VENV)/.dev ## Run what `make test` has left out: browser, cluster, i
 	@echo "== The tests that have not passed yet: about $(MINUTES_ALL) minutes on two cores, and 15 more to build their tools"
 	@.ci/tools || true
 	$(PY) -m streamer warm --text main
-	$(PYTEST) -n 3 --maxschedchunk 1 --durations=20 --ignore tests/cluster --ignore tests/image
-	$(PYTEST) -s tests/cluster
+	$(PYTEST) -n 4 --maxschedchunk 1 --durations=20 --ignore tests/cluster --ignore tests/image
 	$(PYTEST) -rP tests/image
-	@$(MAKE) --no-print-directory bounds
+	@echo "== A cluster, which mostly waits, beside kernels with every index checked"
+	@($(PYTEST) -s tests/cluster > build/cluster.log 2>&1; echo $$? > build/cluster.status) & \
+	$(MAKE) --no-print-directory bounds; bounds=$$?; wait; cat build/cluster.log; \
+	[ $$bounds = 0 ] && [ "$$(cat build/cluster.status)" = 0 ]
 
 fresh: ## Run the README's two commands on a fresh machine, as a user and as root (as root, on Debian)
 	.ci/pristine user 'make run; make test'
@@ -76,6 +81,9 @@ bounds: export NUMBA_BOUNDSCHECK = 1
 bounds: $(VENV)/.dev ## Run what goes through kernels with every index checked
 	$(PY) -m streamer warm --text main
 	$(PY) -m pytest -n 2 tests/property tests/integration/test_bad_input.py tests/integration/test_replay.py
+
+turned: $(VENV)/.dev ## Turn each bound of the index by hand: the tests next to it must notice (40 minutes)
+	$(PY) -m tests.turned $(FILES)
 
 coverage: $(VENV)/.dev ## Tell which lines the quicker tests do not reach
 	$(PY) -m pytest -n 2 --cov --cov-report=term tests/unit tests/property tests/contract tests/quality
@@ -114,6 +122,13 @@ campaign: $(VENV)/.dev ## Run chaos, damage and simulation; write docs/reliabili
 cluster: $(VENV)/.dev ## Run the manifests on a Kubernetes of its own; write docs/kubernetes.md (as root)
 	deploy/kubernetes/try run
 
+dist: $(or $(wildcard $(VENV)/.dev),$(VENV)/.run) ## Build the wheel of the last commit into build/dist: the same bytes each time
+	@rm -rf build/dist build/source && mkdir -p build/source
+	@umask 022; $(GIT) archive HEAD | tar --extract --no-same-permissions --directory build/source && \
+	SOURCE_DATE_EPOCH=$$($(GIT) log -1 --format=%ct) $(PY) -m pip --disable-pip-version-check wheel --quiet --no-index \
+		--no-deps --no-build-isolation --wheel-dir build/dist build/source
+	@rm -rf build/source && ls build/dist/*.whl
+
 broker: ## Start Apache Kafka on port 9092, with its data in build/broker
 	@deploy/broker/broker start build/broker
 
@@ -127,6 +142,7 @@ format: $(VENV)/.dev ## Bring all sources into form
 lock: $(VENV)/.dev ## Pin all dependencies again (UPGRADE=--upgrade: at their newest versions)
 	$(COMPILE) requirements/installer.in --output-file requirements/installer.lock
 	$(COMPILE) requirements/pywb.in --output-file requirements/pywb.lock
+	$(COMPILE) requirements/spark.in --output-file requirements/spark.lock
 	$(LOCK) --extra analysis --extra console --extra object-store --extra registry requirements/build.in --output-file requirements/run.lock
 	$(LOCK) --extra analysis --extra console --extra object-store --extra parquet --extra registry --extra dev --extra bench --constraint requirements/run.lock requirements/build.in --output-file requirements/dev.lock
 	$(LOCK) --extra analysis --extra console --extra object-store --extra parquet --extra registry --extra bench --constraint requirements/dev.lock requirements/build.in --output-file requirements/bench.lock

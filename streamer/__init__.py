@@ -16,7 +16,7 @@ from streamer.version import __version__
 
 if TYPE_CHECKING:  # a name is imported when it is first used: numba alone takes half a second
     from streamer.config import Settings
-    from streamer.deduplicator import AnyPage, Deduplicator
+    from streamer.deduplicator import Deduplicator
     from streamer.errors import (
         InputError,
         InvalidPage,
@@ -27,13 +27,22 @@ if TYPE_CHECKING:  # a name is imported when it is first used: numba alone takes
         StreamerError,
     )
     from streamer.kafka.follow import follow
-    from streamer.model import DeadLetter, KeptMatch, Location, Page, Representative, Verdict
+    from streamer.model import (
+        DeadLetter,
+        KeptMatch,
+        Location,
+        Page,
+        Rejected,
+        Representative,
+        Verdict,
+    )
+    from streamer.pages.program_pages import AnyPage
     from streamer.run.verdict_files import read_verdicts
     from streamer.sketch.text_signer import Signature, Signer
 
 _MODULES = {
     "config": ("Settings",),
-    "deduplicator": ("AnyPage", "Deduplicator"),
+    "deduplicator": ("Deduplicator",),
     "errors": (
         "InputError",
         "InvalidPage",
@@ -44,7 +53,16 @@ _MODULES = {
         "StreamerError",
     ),
     "kafka.follow": ("follow",),
-    "model": ("DeadLetter", "KeptMatch", "Location", "Page", "Representative", "Verdict"),
+    "model": (
+        "DeadLetter",
+        "KeptMatch",
+        "Location",
+        "Page",
+        "Rejected",
+        "Representative",
+        "Verdict",
+    ),
+    "pages.program_pages": ("AnyPage",),
     "run.verdict_files": ("read_verdicts",),
     "sketch.text_signer": ("Signature", "Signer"),
 }
@@ -59,6 +77,7 @@ __all__ = [
     "KeptMatch",
     "Location",
     "Page",
+    "Rejected",
     "Representative",
     "Settings",
     "SettingsError",

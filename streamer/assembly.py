@@ -17,11 +17,12 @@ from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine
-from streamer.run.index_folder import IndexFolder
+from streamer.run.index_folder import IndexFolder, own_key
 from streamer.run.judge import replay_judge
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites, signer_with
 from streamer.run.stages import OneAThread
+from streamer.stored.witness import NAME as WITNESS
 
 
 def page_parser(settings: Settings) -> PageParser:
@@ -61,15 +62,15 @@ def _registry(settings: Settings) -> SchemaRegistry | None:
 
 @contextmanager
 def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
-    """Open an index; what was made of it goes again if nothing is flushed to it."""
+    """Open an index; what was made of it goes again unless a flush has begun."""
     before = set(path.iterdir()) if path.is_dir() else set()
     with without_empty_folders(path):
         folder = IndexFolder.open(path, settings.signature, settings.key_file)
         try:
             yield folder
         finally:
-            unused = folder.store.meta is None
-            folder.store.close(remove=set(path.iterdir()) - before if unused else ())
+            made = {own_key(path), path / WITNESS} - before
+            folder.store.close(remove=() if folder.store.was_written else made)
 
 
 @contextmanager

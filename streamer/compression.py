@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import sys
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -22,7 +22,7 @@ def is_parquet(name: str) -> bool:
     return name.lower().endswith(".parquet")
 
 
-def unpacked(file: BinaryIO, name: str) -> BinaryIO:
+def unpacked(file: IO[bytes], name: str) -> BinaryIO:
     """Return the stream of a file's content: `file` itself, unless its name says compressed."""
     packed: Any = file
     if name.lower().endswith(".gz"):

@@ -38,6 +38,7 @@ from pydantic_settings import (
 )
 
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
 from streamer.index.memtable import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
@@ -367,6 +368,15 @@ class Settings(BaseSettings):
         "",
         shown="the folder of the CDX file, or the root of its store or server",
     )
+    include: Words = _setting(
+        FIELDS,
+        "Only these files of folders, by name or by path below the folder, for example *.html.",
+        (),
+        form="GLOB",
+    )
+    exclude: Words = _setting(
+        FIELDS, "Not these files of folders, by name or by path below it.", (), form="GLOB"
+    )
 
     threads: int = _setting(
         RUNNING, "Number of threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
@@ -412,8 +422,17 @@ class Settings(BaseSettings):
     role: Role = _setting(
         WORKER, "Role of a worker: `sign` pages, `index` them, or `all`.", Role.ALL
     )
+    per_partition: bool = _setting(
+        WORKER,
+        "Have an index for each partition of the pages: what shall meet must share a key.",
+        default=False,
+        shown="no",
+    )
     own_shards: str = _setting(
-        WORKER, "Shards that a worker owns, for example 0,2.", "", shown="all"
+        WORKER,
+        "Shards that a worker owns: 0,2, or 1/3 for the second of each three.",
+        "",
+        shown="all",
     )
     replicas: int = _setting(
         WORKER, "Replication factor of topics that the worker creates.", 1, ge=1, le=32
@@ -650,7 +669,7 @@ class Settings(BaseSettings):
         if given is not None:
             raise SettingsError(f"Give {name} or {name}_file, not both.")
         try:
-            return file.read_text(encoding="utf-8").strip()
+            return read_given(file).decode().strip()
         except (OSError, ValueError) as error:
             raise SettingsError(f"The password file {file} cannot be read: {error}.") from error
 
@@ -704,6 +723,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
         raise SettingsError(f"The settings file {config} cannot be read: {error}.") from error
     _check_scope(settings)
     _check_sites(settings)
+    _check_partitions(settings)
     if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
@@ -759,6 +779,22 @@ def _check_sites(settings: Settings) -> None:
         other = "rules with a text" if signature.text_rules else "--scope"
         raise SettingsError(
             f"--site-memory does not go with {other}: it holds for all pages alike. Leave one out."
+        )
+
+
+def _check_partitions(settings: Settings) -> None:
+    """Raise SettingsError where an index for each partition would do what is not meant."""
+    if not settings.per_partition:
+        return
+    if settings.site_memory:
+        raise SettingsError(
+            "--per-partition does not go with --site-memory: a signer learns of the sites of all "
+            "partitions that it has. Leave one out."
+        )
+    if settings.tombstones == "forget":
+        raise SettingsError(
+            "--per-partition does not go with --tombstones forget: there a message's key is its "
+            "URL, here it is what pages share that shall meet. Use `streamer forget`."
         )
 
 

@@ -7,61 +7,57 @@ is done ahead in threads; batches are judged in the order in which they came.
 
 from __future__ import annotations
 
-import base64
+import ctypes
 import itertools
-import json
-import logging
 import os
+import shutil
+import tempfile
 import threading
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import NoReturn, Self, Unpack
 
 import msgspec
 import numpy as np
 
 from streamer.assembly import open_engine, open_index, page_parser
 from streamer.config import Settings, load_settings
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, StoreUnavailable, StreamerError
 from streamer.index.forgetting import terms_of
 from streamer.index.messages import Forget, Verdicts
-from streamer.model import SIMILARITY_ONE, DeadLetter, KeptMatch, Page, Verdict, page_ref
-from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk
+from streamer.model import SIMILARITY_ONE, KeptMatch, Rejected, Verdict, page_ref
+from streamer.options import Options
+from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import Catalogue, open_catalogue
+from streamer.pages.program_pages import AnyPage, Batches, MessageWriter
+from streamer.run.catalogue import open_catalogue
 from streamer.run.engine import Engine, SignedChunk
 from streamer.run.explanation import Explained, KeptIndex
 from streamer.run.page_check import signed_page
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.stages import (
-    CHUNKS_AHEAD,
-    dead_letter,
-    in_order,
-    signing_pool,
-    verdicts,
+from streamer.run.stages import CHUNKS_AHEAD, in_order, signing_pool, verdicts
+
+_NOT_FLUSHED = (
+    "Pages added since the last flush are not in the index. Close this Deduplicator, make another "
+    "one for the index, and add them again."
 )
-
-PAGES_A_BATCH = 1_000
-_log = logging.getLogger("streamer")
-
-AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
-"""A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""
 
 
 class Deduplicator:
     """Tell of each page whether it is a near-duplicate of one before, and of which.
 
         with Deduplicator("my-index", threshold=0.8) as dedup:
-            for verdict in dedup.add([("https://example.org/a", "text"), ...]):
-                if verdict.is_duplicate:
-                    print(verdict.url, verdict.representative.url, verdict.similarity)
+            for result in dedup.add([("https://example.org/a", "text"), ...]):
+                if isinstance(result, Rejected):
+                    print(result.code)
+                elif result.representative:
+                    print(result.url, result.representative.url, result.similarity)
 
     `index` is the folder of a lasting index, made if it is not there; None stands for one that goes
     with the object. Options are the settings of `streamer replay` by their names, as `bands=24` or
@@ -69,13 +65,19 @@ class Deduplicator:
     thread; they take turns, batch by batch.
 
     Pages are on disk after `flush` and `close`, and at times in between. A process that is killed
-    leaves the index as of the last flush.
+    leaves the index as of the last flush. Once the disk has refused a flush, each call raises what
+    it said, `close` included: the pages since the last flush are to be added again. A process that
+    is forked cannot use the object, and leaves the index to its parent.
+
+    Attributes:
+        rejected: how many pages could not be judged, by code.
 
     Raises:
         SettingsError: an option cannot be used; the message names it and says what it may be.
         StoreMismatch: the index was made with other settings.
         StoreDamaged: something of the index is missing, or cannot be read.
-        StoreUnavailable: another process has the index open, or the disk refuses.
+        StoreUnavailable: the index is open already, in this process or another one, or the disk
+            refuses.
     """
 
     def __init__(
@@ -83,17 +85,27 @@ class Deduplicator:
         index: str | os.PathLike[str] | None = None,
         *,
         settings: Settings | None = None,
-        **options: Any,  # noqa: ANN401 - the settings, which check their values
+        **options: Unpack[Options],
     ) -> None:
         if settings is not None and options:
             raise SettingsError(f"Give settings or {next(iter(options))}=, not both.")
         self.settings = load_settings(**options) if settings is None else settings
-        self.rejected: Counter[str] = Counter()  # pages that could not be judged, by code
+        self.rejected: Counter[str] = Counter()
         self._lock = threading.RLock()
+        self._is_of_parent = False
         parser = page_parser(self.settings)
+        self._writer = MessageWriter(parser.mapping, parser.columns)
         with ExitStack() as stack:
             if index is None:
-                index = Path(stack.enter_context(TemporaryDirectory(prefix="streamer-"))) / "index"
+                try:
+                    folder = tempfile.mkdtemp(prefix="streamer-")
+                except OSError as error:
+                    raise StoreUnavailable(
+                        f"No temporary index can be made: {error.strerror or error}. Set TMPDIR to "
+                        "a folder that can be written, or name an index."
+                    ) from error
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
+                index = Path(folder) / "index"
             self._folder = stack.enter_context(open_index(Path(index), self.settings))
             references = stack.enter_context(
                 closing(
@@ -111,38 +123,41 @@ class Deduplicator:
             self._locate = self._catalogue.locator()
             self._pool = stack.enter_context(signing_pool(self.settings.signing_threads))
             self._at_exit = weakref.finalize(self, _close_at_exit, self._engine, stack.pop_all())
+        _opened.add(self)
 
     # ---- pages -----------------------------------------------------------------------------------
 
-    def add(
-        self, pages: Iterable[AnyPage], *, rejected: Callable[[DeadLetter], None] | None = None
-    ) -> Iterator[Verdict]:
-        """Judge pages, and yield a verdict on each, in their order.
+    def add(self, pages: Iterable[AnyPage]) -> Iterator[Verdict | Rejected]:
+        """Judge pages, and yield one result for each, in their order.
 
-        Pages are read as verdicts are taken, some thousand ahead, and judged in batches of up to
-        1,000: whoever stops in the midst may have added pages without seeing their verdicts. There
-        is none on a page that cannot be judged, as one without a body: that is counted in
-        `rejected` by its code (docs/dead-letters.md), and given to the function `rejected`.
-        `verdict.page.offset` counts all pages that were ever added, those as well.
+        That is a verdict, or `Rejected` for a page that cannot be judged, as one without a body.
+        Pages are read as results are taken, some thousand ahead, and judged in batches of up to
+        1,000: whoever stops in the midst may have added pages without seeing their results.
+        `result.page.offset` counts all pages that were ever added.
 
         Raises:
-            TypeError: something is no page.
-            StreamerError: the index cannot be used; what was judged before stands.
+            TypeError: an item is no page, or one of its fields cannot be used; the message names
+                both. All items before it are judged, and their results yielded. The same holds for
+                whatever the iterable raises.
+            StreamerError: the index cannot be used.
         """
-        batches = _batches(map(self._message, pages))
+        batches = Batches(pages, self._writer)
         with closing(in_order(batches, self._submit, CHUNKS_AHEAD)) as ahead:
-            for batch, future in ahead:
+            for messages, future in ahead:
                 assert future is not None, "every batch is submitted"
                 prepared = future.result()
-                with self._lock:
+                with self._turn():
                     if not self._engine.is_next(prepared.turn):
-                        prepared = self._prepare(batch)
-                    blocks, letters = self._take(prepared)
-                for letter in letters:
-                    self._reject(letter, rejected)
-                verdicts = itertools.chain.from_iterable(map(self._verdicts, blocks))
-                # A shard tells of the duplicates that it finds before the next one has the others.
-                yield from sorted(verdicts, key=_place) if len(blocks) > 1 else verdicts
+                        prepared = self._prepare(messages)
+                    first, blocks = self._take(prepared)
+                    rejected = self._rejected(prepared.batch, messages, first)
+                judged = itertools.chain.from_iterable(map(self._verdicts, blocks))
+                if not rejected:
+                    yield from judged
+                    continue
+                for number in range(first, first + len(messages)):
+                    yield rejected.get(number) or next(judged)
+        batches.raise_error()
 
     def check(self, page: AnyPage) -> Verdict:
         """Return the verdict that a page would get if it were added now; nothing changes.
@@ -150,10 +165,11 @@ class Deduplicator:
         Raises:
             InvalidPage: it cannot be judged; `code` says why.
         """
+        self._check_process()
         engine = self._engine
-        signed = signed_page(engine.parser, engine.signers.get(), self._message(page))
-        with self._lock:
-            entry = self._open.entries[self._source]
+        signed = signed_page(engine.parser, engine.signers.get(), self._writer.message(page))
+        with self._turn():
+            entry = self._catalogue.entries[self._source]
             signed.refs += np.uint64(page_ref(self._source, entry.position))
             return next(self._verdicts(self._judge.verdict_on(signed)))
 
@@ -162,10 +178,11 @@ class Deduplicator:
 
         Banding finds next to all above the threshold, and fewer the less similar they are.
         """
-        message = _encoded({"url": "text:", "body": text, "content_type": "text/plain"})
+        self._check_process()
+        page = {"url": "text:", "body": text, "content_type": "text/plain"}
+        message = MessageWriter().message(page)
         signed = signed_page(PageParser(), self._engine.signers.get(), message)
-        with self._lock:
-            assert self._open
+        with self._turn():
             return [
                 KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
                 for row in self._judge.nearest(signed, limit)
@@ -180,7 +197,7 @@ class Deduplicator:
             InputError: no page with this URL is kept: it was not added, or is a duplicate, whose
                 verdict says of what.
         """
-        with self._lock:
+        with self._turn():
             self.flush()
             with closing(KeptIndex(self._folder.path, self.settings.key_file)) as kept:
                 return kept.explain_kept(kept.find(url))
@@ -200,7 +217,7 @@ class Deduplicator:
         terms = terms_of(() if url is None else (url,), hosts, before_ms)
         if not terms:
             raise SettingsError("Say what to forget: url=, host= or before_ms=.")
-        with self._lock:
+        with self._turn():
             before = len(self)
             self._judge.forget_next(Forget(terms))
             self._flush(sweep=True)
@@ -208,8 +225,7 @@ class Deduplicator:
 
     def __len__(self) -> int:
         """Return how many pages are kept."""
-        with self._lock:
-            assert self._open
+        with self._turn():
             return self._judge.kept_pages
 
     # ---- the index -------------------------------------------------------------------------------
@@ -218,20 +234,28 @@ class Deduplicator:
         """Bring all that was added to the disk.
 
         Raises:
-            StoreUnavailable: the disk refuses; the index is as it was.
+            StoreUnavailable: the disk refuses, or has refused before; the index is as of the flush
+                before.
         """
-        with self._lock:
-            if self._open and (self._judge.changed or self._folder.store.meta is None):
+        with self._turn():
+            if self._judge.changed or self._folder.store.meta is None:
                 self._flush()
 
     def close(self) -> None:
-        """Flush, and release the index; more than once does nothing."""
+        """Flush, and release the index; more than once does nothing, nor in a forked process.
+
+        Raises:
+            StoreUnavailable: as `flush`; the index is released.
+        """
+        if self._is_of_parent:
+            return
         with self._lock:
             if not self._at_exit.alive:
                 return
             try:
-                if self._judge.changed:
-                    self._flush(sweep=True)
+                with self._turn():
+                    if self._judge.changed:
+                        self._flush(sweep=True)
             finally:
                 detached = self._at_exit.detach()
                 assert detached is not None, "it is alive"
@@ -249,12 +273,58 @@ class Deduplicator:
     ) -> None:
         self.close()
 
-    @property
-    def _open(self) -> Catalogue:
-        """Return the catalogue of the open index."""
-        if not self._at_exit.alive:
-            raise SettingsError("The Deduplicator is closed. Make another one for its index.")
-        return self._catalogue
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "A Deduplicator cannot be pickled or copied, since one process writes an index. Open "
+            "it in the process that uses it."
+        )
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for this thread's turn with the open index.
+
+        Raises:
+            SettingsError: it is closed, or was opened before this process was forked.
+            StoreUnavailable: a step before failed, or this one does so.
+        """
+        self._check_process()
+        with self._lock:
+            if not self._at_exit.alive:
+                raise SettingsError("The Deduplicator is closed. Make another one for its index.")
+            self._raise_failure()
+            try:
+                yield
+            except Exception:
+                self._raise_failure()
+                raise
+
+    def _check_process(self) -> None:
+        if self._is_of_parent:
+            raise SettingsError(
+                "This Deduplicator belongs to the process that opened it, from which this process "
+                "was forked. Use it there, or open the first index after the fork."
+            )
+
+    def _raise_failure(self) -> None:
+        try:
+            self._judge.raise_failure()
+        except StreamerError as failure:
+            raise StoreUnavailable(f"{failure} {_NOT_FLUSHED}") from failure
+
+    def _leave_to_parent(self) -> None:
+        """Neither use nor release what the process has open from which this one was forked.
+
+        Its threads are not here, and files would be written twice.
+        """
+        self._is_of_parent = True
+        if detached := self._at_exit.detach():
+            # One reference too many: nothing is closed, even when the interpreter ends.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(detached))
 
     def _flush(self, *, sweep: bool = False) -> None:
         self._engine.begin_flush(sweep=sweep)
@@ -262,15 +332,9 @@ class Deduplicator:
 
     # ---- stages ----------------------------------------------------------------------------------
 
-    def _message(self, page: AnyPage) -> bytes:
-        """Return a page as a JSON message."""
-        if isinstance(page, Page | tuple) and (self.settings.fields or self.settings.mapping):
-            raise TypeError("with fields= or a crawler's preset=, pages are dicts")
-        return message_of(page)
-
     def _submit(self, messages: list[bytes]) -> Future[SignedChunk]:
-        assert self._open
-        return self._engine.submit(self._pool, self._prepare, messages)
+        with self._turn():
+            return self._engine.submit(self._pool, self._prepare, messages)
 
     def _prepare(self, messages: list[bytes], turn: int = 0) -> SignedChunk:
         """Parse, sign and look up messages; in any thread."""
@@ -278,32 +342,31 @@ class Deduplicator:
         chunk.source = 0  # `_take` gives them their places
         return self._engine.prepare(chunk, turn)
 
-    def _take(self, prepared: SignedChunk) -> tuple[list[Verdicts], list[DeadLetter]]:
-        """Judge what is prepared; return verdicts, and letters of what could not be judged."""
+    def _take(self, prepared: SignedChunk) -> tuple[int, list[Verdicts]]:
+        """Judge what is prepared; return the number of its first page, and verdicts."""
         batch, pages, found, _ = prepared
-        entry = self._open.to_change(self._source)
-        start, entry.position = entry.position, entry.position + batch.end
-        pages.refs += np.uint64(page_ref(self._source, start))
-        blocks = self._judge.judge(self._source, start, entry.position, pages, found)
-        for block in blocks:
-            self._catalogue.totals.add_verdicts(block)
-        self._catalogue.totals.add_batch(batch)
-        letters = [
-            dead_letter(each, self._locate(page_ref(self._source, start + each.sequence)))
-            for each in batch.dead
-        ]
-        self.rejected.update(batch.skipped)
-        if self._judge.flush_is_due:
-            self._engine.begin_flush()
-        return blocks, letters
+        with self._judge.whole_step():
+            entry = self._catalogue.to_change(self._source)
+            start, entry.position = entry.position, entry.position + batch.end
+            pages.refs += np.uint64(page_ref(self._source, start))
+            blocks = self._judge.judge(self._source, start, entry.position, pages, found)
+            for block in blocks:
+                self._catalogue.totals.add_verdicts(block)
+            self._catalogue.totals.add_batch(batch)
+            if self._judge.flush_is_due:
+                self._engine.begin_flush()
+        return start, blocks
 
-    def _reject(self, letter: DeadLetter, rejected: Callable[[DeadLetter], None] | None) -> None:
-        """Count a page that cannot be judged, and tell of it; of the first of a code in the log."""
-        if rejected is not None:
-            rejected(letter)
-        elif letter.code not in self.rejected:
-            _log.warning("Page %d cannot be judged: %s", letter.page.offset, letter.code)
-        self.rejected[letter.code] += 1
+    def _rejected(self, batch: PageBatch, messages: list[bytes], first: int) -> dict[int, Rejected]:
+        """Return, by its number, what stands for each page of a batch that was not judged."""
+        found = {letter.sequence: (letter.code, letter.detail) for letter in batch.dead}
+        skipped = set(range(len(messages))).difference(batch.sequences, found)
+        for number in skipped:  # a batch only counts them: parsed alone, each gives its code
+            alone = self._engine.parser.parse(Chunk(0, 1, messages=[(0, None, messages[number])]))
+            found[number] = next(iter(alone.skipped)), "such pages are skipped"
+        self.rejected.update(code for code, _ in found.values())
+        places = (self._locate(page_ref(self._source, first + number)) for number in found)
+        return {place.offset: Rejected(place, *found[place.offset - first]) for place in places}
 
     def _verdicts(self, block: Verdicts) -> Iterator[Verdict]:
         """Yield the verdicts of a block."""
@@ -321,56 +384,21 @@ def _close_at_exit(engine: Engine, stack: ExitStack) -> None:
         "A Deduplicator was not closed. Use it with `with`.", ResourceWarning, stacklevel=2
     )
     with stack:
-        if engine.judge.changed:
+        if engine.judge.changed or engine.judge.failure:
             engine.flush_last()
 
 
-def _batches(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Yield messages in lists of bounded number and size."""
-    batch: list[bytes] = []
-    size = 0
-    for message in messages:
-        batch.append(message)
-        size += len(message)
-        if len(batch) == PAGES_A_BATCH or size >= CHUNK_BYTES_MAX:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _leave_all_to_parent() -> None:
+    opened = [each for each in _opened if each._at_exit.alive]  # noqa: SLF001 - of this module
+    for each in opened:
+        each._leave_to_parent()  # noqa: SLF001 - of this module
+    if opened:
+        # RocksDB would join its threads when the process ends, which are not here, and crash. So
+        # what runs first then is `_exit`, which gets the status. Python has ended by then.
+        libc = ctypes.CDLL(None)
+        with suppress(AttributeError):  # not glibc
+            libc.on_exit(libc["_exit"], None)
 
 
-def _place(verdict: Verdict) -> int:
-    return verdict.page.offset
-
-
-def message_of(page: AnyPage) -> bytes:
-    """Return a page as a JSON message.
-
-    Raises:
-        TypeError: it is no page.
-    """
-    if isinstance(page, Page):
-        return _encoded(page)
-    if isinstance(page, tuple):
-        url, body = page
-        return _encoded({"url": url, **_body(body)})
-    if not isinstance(page, Mapping):
-        raise TypeError(f"a page is a Page, (URL, body) or a dict, not {type(page).__name__}")
-    if isinstance(page.get("body"), bytes):
-        page = {**page, **_body(page["body"])}
-        del page["body"]
-    return _encoded(page)
-
-
-def _body(body: str | bytes) -> dict[str, str]:
-    if isinstance(body, bytes):
-        return {"body_base64": base64.b64encode(body).decode()}
-    return {"body": body}
-
-
-def _encoded(page: object) -> bytes:
-    """Return a page as JSON; what is no Unicode stands in it as escapes, as other writers do."""
-    try:
-        return msgspec.json.encode(page)
-    except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(page)).encode()
+_opened: weakref.WeakSet[Deduplicator] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_leave_all_to_parent)

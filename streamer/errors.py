@@ -19,14 +19,37 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+_USER = re.compile(
+    r"(\w[\w+.-]*://)[^\s/?#'\"]*@|(?<![^\s'\"=,(])[^\s/@:'\"=,(]+:[^\s/@'\"]+@(?=[\w\[])"
+)
+_URL = re.compile(r"\w[\w+.-]*://[^\s'\"<>]*[^\s'\"<>.,;:)]")
+_VALUE = re.compile(r"=[^&;#]*")
+
+
+def masked(text: str) -> str:
+    """Return a text without the users, passwords and values of queries that its URLs have."""
+    if "@" not in text and "://" not in text:
+        return text
+    return _URL.sub(_without_values, _USER.sub(lambda found: f"{found[1] or ''}***@", text))
+
+
+def _without_values(url: re.Match[str]) -> str:
+    place, mark, query = url[0].partition("?")
+    hidden = _VALUE.sub("=***", query)
+    return f"{place}{mark}{hidden if '=' in hidden or not query else '***'}"
+
 
 class StreamerError(Exception):
-    """End the run with one clear sentence."""
+    """End the run with one clear sentence, which shows no password of a URL."""
 
     exit_code = 1
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(masked(one) if isinstance(one, str) else one for one in arguments))
 
 
 class SettingsError(StreamerError):
@@ -108,8 +131,8 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise SettingsError(
-            f"{what} needs {error.name}, which is not installed: pip install "
-            f"'streamer-dedup[{extra}]'."
+            f"{what} needs {error.name}, which is not installed. Install streamer with the extra "
+            f"{extra}: in a clone, pip install '.[{extra}]' (README.md, Install)."
         ) from error
 
 
@@ -194,8 +217,16 @@ def _full(path: Path) -> StoreUnavailable:
     )
 
 
+def open_here(path: Path) -> StoreUnavailable:
+    """Return the error about an index that this process has open already."""
+    return StoreUnavailable(
+        f"The index {path} is open in this process already. Use the object that has it open, or "
+        "close that first."
+    )
+
+
 def _in_use(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
-        f"The index {path} is in use by another process. "
-        "Wait until that has ended, or use another --index."
+        f"The index {path} is in use by another process. Wait until that has ended, or use another "
+        "folder."
     )

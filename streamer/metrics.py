@@ -103,6 +103,10 @@ class SigningMetrics:
             "Records that are not pages by the rules of the input.",
             ["code"],
         )
+        self.pages_alone = counter(
+            "streamer_pages_alone_total",
+            "Pages whose key is their URL, or that have none, with an index for each partition.",
+        )
         self.lag_records = gauge(
             "streamer_sign_lag_records",
             "Records of the input that are not signed yet.",
@@ -110,13 +114,13 @@ class SigningMetrics:
         )
         self.gauge_pages = gauge(
             "streamer_gauge_pages",
-            "Pages open at shard 0 as last reported, plus pages sent that it has not taken yet.",
+            "Pages open at the shards as last reported, plus those sent and not yet taken.",
         )
         self.paused = gauge(
-            "streamer_signing_paused", "1 while signers wait for shard 0 to catch up, else 0."
+            "streamer_signing_paused", "1 while signers wait for a shard to catch up, else 0."
         )
         self.paused_seconds = counter(
-            "streamer_signing_paused_seconds_total", "Seconds that signers have waited for shard 0."
+            "streamer_signing_paused_seconds_total", "Seconds that signers have waited for a shard."
         )
 
 
@@ -166,6 +170,10 @@ class IndexMetrics:
         self.postings_refused = counter(
             "streamer_shard_postings_refused_total",
             "Postings left out because their bucket was full.",
+        )
+        self.wrong_dates = counter(
+            "streamer_shard_wrong_dates_total",
+            "Pages dated more than a day after the log, and not confirmed by the pages after them.",
         )
 
     def _log(self, gauge: partial[Gauge]) -> None:

@@ -8,7 +8,7 @@ file. Refs of one source rise with the source's own order.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -123,6 +123,22 @@ class Verdict(msgspec.Struct, frozen=True):
     def is_duplicate(self) -> bool:
         """Return whether the page is a near-duplicate of its representative."""
         return self.verdict == Decision.DUPLICATE
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """In the place of a verdict: the page cannot be judged.
+
+    `code` says why (docs/dead-letters.md), `detail` what was found.
+    """
+
+    page: Location
+    code: str
+    detail: str
+
+    @property
+    def is_duplicate(self) -> Literal[False]:
+        """Return False, as for any page that is not known to be a duplicate."""
+        return False
 
 
 class KeptMatch(msgspec.Struct, frozen=True):

@@ -13,7 +13,6 @@ A pattern is text in which `*` stands for any characters, none too; all of a hos
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -23,6 +22,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
+from streamer.hosts import plain_labels, split_url
 from streamer.wrong_values import why_wrong
 
 Text = Literal["visible", "main"]
@@ -34,7 +35,6 @@ RULES_MAX = 1000
 _HOSTS_KEPT = 4096  # of which the rules are known, of a finder
 _FINDERS_KEPT = 8
 BY_RULE = "rule"  # the code under which skipped pages are counted
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(\[[^/?#]*\]|[^/?#:]*)(?::\d*)?([^#]*)")
 
 Pattern = Annotated[str, Field(pattern=r"^[^\s|]+$")]
 
@@ -98,16 +98,19 @@ class RuleFinder:
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = [(rule.host.lower().split(ANY), rule.path.split(ANY), rule) for rule in rules]
+        self._rules = [
+            ([plain_labels(part) for part in rule.host.split(ANY)], rule.path.split(ANY), rule)
+            for rule in rules
+        ]
         self._of_host = lru_cache(_HOSTS_KEPT)(self._for_host)
 
     def __call__(self, url: str) -> Rule | None:
         """Return the rule; None where there is none, or the URL has no host."""
-        found = _URL.match(url)
-        if found is None:
+        parts = split_url(url)
+        if not parts.host:
             return None
-        path = found[2] or "/"
-        for pattern, rule in self._of_host(found[1].lower()):
+        path = parts.path or "/"
+        for pattern, rule in self._of_host(parts.host):
             if fits(pattern, path):
                 return rule
         return None
@@ -115,15 +118,6 @@ class RuleFinder:
     def _for_host(self, host: str) -> list[tuple[list[str], Rule]]:
         """Return the rules for a host in their order, each with its path."""
         return [(path, rule) for pattern, path, rule in self._rules if fits(pattern, host)]
-
-
-def host_of(url: str) -> str:
-    r"""Return the host of a URL in lower case, without port and dot at the end; "" without one.
-
-    A backslash is a slash, as to browsers: or https://a.example\@b.example/ were of the second.
-    """
-    found = _URL.match(url.replace("\\", "/"))
-    return found[1].lower().rstrip(".") if found else ""
 
 
 @lru_cache(_FINDERS_KEPT)
@@ -144,7 +138,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         SettingsError: the file cannot be read, or one of them cannot be.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_given(path).decode())
     except (OSError, ValueError) as error:
         raise SettingsError(f"Cannot read the rules {path}: {error}.") from error
     tables = content.pop("rule", [])

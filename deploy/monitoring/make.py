@@ -213,6 +213,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ((rate("streamer_shard_postings_refused_total", "shard"), "shard {{shard}}"),),
         ),
         Panel(
+            "Dates not believed a second", "ops",
+            ((rate("streamer_shard_wrong_dates_total", "shard"), "shard {{shard}}"),),
+        ),
+        Panel(
             "Failed freezes, merges and sweeps a second", "ops",
             (
                 (
@@ -300,6 +304,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 }  # fmt: skip
 LEFT_OUT = {
     "process_virtual_memory_bytes": "address space that is reserved costs nothing",
+    "streamer_pages_alone": "an alert asks for it, and it is none but where keys are wrong",
 }
 
 

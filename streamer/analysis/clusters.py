@@ -41,7 +41,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 import mmh3
 import msgspec
@@ -50,6 +50,7 @@ import numpy.typing as npt
 
 from streamer.analysis.sample.score import VerdictLine, read_places, verdict_at
 from streamer.errors import InputError, SettingsError, needs_extra
+from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time, number_or_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
@@ -335,27 +336,24 @@ def numbering(scope: Scope) -> Callable[[str], int]:
     """Return the function from a URL to the 64-bit number of its scope; all have one with none."""
     if scope is Scope.NONE:
         return lambda _url: 0
-    name = host_of if scope is Scope.HOST else domain_of
+    name = host_or_url if scope is Scope.HOST else domain_of
     return lambda url: mmh3.hash64(name(url).encode(errors="replace"), signed=False)[0]
 
 
-def host_of(url: str) -> str:
-    """Return the host of a URL in lower case, without a port; the URL itself where it has none."""
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".") or url
-    except ValueError:  # brackets that hold no IPv6 address
-        return url
+def host_or_url(url: str) -> str:
+    """Return the host of a URL; the URL itself where it has none."""
+    return host_of(url) or url
 
 
 def domain_of(url: str) -> str:
     """Return the registered domain of a URL; the host where it has none, as an IP address."""
-    return _domain(host_of(url))
+    return _domain(host_or_url(url))
 
 
 @lru_cache(maxsize=HOSTS_REMEMBERED)
 def _domain(host: str) -> str:
     try:
-        ip_address(host)
+        ip_address(host.strip("[]"))
     except ValueError:
         return _suffixes().privatesuffix(host) or host
     return host

@@ -20,9 +20,11 @@ import msgspec
 
 from streamer.errors import InputError
 from streamer.model import Location
+from streamer.pages.body import looks_like_html
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source, files_below, has_records
+from streamer.pages.folders import BESIDE, UNKNOWN
 from streamer.pages.lists import expanded
 from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
@@ -33,7 +35,6 @@ from streamer.text.visible import (
     HTML,
     Buffer,
     TextPart,
-    looks_like_html,
     meta_description,
     text_parts,
 )
@@ -217,12 +218,13 @@ def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) 
         if is_remote(name):
             pages.append(name)
         elif path.is_dir():
-            in_folder = files_below(name)
+            in_folder = files_below(name, reader.choice)
             if not any(in_folder):
                 raise InputError(f"{path}: is an empty folder; check the path")
             pages += filter(has_records, in_folder.pages)
             texts = itertools.filterfalse(has_records, in_folder.pages)
-            found += map(Path, (*texts, *in_folder.others))
+            others = (name for name, kind in in_folder.others.items() if kind in {UNKNOWN, BESIDE})
+            found += map(Path, (*texts, *others))
         elif not path.exists():
             raise InputError(f"{path}: no such file; check the path")
         elif has_records(name):
@@ -256,14 +258,15 @@ def read_documents(
     Raises:
         StreamerError: a file cannot be read, or as `PageReader.read`.
     """
-    done, binary = 0, []
+    done = 0
+    binary: dict[str, str] = {}
     for path in (*files.named, *files.found):
         try:
             yield _body_of_text(str(path)).document(canonical)
         except BinaryFileError:
             if path in files.named:
                 raise
-            binary.append(str(path))
+            binary[str(path)] = UNKNOWN
         done += path.stat().st_size
         progress(done)
     if binary:

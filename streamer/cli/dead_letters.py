@@ -17,7 +17,7 @@ import msgspec
 import typer
 
 from streamer.cli.main import Command, Group
-from streamer.cli.options import command, quiet_connection_of
+from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.terminal import Terminal, opened
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
@@ -27,14 +27,15 @@ from streamer.run.outputs import (
     STANDARD_OUTPUT,
     StandardOutput,
     check_distinct,
-    check_writable,
+    check_new,
     lines_within,
 )
 
 # By code what to do, in the words of docs/dead-letters.md.
 REMEDIES = {
-    "invalid_json": "Look at the producer. The text json failed to parse is scrapy-cluster's own "
-    "mark of a message that it could not encode.",
+    "invalid_json": "Look at the producer: the detail says what the record is (HTML, several "
+    "objects, NaN, single quotes). The text json failed to parse is scrapy-cluster's own mark of "
+    "a message that it could not encode.",
     "not_an_object": "Check that the input is one message a line or record.",
     "missing_url": "Check --fields.",
     "missing_scope": "Check --scope; check that the producer sends that field.",
@@ -271,6 +272,7 @@ def show(
             help="File for the raw records, one per line; - for standard output.",
         ),
     ] = None,
+    overwrite: Overwrite = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the dead letters themselves, as JSON lines.")
     ] = False,
@@ -289,8 +291,7 @@ def show(
     letters = choice.read(files, settings)
     if out is not None:
         check_distinct([out], map(str, files or []))
-        if out != STANDARD_OUTPUT:
-            check_writable(Path(out))
+        check_new(out, overwrite=overwrite)
     with _ends_with_its_reader():
         if out is not None or json:
             _write(islice(letters, limit), out or STANDARD_OUTPUT, as_json=json)

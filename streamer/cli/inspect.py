@@ -15,7 +15,7 @@ from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings, declared, duration_of
-from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch
+from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, masked
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import stored_position
@@ -231,7 +231,7 @@ def check(
     in_force = {"threshold": own.threshold, "min_shingles": own.shingles_min}
     for one in declared():
         value = in_force.get(one.name, getattr(settings, one.name))
-        table.add_row(one.name, "" if value is None else str(value), one.text)
+        table.add_row(one.name, "" if value is None else masked(str(value)), one.text)
     console.print(table)
     if index is not None:
         for part in shard_folders(index):
@@ -286,7 +286,9 @@ def _fit(index: Path, settings: Settings) -> str:
     ) as references:
         wanted = named_settings(references.named_in(settings.index).model_dump())
     assert wanted is not None
-    if in_force is None or in_force["rules_version"] != MACHINE_VERSION:
+    if in_force is None:
+        return f"The index {index} fits, and has judged no page."
+    if in_force["rules_version"] != MACHINE_VERSION:
         raise StoreMismatch(
             f"The index {index} was written by another version of the program. Use that."
         )

@@ -6,7 +6,8 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,11 +24,12 @@ from streamer.cli.terminal import Terminal
 from streamer.config import RUNNING, SECURITY, Settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.follow import read_messages
+from streamer.kafka.follow import ArrivingMessages
 from streamer.kafka.produce import produce as produce_sources
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
+from streamer.pages.parse import PageParser
 from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def worker(
     wanted = WorkerOptions(
         settings,
         connection_of(settings),
-        Names(settings.index_name, settings.input_topic),
+        Names(settings.index_name, settings.input_topic, settings.per_partition),
         index,
         settings.key_file,
         page_parser(settings),
@@ -114,10 +116,18 @@ def produce(
         int, typer.Option(min=1, help="Number of partitions of a new topic.")
     ] = 4,
     replicas: Annotated[int, typer.Option(min=1, help="Replication factor of a new topic.")] = 1,
+    key: Annotated[
+        str,
+        typer.Option(
+            metavar="host|FIELD",
+            help="What pages share that shall be compared with --per-partition: it becomes their "
+            "key. \\[default: the URL]",
+        ),
+    ] = "",
     reader: PageReader,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
-    """Send the pages of files to a Kafka topic, keyed by URL.
+    """Send the pages of files to a Kafka topic, keyed by URL or by what they share.
 
     Lines are sent as they are, even malformed ones. WARC records become messages of the page
     schema. If the first records of a source all fail in the same way, none of it is sent.
@@ -125,6 +135,12 @@ def produce(
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
     """
     connection = quiet_connection_of(settings)
+    if key:
+        own, limit = reader.parser.mapping, reader.page_bytes_max
+        try:
+            reader = replace(reader, parser=PageParser(own, page_bytes_max=limit, scope=key))
+        except ValueError as error:
+            raise SettingsError(f"--key cannot be used: {error}.") from error
     sources = reader.open(pages)
     began = time.perf_counter()
     with progress_bar(sources) as report:
@@ -171,11 +187,13 @@ async def _show_verdicts(
     def tell(name: str) -> None:
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-    async for messages in read_messages(
-        connection, topic, new_only=new_only, limit=limit, waiting=tell
-    ):
-        sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
-        sys.stdout.buffer.flush()
+    arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=tell)
+    async with aclosing(arriving):
+        while limit is None or limit > 0:
+            messages = await arriving.take(limit)
+            limit = None if limit is None else limit - len(messages)
+            sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
+            sys.stdout.buffer.flush()
 
 
 @contextmanager
@@ -190,19 +208,24 @@ def topic_input(options: FromTopic, settings: Settings, console: Terminal) -> It
     assert options.from_topic is not None
     wanted = parse_wanted(options.partitions, options.offsets, options.until)
     try:
-        log = Names(options.order_of or "streamer", options.from_topic).log(0)
+        names = Names(options.order_of or "streamer", options.from_topic, bool(wanted.partitions))
     except SettingsError as error:
         raise SettingsError(
             "--from-topic or --order-of is no name that Kafka takes. "
             "Use at most 200 letters, digits, '.', '_', '-'."
         ) from error
+    if options.order_of and len(wanted.partitions) > 1:
+        raise SettingsError(
+            "--order-of takes one of --partitions: the indexes of partitions have no common order. "
+            "Replay each by itself."
+        )
     with open_topic(quiet_connection_of(settings), options.from_topic) as topic:
         until = {} if wanted.until_ms is None else topic.first_since(wanted.until_ms)
         ranges = resolve(wanted, topic.name, topic.bounds, until)
 
         def make(fingerprint: str) -> tuple[Input, AbstractContextManager[Report]]:
             pages: PartitionsInput | OrderedInput = (
-                OrderedInput(topic, log, fingerprint)
+                OrderedInput(topic, names, fingerprint, min(wanted.partitions, default=None))
                 if options.order_of
                 else PartitionsInput(
                     topic, ranges, takes_tombstones=settings.tombstones == "forget"

@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 PANELS = {
     "Judge pages": {
         "replay": "cli.replay",
+        "spark": "cli.spark",
         "worker": "cli.kafka_commands",
         "produce": "cli.kafka_commands",
         "tail": "cli.kafka_commands",
@@ -255,8 +257,20 @@ def root(
     """Find near-duplicate pages in a stream."""
 
 
+def _warn(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:  # noqa: ANN401 - as Python calls it
+    """Print a warning of ours in one line; any other as Python does."""
+    if category is UserWarning:
+        Terminal(stderr=True).warn(str(message))
+    else:
+        _as_python_does(message, category, *place, **more)
+
+
+_as_python_does = warnings.showwarning
+
+
 def run() -> None:
     """Run the command line; end the process with the error's exit code and one clear sentence."""
+    warnings.showwarning = _warn
     try:
         app()
     except OutputClosed as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -22,6 +22,7 @@ from streamer.assembly import page_parser
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.kafka.connection import Connection, connection_of
+from streamer.pages.folders import FolderChoice
 from streamer.run.page_reader import PageReader, skipped_files
 
 _CONFIG = inspect.Parameter(
@@ -51,6 +52,8 @@ _KEEP_GOING = inspect.Parameter(
     ],
 )
 
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
+
 
 def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer's callback
     """Show the help with all options, and end."""
@@ -75,7 +78,15 @@ _HELP_ALL = inspect.Parameter(
         ),
     ],
 )
-_PAGE_SETTINGS = ["preset", "fields", "url_prefix", "cdx_base", "page_bytes_max"]
+_PAGE_SETTINGS = [
+    "preset",
+    "fields",
+    "url_prefix",
+    "cdx_base",
+    "page_bytes_max",
+    "include",
+    "exclude",
+]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -179,12 +190,14 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
         SettingsError: as `page_parser`.
     """
 
-    def warn(names: list[str]) -> None:
-        Terminal(stderr=True).warn(skipped_files(names))
+    def warn(files: Mapping[str, str]) -> None:
+        Terminal(stderr=True).warn(skipped_files(files))
 
     settings = load_settings(**given)
     parser, limit = page_parser(settings), settings.page_bytes_max
-    return PageReader(parser, limit, settings.url_prefix, keep_going, warn, settings.cdx_base)
+    choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
+    prefix, base = settings.url_prefix, settings.cdx_base
+    return PageReader(parser, limit, prefix, keep_going, warn, base, choice)
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -14,11 +15,18 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamer.assembly import open_engine, open_index, page_parser, without_empty_folders
+from streamer.assembly import open_engine, open_index, page_parser
 from streamer.cli.beside import console_beside, of_files
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
+from streamer.cli.summary import (
+    Summary,
+    dead_share,
+    may_be_replaced,
+    print_summary,
+    summarise,
+    warnings,
+)
 from streamer.cli.terminal import Terminal
 from streamer.compression import is_parquet
 from streamer.config import (
@@ -31,12 +39,13 @@ from streamer.config import (
     VERDICTS,
     Settings,
 )
-from streamer.errors import InputError, SettingsError, StoreUnavailable, StreamerError
+from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.files import folder_resolver, open_sources
+from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
 from streamer.pages.remote import is_remote
 from streamer.pages.table_copy import is_table_name
@@ -46,11 +55,14 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable, rows_name
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
+    Made,
     OutputFile,
     check_distinct,
+    check_ending,
     check_made,
     check_output,
     check_writable,
+    complete_output,
     is_table,
     mark_of,
     output_key,
@@ -70,6 +82,7 @@ from streamer.run.replay import Outcome, Progress, Replay
 from streamer.run.revisits import Originals
 
 FAULTS = "Bad input"  # a panel of the help
+NOTHING_JUDGED = 1
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
 VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
@@ -176,7 +189,7 @@ class Targets:
         made of when the run ends is beside that, or in the folder `scratch`.
 
         Raises:
-            SettingsError: two of them are one, or one is a URL.
+            SettingsError: two of them are one, one is a URL, or has an ending of no format.
         """
         named = self._given()
         for option, name in self.made.items():
@@ -191,6 +204,9 @@ class Targets:
         for (one, its), (other, name) in itertools.combinations(claimed, 2):
             if one != other and output_key(its) == output_key(name):
                 raise SettingsError(f"--{one} and --{other} must be different files.")
+        check_ending(VERDICTS_OPTION, named[VERDICTS_OPTION], ".jsonl", ".csv", ".parquet")
+        if LETTERS_OPTION in named:
+            check_ending(LETTERS_OPTION, named[LETTERS_OPTION], ".jsonl")
         return named
 
     def files(self) -> list[str]:
@@ -232,7 +248,7 @@ class FromTopic:
         str | None,
         typer.Option(
             help="Name of a worker's index, whose order of pages and settings to use. Needs its "
-            "--key-file.",
+            "--key-file; with --per-partition, give --partitions P for the index of one.",
             rich_help_panel=KAFKA,
         ),
     ] = None
@@ -248,9 +264,9 @@ class FromTopic:
             raise SettingsError("Give PAGES or --from-topic, one of the two.")
         if self.from_topic is None and (given or self.order_of):
             raise SettingsError(f"{(given or ['--order-of'])[0]} needs --from-topic.")
-        if self.order_of and given:
+        if self.order_of and (others := [each for each in given if each != "--partitions"]):
             raise SettingsError(
-                f"--order-of takes what the index has taken: leave out {given[0]}, or --order-of."
+                f"--order-of takes what the index has taken: leave out {others[0]}, or --order-of."
             )
         if self.order_of and not key:
             raise SettingsError("--order-of needs the worker's key. Give it with --key-file.")
@@ -354,7 +370,7 @@ def replay(
         folder = stack.enter_context(_index_folder(targets.index, settings))
         lasting = targets.index is not None
         outcome, result = _run(folder, make_input, targets, parser, settings, handling)
-    print_summary(console, result)
+    print_summary(console, result, outcome.report.skipped_files)
     if targets.summary is not None:
         _write_summary(targets.summary, result)
     _conclude(outcome, result, handling, console, errors, lasting=lasting)
@@ -374,7 +390,7 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
         key=settings.key_file is not None or (index is not None and index.exists()),
     )
     if targets.summary is not None:
-        _check_summary(targets.summary, names)
+        _check_summary(targets.summary, names, overwrite=targets.overwrite)
     if targets.console and (targets.verdicts == STANDARD_OUTPUT or is_table(targets.verdicts)):
         raise SettingsError(
             f"--console cannot read --verdicts {targets.verdicts}: name a file of JSON lines or "
@@ -408,20 +424,24 @@ def _conclude(
             f"--fail-on-dead-letters {allowed:g} allows."
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
+    if result.dead_letters and not result.pages:
+        raise typer.Exit(NOTHING_JUDGED)  # as the warning says
 
 
 def _read_in_part(incomplete: dict[str, str], *, lasting: bool) -> str:
     """Return the sentence about inputs that could not be read to their end."""
     each = "; ".join(f"{name} ({why})" for name, why in incomplete.items())
     again = "; the same command then goes on where the good part ended" if lasting else ""
-    return f"Not read to the end: {each}. Copy what is damaged or cut off again{again}."
+    return f"Not read to the end: {each}. Put whole files in their place{again}."
 
 
-def _check_summary(summary: Path, outputs: Iterable[str]) -> None:
+def _check_summary(summary: Path, outputs: Iterable[str], *, overwrite: bool) -> None:
     """Raise SettingsError if the summary could not be written in the end."""
     if output_key(str(summary)) in {output_key(name) for name in outputs}:
         raise SettingsError(f"--summary {summary} is an output already. Name another file.")
     check_writable(summary)
+    if not overwrite and summary.is_file() and not may_be_replaced(summary.read_bytes()):
+        raise SettingsError(f"{summary} exists and is no summary of a run. Name another file.")
 
 
 def _topic_input(
@@ -446,7 +466,8 @@ def _file_input(
     copies = {KEPT, DUPLICATES} & targets.outputs().keys() - targets.made.keys()  # of whole rows
     columns = None if copies else parser.columns
     places = settings.url_prefix, settings.cdx_base
-    opened = open_sources(given, settings.page_bytes_max, columns, *places)
+    choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
+    opened = open_sources(given, settings.page_bytes_max, columns, *places, choice)
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
     marks = [mark_of(name) for name in outputs]
     is_own = _own_files(given, [*outputs, *marks, targets.index])
@@ -456,7 +477,8 @@ def _file_input(
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
         pages = FileInput(sources, complete=complete, chunk_seconds=settings.chunk_seconds)
-        pages.report.skipped_files = [name for name in opened.skipped if not is_own(name)]
+        others = opened.skipped.items()
+        pages.report.skipped_files = {name: kind for name, kind in others if not is_own(name)}
         return pages, progress_bar(sources, console)
 
     return make
@@ -480,10 +502,8 @@ def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Ca
 
 
 def _write_summary(path: Path, result: Summary) -> None:
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-    except OSError as error:
-        raise StoreUnavailable(f"Cannot write the summary {path}: {error.strerror}.") from error
+    with complete_output(str(path)) as file:
+        file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
 
 
 @contextmanager
@@ -497,24 +517,22 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolde
 
 @contextmanager
 def _outputs(
-    wanted: Mapping[str, int | None], made: Mapping[str, str], targets: Targets
+    wanted: Mapping[str, int | None], made: Mapping[str, Sequence[Made]], targets: Targets
 ) -> Iterator[list[OutputFile]]:
     """Open the outputs, each with its known length; if the run fails, new empty ones go again.
 
-    `made` has the files that are made of an output: of which one.
+    `made` has the files that are made of an output: as which the index knows them.
     """
     index, overwrite = targets.index, targets.overwrite
     for name, known in wanted.items():
         check_output(name, known, index=index, overwrite=overwrite)
+    for name, states in made.items():
+        needs_arrow()
+        check_made(name, states, index=index, overwrite=overwrite)
     with ExitStack() as stack:
-        for name, source in made.items():
-            needs_arrow()
-            stack.enter_context(without_empty_folders(Path(name).parent))
-            check_made(name, wanted[source], index=index, overwrite=overwrite)
         opened = []
         for name, known in wanted.items():
             if name != STANDARD_OUTPUT:
-                stack.enter_context(without_empty_folders(Path(name).parent))
                 stack.enter_context(_removed_if_empty(Path(name)))
             opened.append(OutputFile.open(name, known, index=index, overwrite=overwrite))
             stack.callback(opened[-1].close)
@@ -549,7 +567,7 @@ def _run(
     pages, bar = make_input(folder.fingerprint)
     wanted = {name: catalogue.known_length(name) for name in names.values()}
     check_complete(catalogue, names)
-    made = {name: names[option] for option, name in targets.made.items()}
+    made = {name: catalogue.made.get(output_key(name), ()) for name in targets.made.values()}
     tables = [
         KeptTable(option, name, names[option])
         for option, name in targets.made.items()
@@ -576,7 +594,7 @@ def _run(
             with _stopped_by_signals(job), _console(targets, names, settings), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
-        _make_files(targets, tables, catalogue, Path(names[VERDICTS_OPTION]))
+            _make_files(targets, tables, catalogue, job, Path(names[VERDICTS_OPTION]))
     return outcome, summarise(outcome, catalogue, engine.judge, folder)
 
 
@@ -595,7 +613,7 @@ def _console(
 
 
 def _make_files(
-    targets: Targets, tables: Sequence[KeptTable], catalogue: Catalogue, lines: Path
+    targets: Targets, tables: Sequence[KeptTable], catalogue: Catalogue, job: Replay, lines: Path
 ) -> None:
     """Make the files that the outputs name; `lines` are all verdicts.
 
@@ -603,15 +621,23 @@ def _make_files(
     its StreamerError at the end.
     """
     failures: list[StreamerError] = []
+    index, overwrite = targets.index, targets.overwrite
+
+    def claim(name: str, part: Path) -> None:
+        """Let the index know a file before it is there; refuse one that has come meanwhile."""
+        check_made(name, catalogue.made.get(output_key(name), ()), index=index, overwrite=overwrite)
+        if catalogue.note_made(name, part) and index is not None:
+            job.flush_again()
+
     try:
         if is_parquet(targets.verdicts):
-            write_parquet(targets.verdicts, lines)
+            write_parquet(targets.verdicts, lines, partial(claim, targets.verdicts))
     except StreamerError as error:
         failures.append(error)
     for table in tables:
         try:
             with amount_bar(f"writing {table.name}", table.rows) as report:
-                table.write(catalogue, report)
+                table.write(catalogue, report, partial(claim, table.name))
         except StreamerError as error:
             failures.append(error)
     if failures:

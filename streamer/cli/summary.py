@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,13 +13,13 @@ from streamer.model import Change
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
-from streamer.run.large_clusters import LargeCluster
+from streamer.run.large_clusters import LargeCluster, SharedText
 from streamer.run.page_reader import named, skipped_files
 from streamer.run.replay import Outcome
 from streamer.run.totals import Totals
 
 MOST = 0.5
-LARGE_CLUSTERS_SHOWN = 10
+LARGE_CLUSTERS_SHOWN = SHARED_TEXTS_SHOWN = 10
 _OF_CDX = {"archive_unreadable", "bad_cdx_line", "wrong_record"}
 
 
@@ -26,7 +27,9 @@ class Summary(msgspec.Struct):
     """The summary as JSON; `total` counts all runs on this index, the rest is of this run.
 
     `examples` names a record for each code. `changes` are empty without `--track-changes`.
-    `missing_fields` are those of `--carry` that no page of this run had.
+    `wrong_dates` are pages dated too late to be believed, with `--expire-after`; `examples` names
+    the last one as `wrong_date`. `missing_fields` are those of `--carry` that no page of this run
+    had.
     """
 
     records: int
@@ -38,6 +41,7 @@ class Summary(msgspec.Struct):
     dead_letters: dict[str, int]
     skipped: dict[str, int]
     changes: dict[str, int]
+    wrong_dates: int
     seconds: float
     pages_per_second: float
     index_bytes: int
@@ -48,12 +52,30 @@ class Summary(msgspec.Struct):
     sources_empty: list[str]
     sources_incomplete: dict[str, str]
     sources_without_last_line: list[str]
+    sources_with_lost_text: dict[str, float]
     files_passed_over: list[str]
+    files_passed_over_by_kind: dict[str, int]
     examples: dict[str, str]
     missing_fields: list[str]
     large_clusters: list[LargeCluster]
+    shared_texts: list[SharedText]
     interrupted: bool
     total: dict[str, Any]
+
+
+class _SummaryHead(msgspec.Struct):
+    """What shows that a file is a summary, of any version."""
+
+    records: int
+    index_fingerprint: str
+
+
+def may_be_replaced(data: bytes) -> bool:
+    """Return whether a file holds nothing, or a summary of a run before."""
+    try:
+        return not data or bool(msgspec.json.decode(data, type=_SummaryHead))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def pages_of(totals: Totals) -> int:
@@ -76,6 +98,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         dead_letters=totals.dead,
         skipped=totals.skipped,
         changes=totals.changes,
+        wrong_dates=outcome.wrong_dates,
         seconds=round(outcome.seconds, 3),
         pages_per_second=round(pages_of(totals) / outcome.seconds, 1) if outcome.seconds else 0.0,
         index_bytes=folder.store.size_bytes(),
@@ -86,17 +109,22 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         sources_empty=outcome.report.empty,
         sources_incomplete=outcome.report.incomplete,
         sources_without_last_line=outcome.report.unended,
-        files_passed_over=outcome.report.skipped_files,
+        sources_with_lost_text=outcome.report.lost_text,
+        files_passed_over=[*outcome.report.skipped_files],
+        files_passed_over_by_kind=Counter(outcome.report.skipped_files.values()),
         examples=outcome.examples,
         missing_fields=outcome.missing_fields if pages_of(totals) else [],
         large_clusters=outcome.large_clusters,
+        shared_texts=outcome.shared_texts,
         interrupted=outcome.interrupted,
         total=msgspec.to_builtins(catalogue.totals),
     )
 
 
-def print_summary(console: Terminal, summary: Summary) -> None:
-    """Print the summary as a table."""
+def print_summary(console: Terminal, summary: Summary, passed_over: Mapping[str, str]) -> None:
+    """Print the summary as a table; `passed_over` are the files of folders, with their kinds."""
+    if passed_over:
+        console.say(skipped_files(passed_over))
     for note in _notes(summary):
         console.say(note)
     if not summary.records and not summary.interrupted:
@@ -140,8 +168,18 @@ def dead_share(summary: Summary) -> float:
 
 
 def warnings(summary: Summary) -> list[str]:
-    """Return what must be said of a run, a sentence each: little was judged, or a field missing."""
-    return [*_little_judged(summary), *_nothing_carried(summary)]
+    """Return what must be said of a run, a sentence each."""
+    return [*_little_judged(summary), *_nothing_carried(summary), *_wrong_dates(summary)]
+
+
+def _wrong_dates(summary: Summary) -> list[str]:
+    if not (count := summary.wrong_dates):
+        return []
+    what = "1 page is" if count == 1 else f"{count:,} pages are"
+    last = summary.examples["wrong_date"]
+    what += " dated more than a day after the pages before, and too few others confirm it"
+    remedy = "Such a date expires no page. Correct it where the pages come from."
+    return [f"{what} (the last: {last}). {remedy}"]
 
 
 def _nothing_carried(summary: Summary) -> list[str]:
@@ -170,10 +208,8 @@ def _little_judged(summary: Summary) -> list[str]:
 
 
 def _notes(summary: Summary) -> list[str]:
-    """Say what of the input was not read, and which."""
+    """Say what of the input was not read, and what seems not to have been rendered."""
     notes = []
-    if names := summary.files_passed_over:
-        notes.append(skipped_files(names))
     if names := summary.sources_empty:
         notes.append(f"Empty: {named(names)}.")
     if names := summary.sources_without_last_line:
@@ -181,7 +217,12 @@ def _notes(summary: Summary) -> list[str]:
             f"The last line has no end, and is left for the next run: {named(names)}. "
             "Add --complete if that is all there will be."
         )
-    return notes
+    notes += [
+        f"{share:.0%} of the characters of {name} are U+FFFD: a wrong charset lost them, so that "
+        "different pages may have the same text. Convert it to UTF-8, or declare its charset."
+        for name, share in summary.sources_with_lost_text.items()
+    ]
+    return notes + [str(each) for each in summary.shared_texts[:SHARED_TEXTS_SHOWN]]
 
 
 def _lines(summary: Summary) -> list[tuple[str, str]]:
@@ -198,6 +239,8 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
     if summary.changes:
         lines.append(("changes of URLs", f"{sum(summary.changes.values()):,}"))
         lines += [(f"  {name}", f"{summary.changes.get(name, 0):,}") for name in Change]
+    if summary.wrong_dates:
+        lines.append(("dates not believed", f"{summary.wrong_dates:,}"))
     lines += [("dead letters", f"{sum(summary.dead_letters.values()):,}")]
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]
     lines += [("skipped", f"{sum(summary.skipped.values()):,}")]

@@ -7,16 +7,16 @@ sentences. Colour comes from styles and from `Text`. ruff refuses rich's own cla
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamer.errors import InputError
+from streamer.errors import masked
 
 
 def figures() -> Table:
@@ -35,30 +35,28 @@ class Terminal(Console):
 
     def say(self, sentence: str) -> None:
         """Print a sentence in one line, however long."""
-        self.print(sentence, soft_wrap=True)
+        self.print(masked(sentence), soft_wrap=True)
 
     def warn(self, sentence: str) -> None:
         """Print a warning in one line."""
-        self.print(Text.assemble(("Warning:", "yellow"), " ", sentence), soft_wrap=True)
+        self.print(Text.assemble(("Warning:", "yellow"), " ", masked(sentence)), soft_wrap=True)
 
     def fail(self, sentence: str) -> None:
         """Print an error in one line."""
-        self.print(Text.assemble(("Error:", "red"), " ", sentence), soft_wrap=True)
+        self.print(Text.assemble(("Error:", "red"), " ", masked(sentence)), soft_wrap=True)
 
 
 @contextmanager
 def opened(out: str, standard: Any, mode: str) -> Iterator[Any]:  # noqa: ANN401 - text or bytes
-    """Open a file for writing; for `-` it is `standard`.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Open a file that is there once it is complete, as `complete_output`; `-` is `standard`."""
     if out == "-":
         yield standard
         return
-    encoding, newline = ("utf-8", "") if mode == "w" else (None, None)
-    try:
-        with Path(out).open(mode, encoding=encoding, newline=newline) as file:
-            yield file
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror or error}; choose another file") from error
+    from streamer.run.outputs import OutputSink, complete_output  # noqa: PLC0415 - imports numpy
+
+    with complete_output(out) as file, io.BufferedWriter(OutputSink(file)) as data:  # type: ignore[type-var]
+        if mode == "wb":
+            yield data
+            return
+        with io.TextIOWrapper(data, "utf-8", newline="") as text:
+            yield text

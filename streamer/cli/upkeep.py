@@ -14,10 +14,7 @@ from typing import Annotated
 
 import typer
 
-from streamer.cli.options import (
-    command,
-    quiet_connection_of,
-)
+from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import SECURITY, Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
@@ -34,7 +31,8 @@ from streamer.kafka.wire import stored_position
 from streamer.kernel import FOLDER
 from streamer.pages.mapping import epoch_ms
 from streamer.run.catalogue import stored_catalogue
-from streamer.run.index_folder import shard_folders, store_folder
+from streamer.run.index_folder import folder_of, shard_folders, store_folder
+from streamer.run.outputs import check_new
 from streamer.stored.forget import forget as forget_pages
 from streamer.stored.store import Store, has_index
 from streamer.upkeep.pages_of_verdicts import (
@@ -167,6 +165,7 @@ class ByVerdicts:
             metavar="FILE", help="File for the verdicts on duplicates that lose their original."
         ),
     ] = None
+    overwrite: Overwrite = False
 
     def select(self, terms: Sequence[Term], ref_of: RefOf, own: str) -> KeptSelection | None:
         """Return the pages that are selected; None where no option asks for verdicts.
@@ -192,6 +191,8 @@ class ByVerdicts:
             raise SettingsError(
                 f"{self.dependents} is a file of --verdicts. Give --dependents another name."
             )
+        if self.dependents:
+            check_new(self.dependents, overwrite=self.overwrite)
         pairs = carried_pairs(self.carried or ())
         wanted = WantedPages(pairs, self.source or (), terms)
         return KeptSelection(self.verdicts or (), wanted, ref_of, own) if asks else None
@@ -280,7 +281,7 @@ def _in(
 ) -> int:
     """Forget what terms and verdicts name in a folder; return how many pages."""
     terms, chosen = what
-    index /= shard_folders(index)[0]
+    index = folder_of(index)
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
     store = Store.open(store_folder(index), writable=not dry_run)

@@ -17,9 +17,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 import msgspec
 
 from streamer.console import queries
-from streamer.console.fold import host_of
 from streamer.console.queries import ClusterRow
 from streamer.console.view import check_time
+from streamer.hosts import host_of, split_url
 from streamer.model import Basis, Verdict
 
 SHORT_BYTES = 3000  # of text: what a block page has at most
@@ -36,8 +36,7 @@ _SESSION = re.compile(
 )
 _TRACKING = re.compile(r"utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref(errer)?")
 _IN_PATH = re.compile(r";(jsessionid|sid|phpsessid)=[^/?]*|/\(S\([^()]*\)\)", re.IGNORECASE)
-_USUAL_PORTS = {"", "80", "443"}
-_PORT = re.compile(r":([0-9]*)$")
+_USUAL_PORTS = {"", ":", ":80", ":443"}
 _PRINT = re.compile(
     r"(^|[/_.=&-])(print(able|version|er|view)?|drucken?|imprimir|amp|mobile)([/_.=&-]|$)",
     re.IGNORECASE,
@@ -112,7 +111,7 @@ def relations_of(view: sqlite3.Connection) -> list[RelationRow]:
         check_time(view)
         assert verdict.representative is not None, verdict
         other = verdict.representative.url
-        hosts = host_of(parts_of(verdict.url).netloc), host_of(parts_of(other).netloc)
+        hosts = host_of(verdict.url), host_of(other)
         of = LOST if is_lost(verdict) else relation(other, verdict.url)
         by_relation.setdefault(of, Counter())[hosts] += 1
     rows = [
@@ -183,7 +182,7 @@ def is_lost(verdict: Verdict) -> bool:
 
 def _of_unlike(url: str, members: Sequence[Verdict]) -> str:
     """Return what a cluster looks like whose URLs have little in common."""
-    hosts = {host_of(parts_of(each).netloc) for each in (url, *(m.url for m in members))}
+    hosts = {host_of(each) for each in (url, *(m.url for m in members))}
     alike = median(map(_similarity, members)) >= ALIKE
     short = median(each.text_bytes for each in members) <= SHORT_BYTES
     if (
@@ -207,11 +206,13 @@ def relation(url: str, other: str) -> str:
     if url == other:
         return FETCH
     one, two = parts_of(url), parts_of(other)
-    if _plain(one) == _plain(two) and _host(one) == _host(two):
+    is_one_host = _host(url) == _host(other)
+    if _plain(one) == _plain(two) and is_one_host:
         return _of_queries(one, two)
-    if bool(_PRINT.search(_behind_host(one))) != bool(_PRINT.search(_behind_host(two))):
+    prints = [bool(_PRINT.search(_behind_host(*each))) for each in ((url, one), (other, two))]
+    if prints[0] != prints[1]:
         return PRINT
-    if _host(one) != _host(two):
+    if not is_one_host:
         is_front = _plain(one) == ""
         return MIRROR if _plain(one) == _plain(two) and not is_front else ELSEWHERE
     return SITE
@@ -241,10 +242,10 @@ def parts_of(url: str) -> SplitResult:
         return SplitResult("", "", url, "", "")
 
 
-def _host(parts: SplitResult) -> str:
+def _host(url: str) -> str:
     """Return the host without `www.`, and the port unless it is the usual one."""
-    host, port = host_of(parts.netloc).removeprefix("www."), _PORT.search(parts.netloc)
-    return host + port[0] if port and port[1] not in _USUAL_PORTS else host
+    host, port, _ = split_url(url)
+    return host.removeprefix("www.") + ("" if port in _USUAL_PORTS else port)
 
 
 def _plain(parts: SplitResult) -> str:
@@ -253,6 +254,6 @@ def _plain(parts: SplitResult) -> str:
     return path.rstrip("/").lower()
 
 
-def _behind_host(parts: SplitResult) -> str:
-    mobile = "/mobile/" if host_of(parts.netloc).startswith(("m.", "amp.")) else ""
+def _behind_host(url: str, parts: SplitResult) -> str:
+    mobile = "/mobile/" if host_of(url).startswith(("m.", "amp.")) else ""
     return f"{mobile}{parts.path}?{parts.query}"

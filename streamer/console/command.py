@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 import sys
-from contextlib import ExitStack, closing
+import time
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,14 +22,16 @@ from streamer.console.fold_process import FoldProcess, FoldTask
 from streamer.console.given import Given, sorted_out
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.server import ConsoleServer, ServerOptions
-from streamer.console.view import VerdictView, default_folder
-from streamer.errors import SettingsError
+from streamer.console.view import QueryTooLong, VerdictView, default_folder
+from streamer.errors import SettingsError, StreamerError
+from streamer.given_file import read_given
 from streamer.kafka.topics import Names
 from streamer.run.page_reader import PageReader
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
 _log = logging.getLogger("streamer")
+_LOOK_SECONDS, _TELL_SECONDS = 0.5, 10.0  # between two looks at the fold; two lines about it
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
@@ -77,8 +80,8 @@ class Serving:
                 return None
         else:
             try:
-                token = self.token_file.read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
+                token = read_given(self.token_file).decode().strip()
+            except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else "it is no text"
                 raise SettingsError(
                     f"The token cannot be read of {self.token_file}: {why}. Make it with `openssl "
@@ -160,8 +163,9 @@ def console(
             stack.callback(index.close)
         folder = view or default_folder([*topics, *map(str, map(Path.resolve, inputs or ()))])
         opened = stack.enter_context(closing(VerdictView(folder)))
+        opened.open_to_fold().close()  # so that queries find one at once
         task = (
-            FoldTask.of_topics(folder, quiet_connection_of(settings), Names(*topics[1:]))
+            FoldTask.of_topics(folder, quiet_connection_of(settings), Names(topics[1], topics[2]))
             if topics
             else FoldTask(str(folder), [*map(str, given.files)])
         )
@@ -169,7 +173,7 @@ def console(
         data = ConsoleData(
             opened, query_seconds, index, lambda: fold.state, not no_text, given.notices, texts,
         )  # fmt: skip
-        asyncio.run(_serve(ConsoleServer(data, options), opened, until_closed=serving.until_closed))
+        asyncio.run(_serve(ConsoleServer(data, options), data, until_closed=serving.until_closed))
 
 
 def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
@@ -202,8 +206,10 @@ def _index(
     return IndexReader(options)
 
 
-async def _serve(server: ConsoleServer, view: VerdictView, *, until_closed: bool) -> None:
+async def _serve(server: ConsoleServer, data: ConsoleData, *, until_closed: bool) -> None:
     """Print the address, and serve until SIGINT or SIGTERM; queries that run then end.
+
+    On standard error it says how much is read of what there is.
 
     With `until_closed`, serve until standard input ends, too: as long as the run that a console is
     beside, which comes first.
@@ -215,8 +221,33 @@ async def _serve(server: ConsoleServer, view: VerdictView, *, until_closed: bool
         loop.add_reader(sys.stdin.fileno(), _end_of_input, stopped)
     async with server.serving() as address:
         typer.echo(address)
+        telling = None if until_closed else asyncio.create_task(_tell_progress(data))
         await stopped.wait()
-        view.stop()
+        data.view.stop()
+        if telling:
+            telling.cancel()
+
+
+async def _tell_progress(data: ConsoleData) -> None:
+    """Say how many verdicts are read, until all are that there were at the start."""
+    typer.echo("Reading the verdicts.", err=True)
+    told, told_at, is_done = "", time.monotonic(), False
+    while not is_done:
+        await asyncio.sleep(_LOOK_SECONDS)
+        state = data.fold()
+        is_done = state.is_done
+        if is_done or time.monotonic() - told_at >= _TELL_SECONDS:
+            pages = await asyncio.to_thread(_pages_of, data)
+            said = f"{pages:,} pages are read{'.' if is_done else ' so far.'}"
+            if (said := state.trouble or said) != told:
+                typer.echo(said, err=True)
+            told, told_at = said, time.monotonic()
+
+
+def _pages_of(data: ConsoleData) -> int:
+    with suppress(QueryTooLong, StreamerError), data.view.read(1) as view:
+        return int(view.execute("SELECT ifnull(max(number), 0) FROM page").fetchone()[0])
+    return 0
 
 
 def _end_of_input(stopped: asyncio.Event) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -34,12 +33,14 @@ from streamer.console.state import FoldState, Pace
 from streamer.console.view import (
     SOURCES_OF_VIEW_MAX,
     VerdictView,
+    has_tables,
     is_damage,
     make_indexes,
     ref_of,
     refused,
 )
 from streamer.errors import InputError, StreamerError
+from streamer.hosts import host_of
 from streamer.model import SIMILARITY_ONE, Location
 
 RECORD_BYTES_SHOWN = 16 << 10  # of a dead letter's record
@@ -133,21 +134,6 @@ UPDATE input SET passed_over = passed_over + :lines WHERE path = :path
 """
 
 
-def authority_of(url: str) -> str:
-    """Return what stands between the slashes of a URL; '' where it has none."""
-    parts = url.split("/", 3)
-    return parts[2] if len(parts) > 2 and not parts[1] else ""  # noqa: PLR2004 - 'https:', '', host
-
-
-@lru_cache(1 << 12)
-def host_of(authority: str) -> str:
-    """Return the host in lower case, without user and port."""
-    name = re.split(r"[?#\\]", authority, maxsplit=1)[0].rpartition("@")[2].lower()
-    if name.startswith("["):
-        return name.partition("]")[0] + "]"
-    return name.partition(":")[0].rstrip(".")
-
-
 def url_key(url: str) -> int:
     """Return the hash by which the view finds a URL."""
     return xxhash.xxh3_64_intdigest(url.encode()) - _SIGN
@@ -212,7 +198,7 @@ class Fold:
             StoreUnavailable: the view cannot be written.
         """
         try:
-            if self._has_changed():
+            if not has_tables(self._connection) or self._has_changed():
                 self._begin_again()
             self._fold_inputs()
             if not (self.is_done.is_set() or self._stopped.is_set()):
@@ -361,7 +347,7 @@ class Fold:
                 index = other.index if isinstance(other.index, str) else ""
                 cluster = self._numbers.ref(other.page, index)
                 if cluster not in clusters:
-                    host = self._numbers.host(authority_of(other.url))
+                    host = self._numbers.host(host_of(other.url))
                     clusters[cluster] = cluster, other.url, host
             pages.append(self._page(line, cluster))
         self._connection.executemany(_ADD_CLUSTER, clusters.values())
@@ -376,7 +362,7 @@ class Fold:
         numbers = self._numbers
         return (
             numbers.ref(line.page, ""), line.url, url_key(line.url),
-            numbers.host(authority_of(line.url)), cluster, line.basis, _whole(line.similarity),
+            numbers.host(host_of(line.url)), cluster, line.basis, _whole(line.similarity),
             line.same_url, line.text_bytes, numbers.fingerprint(line.index),
             None if line.carried == b"{}" else bytes(line.carried).decode(),
             line.text, line.change, _whole(line.change_similarity), line.exact,
@@ -415,8 +401,7 @@ class _Numbers:
 
             return number_of
 
-        host = numbering(_ADD_HOST, _FIND_HOST)
-        self.host = lru_cache(_NAMES_REMEMBERED)(lambda authority: host(host_of(authority)))
+        self.host = numbering(_ADD_HOST, _FIND_HOST)
         self.fingerprint = numbering(_ADD_FINGERPRINT, _FIND_FINGERPRINT)
         self._source = numbering(_ADD_SOURCE, _FIND_SOURCE)
 

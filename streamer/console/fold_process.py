@@ -27,7 +27,7 @@ import msgspec
 from streamer.console.fold import Fold
 from streamer.console.state import FoldState
 from streamer.console.view import VerdictView
-from streamer.errors import StoreUnavailable, StreamerError
+from streamer.errors import StreamerError
 
 if TYPE_CHECKING:
     from streamer.kafka.connection import Connection
@@ -51,7 +51,7 @@ class FoldTask(msgspec.Struct, frozen=True):
     folder: str
     files: Sequence[str] = ()
     connection: Mapping[str, str | None] = {}
-    topics: Mapping[str, str] = {}
+    topics: Mapping[str, str | bool] = {}
 
     @classmethod
     def of_topics(cls, folder: Path, connection: Connection, names: Names) -> FoldTask:
@@ -73,31 +73,26 @@ class FoldTask(msgspec.Struct, frozen=True):
         from streamer.kafka.topics import Names  # noqa: PLC0415
 
         connection = Connection(**self.connection)  # type: ignore[arg-type]  # its own fields
-        return TopicFold(view, connection, Names(**self.topics))
+        return TopicFold(view, connection, Names(**self.topics))  # type: ignore[arg-type]  # as above
 
 
 class FoldProcess:
     """Runs the fold of a view in another process, until `close`.
 
+    That process gets little time on a busy machine, so nothing waits for its start.
+
     Attributes:
         state: what the fold has told last.
         process: where it runs.
-
-    Raises:
-        StoreUnavailable: the view cannot be opened.
     """
 
     def __init__(self, task: FoldTask) -> None:
-        self.state = FoldState()
+        self.state = FoldState(lags=[] if task.connection else None)  # as of a fold that begins
         self._task = msgspec.json.encode(task) + b"\n"
-        self._ends, self._has_begun = threading.Event(), threading.Event()
+        self._ends = threading.Event()
         self.process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._run, name="fold")
         self._thread.start()
-        self._has_begun.wait()
-        if self.state.refused:
-            self.close()
-            raise StoreUnavailable(self.state.refused)
 
     def close(self) -> None:
         """Have the fold end; the batch in hand is undone."""
@@ -124,7 +119,6 @@ class FoldProcess:
                 )
                 self.state = msgspec.structs.replace(self.state, trouble=said)
                 _log.error("%s", said)
-            self._has_begun.set()
             self._ends.wait(_AGAIN_SECONDS)
 
     def _fold(self) -> int:
@@ -143,7 +137,6 @@ class FoldProcess:
                 self._end_input()
             for line in process.stdout:
                 self.state = msgspec.json.decode(line, type=FoldState)
-                self._has_begun.set()
         return process.returncode
 
 

@@ -29,7 +29,7 @@ from streamer.model import SignedText, Verdict
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
 from streamer.run.explanation import Explained, KeptIndex, place_name, repeats_note, why_duplicate
-from streamer.run.index_folder import shard_folders, store_folder
+from streamer.run.index_folder import folders_of, store_folder
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
@@ -151,6 +151,9 @@ class IndexOptions:
     shows_text: bool = True
 
 
+_Checkers = Sequence[PageChecker]  # of one index, or of each partition
+
+
 class IndexReader:
     """An index that is open for reading; for any thread.
 
@@ -162,8 +165,8 @@ class IndexReader:
         self._options, self._folder = options, options.folder
         self._explaining, self._checking = threading.Lock(), threading.Lock()
         self._facts: IndexFacts | None = None
-        self._checker: tuple[int, PageChecker] | None = None  # by the flushes that it knows
-        self._next: tuple[int, Future[PageChecker]] | None = None  # the one that is being opened
+        self._checkers: tuple[int, _Checkers] | None = None  # by the flushes that they know
+        self._next: tuple[int, Future[_Checkers]] | None = None  # those that are being opened
         self._opens_after = 0.0  # of the monotonic clock
         self._opener = ThreadPoolExecutor(1)
         self.facts()
@@ -171,20 +174,21 @@ class IndexReader:
     @property
     def flushes(self) -> int:
         """Return the sum of the flushes of its folders: another one, another state."""
-        folders = [self._folder / name for name in shard_folders(self._folder)]
-        return sum(witnessed(folder) or 0 for folder in folders)
+        return sum(witnessed(folder) or 0 for folder in folders_of(self._folder))
 
     def facts(self) -> IndexFacts:
         """Return the facts as of the newest flush."""
         flushes = self.flushes
         if self._facts is None or self._facts.flushes != flushes:
-            with closing(self._open()) as kept:
-                signature, settings = kept.signature, kept.settings
-                self._facts = IndexFacts(
-                    self._folder.name, kept.rows, flushes, signature.method,
-                    "main" if signature.takes_main_text else "visible", settings.threshold,
-                    settings.exact, kept.fingerprint, *self._on_disk(),
-                )  # fmt: skip
+            rows = 0
+            for folder in folders_of(self._folder):
+                with closing(self._open(folder)) as kept:
+                    signature, settings, rows = kept.signature, kept.settings, rows + kept.rows
+            self._facts = IndexFacts(
+                self._folder.name, rows, flushes, signature.method,
+                "main" if signature.takes_main_text else "visible", settings.threshold,
+                settings.exact, kept.fingerprint, *self._on_disk(),
+            )  # fmt: skip
         return self._facts
 
     def settings_for(self, url: str) -> SignatureSettings:
@@ -200,13 +204,14 @@ class IndexReader:
 
     def _on_disk(self) -> tuple[int, str]:
         """Return the bytes of the index, and when its newest flush was."""
-        parts = [self._folder / name for name in shard_folders(self._folder)]
+        parts = folders_of(self._folder)
         files = (file for part in parts for file in store_folder(part).glob("*"))
         flushed = max((part / WITNESS).stat().st_mtime for part in parts)
         return sum(map(_size, files)), moment(flushed)
 
-    def _open(self) -> KeptIndex:
-        return KeptIndex(self._folder, self._options.key_file, self._options.topic)
+    def _open(self, folder: Path | None = None) -> KeptIndex:
+        folder = folder or folders_of(self._folder)[0]
+        return KeptIndex(folder, self._options.key_file, self._options.topic)
 
     def check(self, message: bytes) -> Verdict:
         """Return the verdict that the page in a JSON message would get as of a recent flush.
@@ -218,54 +223,57 @@ class IndexReader:
             StreamerError: as `PageChecker`.
         """
         with self._checking:
-            return self._newest_checker().check(message)
+            return _nearest(self._newest_checkers(), message)
 
     def check_at_once(self, message: bytes) -> Verdict | None:
         """Return what `check` does, or None if that would have to wait for something."""
         if not self._checking.acquire(blocking=False):
             return None
         try:
-            is_open = self._checker is not None
-            return self._newest_checker().check(message) if is_open else None
+            is_open = self._checkers is not None
+            return _nearest(self._newest_checkers(), message) if is_open else None
         finally:
             self._checking.release()
 
-    def _newest_checker(self) -> PageChecker:
-        if self._next is not None and (self._checker is None or self._next[1].done()):
+    def _newest_checkers(self) -> _Checkers:
+        if self._next is not None and (self._checkers is None or self._next[1].done()):
             flushes, opening = self._next
             self._next = None
-            self._close_checker()  # also where the newer one cannot be opened
-            self._checker = flushes, opening.result()
-        if self._next is None and (self._checker is None or self._is_due(self._checker[0])):
-            self._next = self.flushes, self._opener.submit(self._open_checker)
-        return self._newest_checker() if self._checker is None else self._checker[1]
+            self._close_checkers()  # also where the newer one cannot be opened
+            self._checkers = flushes, opening.result()
+        if self._next is None and (self._checkers is None or self._is_due(self._checkers[0])):
+            self._next = self.flushes, self._opener.submit(self._open_checkers)
+        return self._newest_checkers() if self._checkers is None else self._checkers[1]
 
     def _is_due(self, known: int) -> bool:
         """Return whether there is another flush than the one known, and time to open it."""
         return time.monotonic() >= self._opens_after and self.flushes != known
 
-    def _open_checker(self) -> PageChecker:
-        options, began = self._options, time.monotonic()
-        checker = PageChecker(
-            self._folder, options.key_file, options.topic, options.also, options.page_bytes_max
-        )
+    def _open_checkers(self) -> _Checkers:
+        own, began = self._options, time.monotonic()
+        checkers = [
+            PageChecker(each, own.key_file, own.topic, own.also, own.page_bytes_max)
+            for each in folders_of(self._folder)
+        ]
         ended = time.monotonic()
         self._opens_after = ended + _PAUSE * (ended - began)
-        return checker
+        return checkers
 
-    def _close_checker(self) -> None:
-        if self._checker is not None:
-            self._checker[1].close()
-            self._checker = None
+    def _close_checkers(self) -> None:
+        if self._checkers is not None:
+            for each in self._checkers[1]:
+                each.close()
+            self._checkers = None
 
     def close(self) -> None:
         """Close what checks have opened."""
         with self._checking:
             self._opener.shutdown()
             if self._next is not None and self._next[1].exception() is None:
-                self._next[1].result().close()
+                for each in self._next[1].result():
+                    each.close()
             self._next = None
-            self._close_checker()
+            self._close_checkers()
 
     def explain(
         self, verdict: Verdict, seconds: float, stopped: threading.Event | None = None
@@ -285,7 +293,8 @@ class IndexReader:
         if not self._explaining.acquire(timeout=seconds):
             raise QueryTooLong
         try:
-            with closing(self._open()) as kept:
+            named = {each.name: each for each in folders_of(self._folder)}
+            with closing(self._open(named.get(f"shard-{verdict.page.partition}"))) as kept:
                 return self._explained(kept, verdict, check)
         finally:
             self._explaining.release()
@@ -323,6 +332,11 @@ class IndexReader:
             if left <= 0:
                 break
         return shown
+
+
+def _nearest(checkers: _Checkers, message: bytes) -> Verdict:
+    """Return the verdict of the index with the most similar page; of indexes of partitions, all."""
+    return max((each.check(message) for each in checkers), key=lambda said: said.similarity or -1)
 
 
 def _of_verdict(verdict: Verdict, threshold: float) -> Explanation:

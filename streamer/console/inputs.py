@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, NamedTuple
 
@@ -22,10 +22,12 @@ from streamer.compression import is_parquet, unpacked, zstd
 from streamer.errors import InputError
 from streamer.model import (
     SEQUENCE_MASK,
+    VERDICT_SCHEMA,
     Location,
     NearestKept,
     Representative,
 )
+from streamer.run.verdict_lines import VerdictCheck, check_regular
 
 LINE_BYTES_MAX = 256 << 20  # a dead letter holds its record, which a run may have let be large
 _BATCH_LINES, _BATCH_BYTES = 10_000, 4 << 20
@@ -66,6 +68,7 @@ class FoldedLine(msgspec.Struct, frozen=True):
     key_base64: str | None = None
     value_base64: str = ""
     value_bytes: Count = 0
+    schema: str = VERDICT_SCHEMA
 
     def __post_init__(self) -> None:
         if (self.verdict is None) == (self.code is None):
@@ -98,17 +101,28 @@ def read_batches(
 
     Raises:
         CutOff: the file has an end that is not whole, behind all that was yielded.
-        InputError: the file cannot be read, or a line is neither a verdict nor a dead letter.
+        InputError: the file cannot be read, or a line is neither a verdict nor a dead letter, or
+            a verdict that does not go with those before.
     """
-    number = lines_before
+    number, check = lines_before, VerdictCheck(path)
+    check_regular(path)
     try:
+        if position:
+            _check_all(check, _decoded(path, [next(_lines_in(path, 0), b"")], 0), 1)
         for raw in _raw_batches(path, position, lines_max):
             lines = _decoded(path, raw, number)
+            _check_all(check, lines, number + 1)
             number += len(raw)
             position += sum(map(len, raw))
             yield InputBatch(lines, position)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+def _check_all(check: VerdictCheck, lines: Sequence[FoldedLine], first: int) -> None:
+    for number, line in enumerate(lines, first):
+        if line.verdict is not None:
+            check.take(line, number)
 
 
 def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[bytes]]:

@@ -34,6 +34,7 @@ from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parsed
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
 from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.web_server import WebServer, read_body
 
 _THREADS = 4
 _AT_ONCE_BYTES = 64 << 10  # of a body that is answered in the loop's thread
@@ -64,6 +65,7 @@ _STATUSES = {
     NotFound: 404, InputError: 404, WrongQuery: 400, InvalidPage: 422, StreamerError: 503,
 }  # fmt: skip
 _UNAUTHORIZED = 401
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")  # a name or an address, and a port
 _OF_PROXIES = re.compile(r"forwarded|via|x-real-ip|x-forwarded-.*", re.IGNORECASE)
 _log = logging.getLogger("streamer")
 
@@ -107,12 +109,14 @@ class ServerOptions:
 
 def is_loopback(host: str) -> bool:
     """Return whether a name or address is this machine's own, which no other one reaches."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
+    is_bracketed = host.startswith("[") and host.endswith("]")
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        address = ipaddress.IPv6Address(host[1:-1]) if is_bracketed else ipaddress.ip_address(host)
     except ValueError:
         return False
+    return address.is_loopback and "%" not in host  # a zone may be any text
 
 
 class ConsoleServer:
@@ -159,24 +163,21 @@ class ConsoleServer:
         Raises:
             SettingsError: the address cannot be used.
         """
-        runner = web.AppRunner(
-            self.application(), access_log=None, shutdown_timeout=2, max_line_size=_LINE_MAX
-        )
-        await runner.setup()
+        server = WebServer(self.application(), shutdown_timeout=2, max_line_size=_LINE_MAX)
         try:
             host, port = self._options.host, self._options.port
-            site = web.TCPSite(runner, host.strip("[]"), port)
             try:
-                await site.start()
-            except OSError as error:
+                found = await server.start(host.strip("[]"), port)
+            except (OSError, UnicodeError) as error:
+                reason = getattr(error, "strerror", None) or error
                 raise SettingsError(
-                    f"The console cannot answer at {host}, port {port}: {error.strerror or error}. "
+                    f"The console cannot answer at {host}, port {port}: {reason}. "
                     "Give another --port or --host."
                 ) from error
             name = f"[{host}]" if ":" in host and not host.startswith("[") else host
-            yield f"http://{name}:{runner.addresses[0][1]}{self._options.base}/"
+            yield f"http://{name}:{found}{self._options.base}/"
         finally:
-            await runner.cleanup()
+            await server.stop()
             for pool in (self._pool, self._index_pool):
                 pool.shutdown(wait=False, cancel_futures=True)
 
@@ -257,7 +258,7 @@ class ConsoleServer:
     async def _post(self, route: Route, request: web.Request) -> web.Response:
         if request.content_type != "application/json":  # which no form of a foreign page can send
             raise web.HTTPUnsupportedMediaType(text="Send a page as application/json.")
-        body, encode, data = await request.read(), msgspec.json.encode, self._data
+        body, encode, data = await read_body(request), msgspec.json.encode, self._data
         # On busy cores each change of threads takes longer than the answer does.
         if route.at_once and len(body) <= _AT_ONCE_BYTES and (found := route.at_once(data, body)):
             return _json(found)
@@ -289,7 +290,7 @@ class ConsoleServer:
     # ---- who may look ----------------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.Response:
-        body = await request.clone(client_max_size=_LOGIN_BYTES_MAX).read()
+        body = await read_body(request.clone(client_max_size=_LOGIN_BYTES_MAX))
         form = dict(parse_qsl(body.decode("utf-8", "replace")))
         if not self._is_token(form.get("token", "")):
             raise _wants_token()
@@ -319,7 +320,7 @@ class ConsoleServer:
 
     def _check(self, request: web.Request) -> None:
         """Raise an error for HTTP unless a request may be answered."""
-        if self._options.token is None and not is_loopback(_host_of(request)):
+        if self._options.token is None and not _is_for_this_machine(request):
             raise web.HTTPForbidden(
                 text="Without a token the console answers under the address that it printed."
             )
@@ -389,9 +390,12 @@ def _given(request: web.Request) -> dict[str, str]:
     return given
 
 
-def _host_of(request: web.Request) -> str:
-    host = request.host
-    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+def _is_for_this_machine(request: web.Request) -> bool:
+    """Return whether all names that a request has for this server are loopback's."""
+    return all(
+        (found := _HOST.fullmatch(name)) and is_loopback(found[1])
+        for name in (request.host, *request.headers.getall("Host", ()))
+    )
 
 
 def _said(error: Exception, seconds: float) -> tuple[int, str]:

@@ -34,7 +34,7 @@ from streamer.console.view import VerdictView
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import dead_letter_in, is_of_index
-from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.reader import Reader, fetch_all, open_reader, reach
 from streamer.kafka.topics import Names
 
 _POLL_MILLISECONDS = 200
@@ -43,6 +43,7 @@ _FETCH_BYTES = 1 << 20  # of a partition; one larger message comes all the same
 _LOOK_SECONDS = 1.0  # between two looks at lags
 _LAYOUT_SECONDS = 5.0  # between two looks at which topics there are
 _PATIENCE_SECONDS = 10.0  # for one answer of the brokers
+_LAG_SECONDS = 4.0  # for how far signing is, which a topic that was deleted may hold up
 _STOP_SECONDS = 0.1  # between two looks whether the console ends
 _AHEAD_MILLISECONDS = 24 * 3600 * 1000  # that the clock of a broker may be ahead
 
@@ -216,7 +217,10 @@ class TopicFold(Fold):
         if not consumer.assignment():
             await asyncio.sleep(_POLL_MILLISECONDS / 1000)
             return [], True
-        found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_RECORDS_MAX)
+        starts = {place: await consumer.position(place) for place in self._ended}
+        found: Mapping[TopicPartition, Sequence[Any]] = await fetch_all(
+            consumer, starts, _RECORDS_MAX
+        )
         read = [(place, held, await consumer.position(place)) for place, held in found.items()]
         at = [await consumer.position(place) >= end for place, end in self._ended.items()]
         return read, all(at)
@@ -227,18 +231,34 @@ class TopicFold(Fold):
         now = time.monotonic()
         if now - self._looked_at < _LOOK_SECONDS:
             return False
-        if now - self._layout_at >= _LAYOUT_SECONDS or not self._layout.ids:
-            before, self._layout = self._layout, await layout_of(self._reader, self._names)
-            self._layout_at = now
-            if self._folded(before) != self._folded(self._layout):
-                await self._stack.aclose()
-                self._stack, self._reader = AsyncExitStack(), None
+        is_due = now - self._layout_at >= _LAYOUT_SECONDS or not self._layout.ids
+        if is_due and await self._has_other_topics():
+            return True
+        try:
+            async with asyncio.timeout(_LAG_SECONDS):
+                published = await verdicts_published(self._reader, self._names, self._layout)
+                lags = await lag_by_partition(self._reader, self._names, self._layout)
+        except TimeoutError:  # the client waits for the leader of a topic that was just deleted
+            if await self._has_other_topics():
                 return True
-        self.pace.note(await verdicts_published(self._reader, self._names, self._layout))
-        self._lags = await lag_by_partition(self._reader, self._names, self._layout)
+            raise
+        self.pace.note(published)
+        self._lags = lags
         self._missing = self._layout.missing(self._names)
         self._looked_at, self._answered_at = time.monotonic(), time.time()
         return False
+
+    async def _has_other_topics(self) -> bool:
+        """Look which topics there are; return whether those that are folded have changed."""
+        assert self._reader
+        before, self._layout = self._layout, await layout_of(self._reader, self._names)
+        self._layout_at = time.monotonic()
+        if self._folded(before) == self._folded(self._layout):
+            return False
+        self._missing = self._layout.missing(self._names)
+        await self._stack.aclose()
+        self._stack, self._reader = AsyncExitStack(), None
+        return True
 
     def _folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
         names = self._names
@@ -321,6 +341,8 @@ def _name(place: TopicPartition) -> str:
 
 def _cause(error: Exception, since: str) -> str:
     """Return what is said of brokers that are away, or of an answer that is an error."""
+    if isinstance(error, InputError):
+        return f"{error} What is shown is as of {since}."
     shown = "what is shown is as of then."
     if isinstance(error, BrokerResponseError) and not error.retriable:  # it lacks a right, say
         return (

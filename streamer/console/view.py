@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from streamer.errors import SettingsError, StoreUnavailable
@@ -215,14 +216,15 @@ class VerdictView:
         return self.folder / f"view-{number}.sqlite"
 
     def open_to_fold(self) -> sqlite3.Connection:
-        """Open the database for the fold; one that is damaged or of another version is made again.
+        """Open the database for the fold; one that is damaged or has other tables is made again.
 
         Raises:
             StoreUnavailable: the disk refuses.
         """
         try:
             connection = self._connect(self.path)
-            if connection.execute("PRAGMA user_version").fetchone() == (VIEW_VERSION,):
+            version = connection.execute("PRAGMA user_version").fetchone()
+            if version == (VIEW_VERSION,) and has_tables(connection):
                 return connection
             connection.close()
         except sqlite3.DatabaseError as error:
@@ -324,6 +326,23 @@ def _connect_to_read(path: Path) -> _ReadConnection:
 def _number_of(path: Path) -> int:
     found = _OWN_NAME.fullmatch(path.name)
     return int(found[1]) if found else 0
+
+
+def has_tables(connection: sqlite3.Connection) -> bool:
+    """Return whether a database has the tables of a view, with all of their columns."""
+    return _tables_of(connection) == _own_tables()
+
+
+def _tables_of(connection: sqlite3.Connection) -> dict[str, str]:
+    query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    return dict(connection.execute(query).fetchall())
+
+
+@cache
+def _own_tables() -> dict[str, str]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_TABLES)
+        return _tables_of(connection)
 
 
 def make_indexes(connection: sqlite3.Connection) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.batch import key_masks
+from streamer.index.log_time import LogTime
 from streamer.index.memtable import FLUSHED, KEPT
 from streamer.index.messages import Keys, Pages, Verdicts
 from streamer.index.ports import BEFORE_ALL
@@ -30,8 +31,7 @@ class NearRow(NamedTuple):
 
 def verdict_on(shard: Shard, page: Pages) -> Verdicts:
     """Return the verdict that one page would get if it came next."""
-    page.times = np.maximum(page.times, shard.watermark)
-    batch, compared = shard.batch_of(page)
+    batch, compared = shard.batch_of(page, LogTime(shard.time.state()))
     memtable, count = shard.memtable, shard.memtable.count
     batch.judge(memtable, shard.next_row, shard.lookup)
     try:
@@ -46,7 +46,7 @@ def nearest(shard: Shard, page: Pages, limit: int) -> list[NearRow]:
     if shard.settings is None:
         return []  # it has no rows
     _, shingles_min = shard.settings.least_of(page.urls, page.main)
-    masks = key_masks(page, page.distinct >= shingles_min)
+    masks, _ = key_masks(page, shingles_min)
     found = {row.ref: row for row in _stored(shard, page, masks)}
     found |= {row.ref: row for row in _in_memtable(shard, page, masks)}
     return sorted(found.values(), key=lambda row: (-row.similarity, row.ref))[:limit]

@@ -167,15 +167,17 @@ class Batch:
         return found
 
 
-def key_masks(pages: Pages, comparable: npt.NDArray[np.bool_]) -> Keys:
-    """Return by bit which of its keys each page has.
+def key_masks(
+    pages: Pages, shingles_min: npt.NDArray[np.int32]
+) -> tuple[Keys, npt.NDArray[np.bool_]]:
+    """Return by bit which of its keys each page has, and which pages are too short to compare.
 
-    A page that is not comparable has the content key only, and one without tokens has none.
+    A page with fewer shingles has the content key only, and one without tokens has none.
     """
-    keys = pages.keys.shape[1]
-    masks = np.where(comparable, np.uint64((1 << keys) - 1), np.uint64(1 << keys - 1))
+    keys, short = pages.keys.shape[1], pages.distinct < shingles_min
+    masks = np.where(short, np.uint64(1 << keys - 1), np.uint64((1 << keys) - 1))
     masks[pages.tokens == 0] = 0
-    return masks.astype(np.uint64)
+    return masks.astype(np.uint64), short
 
 
 def fetch_candidates(

@@ -71,14 +71,28 @@ class PendingForget(msgspec.Struct):
     records: int = 0
 
 
+class TimeState(msgspec.Struct, array_like=True):
+    """The time of a log, as log_time.py has it.
+
+    `recent`: the last dates, each with the time then and the page's ref. `jumps`: rows from a time
+    on count as of another one at least. `wrong`: how many dates were too late, except the last ones
+    in `recent`; `last_wrong` is the ref of such a page.
+    """
+
+    now: int = 0
+    recent: list[tuple[int, int, int]] = []
+    jumps: list[tuple[int, int]] = []
+    wrong: int = 0
+    last_wrong: int = 0
+
+
 class ShardState(msgspec.Struct):
     """The state of a shard.
 
-    `positions`: how far each source is read. `verdicts`: how many were given. `watermark`: no page
-    to come is older. `horizon`: what comes before it answers no page any more, whatever the
-    settings are now. `generation`: of versions of URLs, the one that the next flush goes to, with
-    the time and the row at which it began. `missing`: for each source with a hole, where the
-    records end that were skipped because of it.
+    `positions`: how far each source is read. `verdicts`: how many were given. `horizon`: what comes
+    before it answers no page any more, whatever the settings are now. `generation`: of versions of
+    URLs, the one that the next flush goes to, with the time and the row at which it began.
+    `missing`: for each source with a hole, where the records end that were skipped because of it.
     """
 
     settings: dict[str, Any] | None
@@ -87,11 +101,11 @@ class ShardState(msgspec.Struct):
     applied: int
     next_row: int
     refused: int
-    watermark: int
     horizon: Horizon
     generation: tuple[int, int, int]
     forgotten: PendingForget
     missing: dict[str, int]
+    time: TimeState = msgspec.field(default_factory=TimeState)  # an older version has none
 
 
 def pack_pages(pages: Pages) -> PackedPages:

@@ -12,19 +12,16 @@ that of a sweep shows, and many terms are swept together.
 
 from __future__ import annotations
 
-import itertools
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError
+from streamer.hosts import host_of, plain_host, same_url_key
 from streamer.index.codec import PendingForget
 from streamer.index.messages import Forget, Term, Times
 from streamer.index.ports import BEFORE_ALL, KeptRows
@@ -60,7 +57,7 @@ class Terms:
     @classmethod
     def of(cls, forget: Forget, row_end: int = ROWS_MAX, record: int = 1 << 62) -> Terms:
         """Return the terms of a record, for the rows before one and versions of URLs before it."""
-        named = ((kind, value) for kind, value in forget.terms if kind != ASK)
+        named = (named_term(term) for term in forget.terms if term[0] != ASK)
         return cls((kind, value, row_end, forget.ask, record) for kind, value in named)
 
     def __len__(self) -> int:
@@ -88,8 +85,9 @@ class Terms:
                 for name in names_of_host(url):
                     self._note(hosts, name, place, rows, found)
         columns: tuple[tuple[str, Sequence[Any]], ...] = (
-            (URL, urls), (REF, refs.tolist() if self._by_kind[REF] else ()),
-        )  # fmt: skip
+            (URL, [*map(same_url_key, urls)] if self._by_kind[URL] else ()),
+            (REF, refs.tolist() if self._by_kind[REF] else ()),
+        )
         for kind, values in columns:
             own = self._by_kind[kind]
             if own and not own.keys().isdisjoint(values):  # as a rule none is named
@@ -100,7 +98,7 @@ class Terms:
     def name(self, url: bytes, time: int, record: int) -> bool:
         """Return whether a version of a URL is named, that came before the next such record."""
         hosts = self._by_kind[HOST]
-        marks = [self._by_kind[URL].get(url)]
+        marks = [self._by_kind[URL].get(same_url_key(url))]
         marks += [hosts.get(name) for name in names_of_host(url)] if hosts else []
         marks += [mark for end, mark in self._by_kind[BEFORE].items() if time < end]
         return any(mark is not None and record < mark.record for mark in marks)
@@ -114,12 +112,15 @@ class Terms:
             found[place] = mark.ask
 
 
+def named_term(term: Term) -> Term:
+    """Return a term as pages are compared with it: a URL as `same_url_key` has it."""
+    kind, value = term
+    return (kind, same_url_key(value)) if kind == URL and isinstance(value, bytes) else term
+
+
 def names_of_host(url: bytes) -> Iterator[bytes]:
     """Yield what stands for a URL's host: its name; with a dot before it, it or one above it."""
-    try:
-        host = (urlsplit(url.decode()).hostname or "").encode()
-    except ValueError:  # none of a URL's forms
-        return
+    host = host_of(url.decode()).encode()
     yield host
     parts = host.split(b".")
     for i in range(len(parts)):
@@ -133,38 +134,20 @@ def terms_of(urls: Iterable[str], hosts: Iterable[str], before_ms: int | None) -
         SettingsError: something is no name of a host.
     """
     terms: list[Term] = [(URL, each.encode()) for each in urls]
-    terms += [(HOST, name) for each in hosts for name in _host_names(each)]
+    terms += [(HOST, _host_term(each)) for each in hosts]
     return terms if before_ms is None else [*terms, (BEFORE, before_ms)]
 
 
-def _host_names(host: str) -> list[bytes]:
-    """Return all names that URLs may give a host, or those below one that begins with a dot.
-
-    A label outside ASCII is written as it is, in its `xn--` form, or with percent signs; there may
-    be a dot at the end.
-    """
-    is_below = host[:1] in set(_DOTS)
-    name = unicodedata.normalize("NFKC", host).lower().strip(f"[]{_DOTS}")
-    labels = re.split(f"[{_DOTS}]", name)
-    if not all(labels) or re.search(r"[\s/@?#]|^[^:]*:[^:]*$", name):  # as a URL or a port have
+def _host_term(host: str) -> bytes:
+    """Return a host as `names_of_host` has it, with the dot before it where there is one."""
+    below = host[:1] in set(_DOTS)
+    name = plain_host(host[below:])
+    if not name:
         raise SettingsError(
             f"The host {host!r} is no name of a host. Give one as example.org, without a port or a "
             "path; with a dot before it for all below it."
         )
-    forms = ["." * is_below + ".".join(form) for form in itertools.product(*map(_forms, labels))]
-    return [f"{form}{dot}".encode() for form in forms for dot in ("", ".")]
-
-
-def _forms(label: str) -> list[str]:
-    """Return how a label of a host may be written: first in ASCII as far as it can be."""
-    try:
-        plain = label[4:].encode().decode("punycode") if label.startswith("xn--") else label
-    except UnicodeError:
-        return [label]
-    if plain.isascii():
-        return [label]
-    coded = quote(plain)
-    return [f"xn--{plain.encode('punycode').decode()}", plain, coded, coded.lower()]
+    return ("." * below + name).encode()
 
 
 class Forgetting:

@@ -56,9 +56,8 @@ class Limits(NamedTuple):
     Attributes:
         bucket_max, candidates_max, measure: as in the index's settings.
         newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
-        expire_after: how much older than a page its candidates may be, in milliseconds.
-        keep_pages: how many rows before a page's own they may be.
-        oldest_time, oldest_row: limits that earlier settings have left, whatever the page.
+        keep_pages: how many rows before a page's own its candidates may be.
+        oldest_row: the limit that earlier settings have left, whatever the page.
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
         margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
     """
@@ -67,9 +66,7 @@ class Limits(NamedTuple):
     candidates_max: int
     measure: int
     newest_state: int
-    expire_after: int
     keep_pages: int
-    oldest_time: int
     oldest_row: int
     exact: int
     margin: int
@@ -83,7 +80,7 @@ class Arrivals(NamedTuple):
             by bit.
         sketches: uint64[n, 33].
         similarity_min: int32[n], the threshold of each, in ten-thousandths.
-        times: int64[n].
+        times: int64[n]; oldest_times: int64[n], that candidates must have at least.
         elsewhere: int32[n], the similarity of what other indexes have nearest; -1: nothing.
     """
 
@@ -92,6 +89,7 @@ class Arrivals(NamedTuple):
     sketches: Keys
     similarity_min: npt.NDArray[np.int32]
     times: Times
+    oldest_times: Times
     elsewhere: npt.NDArray[np.int32]
 
 
@@ -171,7 +169,7 @@ def matching_pairs(
         sketches: uint64[rows, 33].
         lives: int64[rows, 3], the time of each, the row from which on it is forgotten, and its
             threshold: the stricter of two counts.
-        limits: bucket_max, measure, expire_after, keep_pages, as in `Limits`.
+        limits: bucket_max, measure, expire_after in milliseconds, keep_pages.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
         posted: int64[bucket_max], memory for the rows that have not expired.
@@ -296,12 +294,11 @@ def judge_pages(
         if i + 1 < end:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(memtable.table, pages.keys[i + 1, j]))
-        oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)
         # A kept page answers until so many more are kept; shard.py's `horizon` says the same.
         oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)
         before = hit
         candidates, hit = _collect_candidates(
-            pages, i, limits, (oldest_time, oldest_row), hits, hit, memtable, scratch
+            pages, i, limits, (pages.oldest_times[i], oldest_row), hits, hit, memtable, scratch
         )
         asks = limits.exact and not (i == first and known)
         if asks and _are_in_doubt(pages, i, hits, memtable, candidates, scratch):

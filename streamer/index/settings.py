@@ -23,7 +23,7 @@ from streamer.rules import VISIBLE, Rule, rule_finder, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-MACHINE_VERSION = 12  # of the rules in shard.py and rule.py; a log of another one is refused
+MACHINE_VERSION = 14  # of the rules in shard.py and rule.py; a log of another one is refused
 
 Leasts = npt.NDArray[np.int32]
 

@@ -17,17 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
+from streamer.hosts import same_url_key
 from streamer.index.batch import Batch, fetch_candidates, key_masks
 from streamer.index.codec import (
     PendingForget,
     ShardState,
+    TimeState,
     pack_state,
     unpack_settings,
     unpack_state,
 )
 from streamer.index.forgetting import Forgetting, Terms
+from streamer.index.log_time import LogTime
 from streamer.index.memtable import FLUSHED, FREE, KEPT, Memtable
 from streamer.index.messages import (
+    CONFIG,
     FORGET,
     Forget,
     Items,
@@ -52,7 +56,7 @@ from streamer.index.ports import (
 )
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import Arrivals, Limits, StoredHits
-from streamer.index.settings import MACHINE_VERSION, Corpus, IndexSettings, Leasts
+from streamer.index.settings import MACHINE_VERSION, Corpus, IndexSettings
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
 
 Places = npt.NDArray[np.int64]
@@ -100,8 +104,9 @@ class Shard:
         self.skipped_records = 0
         self.next_row = 0
         self.refused = 0
-        self.watermark = 0  # no page that comes from here on is older
+        self.time = LogTime(TimeState())
         self._horizon = NO_HORIZON  # what settings before have let expire
+        self._before: tuple[IndexSettings | None, Horizon] | None = None  # those that are asked for
         self.flushes_begun = lookup.flushes  # in the look-ups' count
         self.released_flushes = self.flushes_begun  # of which the entries have left the memtable
         self._flushed_entries = 0  # that are still in the memtable
@@ -151,6 +156,8 @@ class Shard:
         return None
 
     def _configure(self, settings: IndexSettings) -> None:
+        if self._before is not None:
+            (self.settings, self._horizon), self._before = self._before, None
         if settings.version != MACHINE_VERSION:
             raise StoreMismatch(
                 f"The log asks for version {settings.version} of the state machine, this one is "
@@ -160,12 +167,26 @@ class Shard:
         self._horizon = self.horizon
         self.settings = settings
 
+    def ask_for(self, settings: IndexSettings) -> None:
+        """Judge by settings from the next page on; until then no state that is flushed has them."""
+        if self.settings != settings:
+            before = self.settings, self._horizon
+            self._configure(settings)
+            self._before = before
+
+    def _take_up(self) -> None:
+        """Put the settings that are asked for into the log, before the first page under them."""
+        if self._before is not None:
+            self._before = None
+            self.positions[CONFIG] = self.positions.get(CONFIG, 0) + 1
+            self.applied += 1
+
     @property
     def horizon(self) -> Horizon:
         """Return what answers no page any more: by the settings in force, and those before."""
         time, row = self._horizon
         if self.settings is not None and self.settings.expire_after_ms:
-            time = max(time, self.watermark - self.settings.expire_after_ms)
+            time = max(time, self.time.by_rows(self.time.now - self.settings.expire_after_ms))
         if self.settings is not None and self.settings.keep_pages:
             row = max(row, self.next_row - self.settings.keep_pages)
         return Horizon(time, row)
@@ -173,19 +194,14 @@ class Shard:
     # ---- pages --------------------------------------------------------------------------------
 
     def _judge(self, pages: Pages, found: Found | None) -> Verdicts:
-        """Return the verdicts on pages, in order, and insert those that are new.
-
-        None of them counts as older than the pages before. A page whose time is not known has that
-        of the page before it.
-        """
-        times = np.maximum(np.maximum.accumulate(pages.times), self.watermark)
-        batch, compared = self.batch_of(replace(pages, times=times), found)
+        """Return the verdicts on pages, in order, and insert those that are new."""
+        self._take_up()
+        batch, compared = self.batch_of(pages, self.time, found)
         self.next_row, refused = batch.judge(self.memtable, self.next_row, self.lookup)
         self.refused += refused
         changes = None
         if compared is not None:
-            changes = self._urls.take(pages, compared, batch.rows)
-        self.watermark = int(times[-1])
+            changes = self._urls.take(compared, batch.rows)
         return batch.verdicts(self.memtable, changes)
 
     def look_up(self, pages: Pages) -> Found:
@@ -194,18 +210,23 @@ class Shard:
         hits = self.lookup.find(pages.keys, 0)
         numbers = np.unique(hits.rows)
         rows = self.lookup.rows(numbers) if len(numbers) <= ROWS_AHEAD_MAX else None
-        urls = self.lookup.urls(pages.urls, 0) if settings and settings.track_changes else None
+        urls = None
+        if settings is not None and settings.track_changes:
+            urls = self.lookup.urls([*map(same_url_key, pages.urls)], 0)
         nearest = None
         if settings is not None and settings.also and self._references is not None:
             _, shingles_min = settings.least_of(pages.urls, pages.main)
-            masks = key_masks(pages, pages.distinct >= shingles_min)
+            masks, _ = key_masks(pages, shingles_min)
             nearest = self._references.nearest(pages, masks, settings)
         return Found(pages.refs, pages.keys, hits, numbers, rows, urls, nearest, settings)
 
-    def batch_of(self, pages: Pages, found: Found | None = None) -> tuple[Batch, Compared | None]:
+    def batch_of(
+        self, pages: Pages, time: LogTime, found: Found | None = None
+    ) -> tuple[Batch, Compared | None]:
         """Look up all that pages are judged by, except what is `found` and still holds.
 
-        Return it with their comparison to the last versions of their URLs, where these are tracked.
+        Their dates move the `time`. Return it with their comparison to the last versions of their
+        URLs, where these are tracked.
         """
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
@@ -215,9 +236,12 @@ class Shard:
                 "included, and has no numbers left. Begin a new index; --also compares it with "
                 "this one."
             )
+        age = settings.expire_after_ms or _NO_LIMIT
+        times, oldest_times = time.take(pages.times, pages.refs, age)
+        oldest_times = np.maximum(oldest_times, self._horizon.time)
+        pages = replace(pages, times=times)
         similarity_min, shingles_min = settings.least_of(pages.urls, pages.main)
-        comparable = pages.distinct >= shingles_min
-        keys, masks = np.ascontiguousarray(pages.keys), key_masks(pages, comparable)
+        keys, (masks, short) = np.ascontiguousarray(pages.keys), key_masks(pages, shingles_min)
         nearest = self._nearest(pages, masks, found)
         if found is not None and not found.is_for(keys, self.released_flushes):
             found = None
@@ -232,17 +256,22 @@ class Shard:
             masks,
             np.ascontiguousarray(pages.sketches),
             similarity_min,
-            pages.times,
+            times,
+            oldest_times,
             nearest.similarities,
         )
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
-        batch = Batch(pages, arrivals, limits, stored, fetched, nearest, ~comparable)
+        batch = Batch(pages, arrivals, limits, stored, fetched, nearest, short)
         if not settings.track_changes:
             return batch, None
         urls = found.urls if found else None
-        return batch, self._compare(pages, limits, (similarity_min, shingles_min), urls)
+        own = Tracking(
+            limits.measure, similarity_min, shingles_min, oldest_times, limits.keep_pages,
+            limits.oldest_row,
+        )  # fmt: skip
+        return batch, self._compare(pages, own, urls)
 
     @property
     def _most_rows(self) -> int:
@@ -265,9 +294,7 @@ class Shard:
             candidates_max=settings.candidates_max,
             measure=int(settings.measure),
             newest_state=KEPT if hits.flushes >= self.flushes_begun else FLUSHED,
-            expire_after=settings.expire_after_ms or _NO_LIMIT,
             keep_pages=settings.keep_pages or _NO_LIMIT,
-            oldest_time=self._horizon.time,
             oldest_row=self._horizon.row,
             exact=int(settings.exact),
             margin=settings.margin,
@@ -284,19 +311,11 @@ class Shard:
             raise StoreMismatch(missing_reference(settings.also[0]))
         return self._references.nearest(pages, masks, settings)
 
-    def _compare(
-        self, pages: Pages, limits: Limits, least: tuple[Leasts, Leasts], found: FoundUrls | None
-    ) -> Compared:
+    def _compare(self, pages: Pages, by: Tracking, found: FoundUrls | None) -> Compared:
         """Compare pages with the last versions of their URLs, which may be `found`."""
-        by = Tracking(
-            limits.measure,
-            *least,
-            np.maximum(pages.times - limits.expire_after, limits.oldest_time),
-            limits.keep_pages,
-            limits.oldest_row,
-        )
-        if found is None or found.urls != pages.urls:
-            found = self.lookup.urls(pages.urls, self.released_flushes)
+        urls = [*map(same_url_key, pages.urls)]
+        if found is None or found.urls != urls:
+            found = self.lookup.urls(urls, self.released_flushes)
         return self._urls.compare(pages, found, by, self.forgetting)
 
     # ---- forgetting -----------------------------------------------------------------------------
@@ -305,7 +324,7 @@ class Shard:
         """Forget what a record names, of all that came before it."""
         own, memtable = self.forgetting, self.memtable
         own.records += 1
-        terms = Terms.of(forget, self.next_row, own.records)
+        terms = Terms.of(self.time.named_by_rows(forget), self.next_row, own.records)
         own.take(forget, terms)
         count = memtable.count
         named = terms.find(
@@ -336,7 +355,7 @@ class Shard:
         memtable's own: nothing changes in an entry's row, keys or sketch.
         """
         assert self.released_flushes == self.flushes_begun, "the flush before is not done"
-        versions = self._urls.begin_flush(Horizon(self.watermark, self.next_row), self.settings)
+        versions = self._urls.begin_flush(Horizon(self.time.now, self.next_row), self.settings)
         flushed = self.memtable.take_kept(self.state(), self.horizon)
         flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
@@ -352,19 +371,20 @@ class Shard:
 
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
+        settings, horizon = self._before or (self.settings, self._horizon)
         return pack_state(
             ShardState(
-                settings=self.settings.packed() if self.settings else None,
+                settings=settings.packed() if settings else None,
                 positions=self.positions,
                 verdicts=self.verdicts,
                 applied=self.applied,
                 next_row=self.next_row,
                 refused=self.refused,
-                watermark=self.watermark,
-                horizon=self._horizon,
+                horizon=horizon,
                 generation=self._urls.generation,
                 forgotten=self.forgetting.packed(),
                 missing=self.missing,
+                time=self.time.state(),
             )
         )
 
@@ -374,6 +394,6 @@ class Shard:
         self.positions, self.missing = state.positions, state.missing
         self.verdicts, self.applied = state.verdicts, state.applied
         self.next_row, self.refused = state.next_row, state.refused
-        self.watermark, self._horizon = state.watermark, state.horizon
+        self.time, self._horizon = LogTime(state.time), state.horizon
         self._urls.generation = state.generation
         self.forgetting = Forgetting(state.forgotten)

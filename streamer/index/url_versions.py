@@ -137,14 +137,14 @@ class Compared:
         words: uint64[n, 37], the pages as versions, without the rows before them.
         codes: int32, their changes, unless the version has expired by rows.
         before: int64, how many rows came before the version; -1 less its place in the batch.
-        keys: of their URLs.
+        found: the keys of their URLs, and these as `same_url_key` has them.
         by: what they are compared by.
     """
 
     words: Words
     codes: Codes
     before: Rows
-    keys: list[int]
+    found: FoundUrls
     by: Tracking
 
     def settle(self, rows: Rows) -> Codes:
@@ -182,12 +182,12 @@ class UrlVersions:
         stored: list[tuple[int, bytes]] = []  # places, and the versions before
         own: list[tuple[int, int]] = []  # places, and those of the pages before
         newest: dict[int, int] = {}
-        columns = zip(found.keys, found.versions, pages.urls, strict=True)
+        columns = zip(found.keys, found.versions, found.urls, strict=True)
         for i, (key, version, url) in enumerate(columns):
             before = newest.get(key)
             newest[key] = i
             if before is not None:
-                if pages.urls[before] == url:
+                if found.urls[before] == url:
                     own.append((i, before))
                 continue
             last = self._newest(key) or version
@@ -203,7 +203,7 @@ class UrlVersions:
             words,
             np.full(len(pages), _NO_VERSION, np.int32),
             np.full(len(pages), ROWS_MAX, np.int64),
-            found.keys,
+            found,
             by,
         )
         if len(places):
@@ -212,14 +212,14 @@ class UrlVersions:
             compared.before[places[len(stored) :]] = [-1 - at for _, at in own]
         return compared
 
-    def take(self, pages: Pages, compared: Compared, rows: Rows) -> Codes:
+    def take(self, compared: Compared, rows: Rows) -> Codes:
         """Take pages, as they were compared, as the newest versions of their URLs.
 
         Return their changes. `rows` came before each of them.
         """
         compared.words[:, 2] |= rows.astype(np.uint64)
         data = compared.words.tobytes()
-        for i, (key, url) in enumerate(zip(compared.keys, pages.urls, strict=True)):
+        for i, (key, url) in enumerate(zip(compared.found.keys, compared.found.urls, strict=True)):
             self._recent[key] = data[i * _URL_AT : (i + 1) * _URL_AT] + url
         return compared.settle(rows)
 

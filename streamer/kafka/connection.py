@@ -22,6 +22,7 @@ from typing import Any
 
 from streamer.config import Mechanism, Protocol, Settings
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
 
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65535
@@ -159,8 +160,7 @@ class Connection:
             )
         for option, path in given.items():
             try:
-                with Path(path).open("rb"):
-                    pass
+                read_given(Path(path))
             except (OSError, ValueError) as error:
                 cause = getattr(error, "strerror", None) or error
                 raise SettingsError(

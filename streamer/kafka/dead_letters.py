@@ -25,7 +25,7 @@ from streamer.kafka.reader import Fetched, Reader, open_reader, reach
 from streamer.kafka.topic_input import WaitingLoop
 from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
 from streamer.model import DeadLetter, Location
-from streamer.pages.chunk import KEPT_BYTES_MAX, Rejected
+from streamer.pages.chunk import KEPT_BYTES_MAX, RejectedRecord
 from streamer.pages.schema_registry import HEADER, schema_in
 
 CODE = "streamer.code"
@@ -38,10 +38,11 @@ DETAIL_CHARACTERS_MAX = 1000
 NO_CODE = "unknown"  # of a message that streamer did not write
 _CONNECT = "__connect.errors."
 ORIGINAL_TOPIC = _CONNECT + "topic"
+ORIGINAL_PARTITION = _CONNECT + "partition"
 
 
 def dead_letter_message(
-    rejected: Rejected,
+    rejected: RejectedRecord,
     original: Any,  # noqa: ANN401 - the client library's message
     names: Names,
     partition: int,
@@ -54,7 +55,7 @@ def dead_letter_message(
     key, value = original.key, original.value
     about = {
         ORIGINAL_TOPIC: names.pages,
-        _CONNECT + "partition": str(partition),
+        ORIGINAL_PARTITION: str(partition),
         _CONNECT + "offset": str(rejected.sequence),
         _CONNECT + "connector.name": names.index,
         _CONNECT + "stage": "VALUE_CONVERTER",
@@ -89,7 +90,7 @@ def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
 
 def retries_of(headers: Mapping[str, bytes | None]) -> int:
     """Return how often a message was sent again after it became a dead letter."""
-    return _number((headers.get(RETRIES) or b"").decode(errors="replace"), 0)
+    return number_in((headers.get(RETRIES) or b"").decode(errors="replace"), 0)
 
 
 def read_dead_letters(
@@ -135,7 +136,7 @@ def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     text = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
     key, value = message.key, message.value or b""
     code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
-    value_bytes = _number(text.get(VALUE_BYTES), len(value))
+    value_bytes = number_in(text.get(VALUE_BYTES), len(value))
     return DeadLetter(
         _original_place(message, text),
         code,
@@ -151,11 +152,11 @@ def _original_place(message: Any, headers: Mapping[str, str]) -> Location:  # no
     """Return the place of a dead letter's original, by its headers; its own if they name none."""
     return Location(
         headers.get(ORIGINAL_TOPIC, message.topic),
-        _number(headers.get(_CONNECT + "partition"), message.partition),
-        _number(headers.get(_CONNECT + "offset"), message.offset),
+        number_in(headers.get(ORIGINAL_PARTITION), message.partition),
+        number_in(headers.get(_CONNECT + "offset"), message.offset),
     )
 
 
-def _number(text: str | None, default: int) -> int:
+def number_in(text: str | None, default: int) -> int:
     """Return the number that a header has, if it has one."""
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else default

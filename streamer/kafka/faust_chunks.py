@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -32,6 +32,7 @@ from typing import Any, cast
 import faust
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import (
+    ConsumerStoppedError,
     IllegalStateError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
@@ -44,10 +45,12 @@ from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.kafka.reader import cut
+from streamer.kafka.reader import cut, raise_permission_error, undecodable
 from streamer.kafka.topic_watch import TopicWatch
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
+LANE_CHUNKS = 4  # of one partition, where each is worked on by itself
+LANE_SECONDS = 0.05  # in which a partition is looked at again that had no room
 FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as a whole
 REBALANCE_SECONDS_MAX = 300.0  # it takes seconds, or as long as the brokers are away
 WATCH_SECONDS = 1.0
@@ -130,7 +133,7 @@ class ChunkConsumer(driver.Consumer):
         self._reached: dict[TP, int] = {}  # where all before is done, and not committed yet
         self._finished: dict[TP, int] = {}  # where all before was done here, whatever is committed
         self._room = asyncio.Event()
-        self._held = False
+        self._held: set[TP] = set()
         self._fetching = asyncio.Lock()
         self._seeks = 0
         self._seeks_at_fetch = 0
@@ -177,7 +180,10 @@ class ChunkConsumer(driver.Consumer):
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
         async with self._fetching:
             self._seeks_at_fetch = self._seeks
-            return await super()._getmany(active_partitions, timeout)
+            ready = self._ready(active_partitions or set())
+            if ready != active_partitions:
+                timeout = min(timeout, LANE_SECONDS)
+            return await super()._getmany(ready, timeout) if ready else {}
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
         """Yield a message for each chunk, unless too many are being worked on, or all are held."""
@@ -216,6 +222,11 @@ class ChunkConsumer(driver.Consumer):
         except OffsetOutOfRangeError as error:
             self.app.fail(StoreMismatch(_out_of_range(error)))
             return {}
+        except ConsumerStoppedError:
+            raise
+        except Exception as error:  # what damaged bytes lead to may be anything
+            raise_permission_error(error)
+            raise undecodable(self._next, error) from error
         if records is None or self.should_stop or not self.flow_active:
             return {}
         if self._seeks != self._seeks_at_fetch:
@@ -230,7 +241,7 @@ class ChunkConsumer(driver.Consumer):
         Faust's own back-pressure looks once a second only whether it may go on.
         """
         deadline = self.loop.time() + timeout
-        while self._held or self._working() >= CHUNKS_MAX:
+        while (assigned := self.assignment()) and not self._ready(assigned):
             self._room.clear()
             try:
                 await asyncio.wait_for(self._room.wait(), max(0, deadline - self.loop.time()))
@@ -238,8 +249,13 @@ class ChunkConsumer(driver.Consumer):
                 return False
         return True
 
-    def _working(self) -> int:
-        return sum(len(each) - len(self._done[tp]) for tp, each in self._delivered.items())
+    def _ready(self, tps: set[TP]) -> set[TP]:
+        """Return those of the partitions of which chunks may be delivered."""
+        working = {tp: len(each) - len(self._done[tp]) for tp, each in self._delivered.items()}
+        if not self.app.has_lanes:
+            is_full = bool(self._held) or sum(working.values()) >= CHUNKS_MAX
+            return set() if is_full else tps
+        return {tp for tp in tps - self._held if working.get(tp, 0) < LANE_CHUNKS}
 
     def _message(self, tp: TP, chunk: Any, generation: int) -> ConsumerMessage:
         return ConsumerMessage(
@@ -247,13 +263,16 @@ class ChunkConsumer(driver.Consumer):
             None, None, chunk, None, 0, 0, tp, generation_id=generation,
         )  # fmt: skip
 
-    def hold(self) -> None:
-        """Deliver no chunk until `release`, and stay in the group."""
-        self._held = True
+    def hold(self, tps: Iterable[TP]) -> None:
+        """Deliver no chunk of these partitions until `release`, and stay in the group.
 
-    def release(self) -> None:
+        Without lanes, none of any partition.
+        """
+        self._held.update(tps)
+
+    def release(self, tps: Iterable[TP]) -> None:
         """Deliver chunks again."""
-        self._held = False
+        self._held.difference_update(tps)
         self._room.set()
 
     def committed(self, tp: TP) -> int | None:
@@ -313,6 +332,7 @@ class ChunkConsumer(driver.Consumer):
         What is done stays so, and is committed should they come back before another has done more.
         """
         await super().on_partitions_revoked(revoked)
+        self.release(revoked)
         for tp in revoked:
             self._settle(tp)
             for kept in (self._delivered, self._done, self._next):
@@ -369,7 +389,8 @@ class ChunkApp(faust.App):
     """A Faust app over chunks.
 
     `starts` is asked where each partition begins, given the committed offsets (0: none); `fail`
-    ends the process. `topics` are checked at each assignment.
+    ends the process. `topics` are checked at each assignment. With `has_lanes` each partition is
+    worked on by itself: one that is held or full holds up no other.
     """
 
     def __init__(
@@ -378,8 +399,11 @@ class ChunkApp(faust.App):
         starts: Starts,
         fail: Callable[[BaseException], None],
         topics: TopicWatch | None = None,
+        *,
+        has_lanes: bool = False,
         **options: Any,
     ) -> None:
+        self.has_lanes = has_lanes
         self.starts = starts
         self.fail = fail
         self._watch = topics

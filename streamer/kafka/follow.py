@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from aiokafka import TopicPartition
@@ -15,7 +16,7 @@ from aiokafka import TopicPartition
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.reader import Reader, fetch_all, open_reader, reach
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
@@ -23,7 +24,72 @@ POLL_MILLISECONDS = 500
 PATIENCE_SECONDS = 60.0  # for a worker that is about to make the topic
 
 Waiting = Callable[[str], None]  # called once with a topic that is not there yet
+_decode = msgspec.json.Decoder(Verdict).decode
+
 Since = datetime | Mapping[int, int]  # when, or by partition the offset of the first message
+
+
+class ArrivingMessages:
+    """The messages of a topic, as they come; in order a partition.
+
+    Connections are opened by the first `take`. `waiting` is called once where the topic is not
+    there yet.
+
+    Attributes:
+        starts: the offset at which each partition was begun.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        since: Since | None = None,
+        *,
+        new_only: bool = False,
+        waiting: Waiting = lambda _topic: None,
+    ) -> None:
+        self.starts: dict[int, int] = {}
+        self._connection, self._topic = connection, topic
+        self._since, self._new_only, self._waiting = since, new_only, waiting
+        self._reader: Reader | None = None
+        self._next: dict[TopicPartition, int] = {}  # where fetching goes on
+        # Not nested generators: a loop that ends would close all of them at once.
+        self._opened = AsyncExitStack()
+
+    async def take(self, limit: int | None = None) -> list[Any]:
+        """Return messages that have come, `limit` at most; wait for them for half a second.
+
+        Raises:
+            InputError: there is no such topic after PATIENCE_SECONDS, it does not have the offsets,
+                or a message cannot be decoded.
+            StreamerError: the brokers cannot be reached, or refuse.
+        """
+        if self._reader is None:
+            await reach(self._connection)
+            opened = open_reader(self._connection.client_options())
+            self._reader = await self._opened.enter_async_context(opened)
+            await self._begin(self._reader)
+        answer = await fetch_all(self._reader.consumer, self._next, limit)
+        self._next |= {place: records[-1].offset + 1 for place, records in answer.items()}
+        return [record for records in answer.values() for record in records]
+
+    async def _begin(self, reader: Reader) -> None:
+        topic = self._topic
+        partitions = await _partitions(reader, topic, self._waiting)
+        bounds = {each: await reader.bounds(topic, each) for each in partitions}
+        self.starts |= {
+            each: end if self._new_only else start for each, (start, end) in bounds.items()
+        }
+        if self._since is not None:
+            self.starts |= await _starts(reader, topic, bounds, self._since)
+        self._next = {TopicPartition(topic, each): self.starts[each] for each in partitions}
+        reader.consumer.assign([*self._next])
+        for place, start in self._next.items():
+            reader.consumer.seek(place, start)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._opened.aclose()
 
 
 class FollowedVerdicts(AsyncIterator[Verdict]):
@@ -35,36 +101,37 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
     """
 
     def __init__(self, settings: Settings, since: Since | None, *, new_only: bool) -> None:
-        self.offsets: dict[int, int] = {}
-        self._verdicts = self._read(settings, since, new_only=new_only)
+        self._topic = Names(settings.index_name, settings.input_topic).verdicts
+        connection = connection_of(settings)
+        self._arriving = ArrivingMessages(connection, self._topic, since, new_only=new_only)
+        self._messages: deque[Any] = deque()
+        self.offsets = self._arriving.starts
 
     async def __anext__(self) -> Verdict:
         """Return the next verdict, once there is one."""
-        return await anext(self._verdicts)
+        while not self._messages:
+            self._messages += await self._arriving.take()
+        message = self._messages.popleft()
+        try:
+            verdict = _decode(message.value or b"")
+        except msgspec.DecodeError as error:
+            raise InputError(
+                f"The message at offset {message.offset} of partition {message.partition} of "
+                f"{self._topic} is not a verdict: {error}. Another program wrote it: to continue, "
+                "begin with `since` behind it."
+            ) from error
+        self.offsets[message.partition] = message.offset + 1
+        return verdict
 
     async def aclose(self) -> None:
-        """Close the connections; what is not used up closes them so."""
-        await self._verdicts.aclose()
+        """Close the connections, which the first verdict opens."""
+        await self._arriving.aclose()
 
-    async def _read(
-        self, settings: Settings, since: Since | None, *, new_only: bool
-    ) -> AsyncGenerator[Verdict, None]:
-        decode = msgspec.json.Decoder(Verdict).decode
-        topic = Names(settings.index_name, settings.input_topic).verdicts
-        connection = connection_of(settings)
-        arriving = read_messages(
-            connection, topic, since=since, new_only=new_only, starts=self.offsets
-        )
-        async with aclosing(arriving):
-            async for message in (each async for messages in arriving for each in messages):
-                try:
-                    verdict = decode(message.value or b"")
-                except msgspec.DecodeError as error:
-                    raise InputError(
-                        f"The topic {topic} holds what is no verdict: {error}."
-                    ) from error
-                self.offsets[message.partition] = message.offset + 1
-                yield verdict
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
 
 
 def follow(
@@ -83,9 +150,9 @@ def follow(
     their beginning. `new_only` leaves out what is there already. Settings are those of
     `streamer tail`: what is not given is taken from variables STREAMER_*, else their defaults.
 
-        followed = follow("localhost:9092", "streamer", since=json_offsets_of_yesterday)
-        async for verdict in followed:
-            ...  # then save followed.offsets
+        async with follow("localhost:9092", "streamer", since=offsets_of_yesterday) as followed:
+            async for verdict in followed:
+                ...  # then save followed.offsets
 
     Raises:
         SettingsError: `since` has no time zone, or is given with `new_only`.
@@ -100,44 +167,6 @@ def follow(
     if settings is None:
         settings = load_settings(brokers=brokers, index_name=index_name)
     return FollowedVerdicts(settings, since, new_only=new_only)
-
-
-async def read_messages(
-    connection: Connection,
-    topic: str,
-    *,
-    since: Since | None = None,
-    new_only: bool = False,
-    limit: int | None = None,
-    waiting: Waiting = lambda _topic: None,
-    starts: dict[int, int] | None = None,
-) -> AsyncGenerator[list[Any], None]:
-    """Yield a topic's messages as they come, in order a partition; `limit` at most.
-
-    `starts` is filled with the offset at which each partition is begun.
-
-    Raises:
-        InputError: there is no such topic after PATIENCE_SECONDS, or it does not have the offsets.
-        StreamerError: the brokers cannot be reached, or refuse.
-    """
-    await reach(connection)
-    async with open_reader(connection.client_options()) as reader:
-        partitions = await _partitions(reader, topic, waiting)
-        bounds = {each: await reader.bounds(topic, each) for each in partitions}
-        found = {each: end if new_only else start for each, (start, end) in bounds.items()}
-        if since is not None:
-            found |= await _starts(reader, topic, bounds, since)
-        if starts is not None:
-            starts |= found
-        consumer = reader.consumer
-        consumer.assign([TopicPartition(topic, each) for each in partitions])
-        for each, start in found.items():
-            consumer.seek(TopicPartition(topic, each), start)
-        while limit is None or limit > 0:
-            answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS, max_records=limit)
-            messages = [record for records in answer.values() for record in records]
-            limit = None if limit is None else limit - len(messages)
-            yield messages
 
 
 async def _starts(

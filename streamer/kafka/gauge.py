@@ -1,4 +1,4 @@
-"""Back-pressure: the owner of the log publishes its position, and signers pause by it.
+"""Back-pressure: the owner of a log publishes its position, and its signers pause by it.
 
 It publishes this gauge to a topic of its own when it changes, and every ten seconds in any case:
 the topic expires, and a signer that starts needs a value soon. Each signer counts the pages that it
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -22,11 +22,11 @@ import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamer.kafka.reader import Options, Reader, stop_consumer
+from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
 
 POLL_MILLISECONDS = 500
 REPEAT_SECONDS = 10.0
-FIRST_WORD_SECONDS = 12.0  # after which a signer starts without any word of shard 0
+FIRST_WORD_SECONDS = 12.0  # after which a signer starts without any word of a shard
 ANSWER = b"answer"  # the key of what is no gauge
 GAUGES_BEFORE = 256  # messages among which the newest gauge is looked for
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
@@ -83,7 +83,7 @@ def _unpacked(message: Any, unpack: Callable[[bytes], Unpacked]) -> Unpacked | N
 
 
 class FlowControl:
-    """Decides when a signer pauses; `log_end` is where shard 0's log ended when it started.
+    """Decides when a signer of a shard pauses; `log_end` is where its log ended at the start.
 
     `log_id` is the id of that log's topic. A gauge of another log is ignored: it was published
     before the log was made again.
@@ -100,7 +100,7 @@ class FlowControl:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Return how far shard 0 is in each source, as far as it has said so."""
+        """Return how far the shard is in each source, as far as it has said so."""
         return self._gauge.positions if self._gauge else {}
 
     @property
@@ -115,11 +115,11 @@ class FlowControl:
         return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
 
     def has_reached(self, log_end: int) -> bool:
-        """Return whether shard 0 has applied its log up to an offset."""
+        """Return whether the shard has applied its log up to an offset."""
         return self._gauge is not None and self._gauge.position >= log_end
 
     async def wait_for_first_word(self) -> None:
-        """Wait for what shard 0 says, where it must have something to say; not for ever."""
+        """Wait for what the shard says, where it must have something to say; not for ever."""
         deadline = time.monotonic() + FIRST_WORD_SECONDS
         while self._gauge is None and self.paused and time.monotonic() < deadline:
             await self.wait_for_change()
@@ -127,12 +127,12 @@ class FlowControl:
     def note_published(self, source: str, end: int, pages: int) -> None:
         """Count the pages of an interval that has been published, unless they are taken already."""
         if end <= self.positions.get(source, 0):
-            return  # shard 0 was quicker than the answer of the brokers
+            return  # the shard was quicker than the answer of the brokers
         self._published.append((source, end, pages))
         self._open_pages += pages
 
     def note_gauge(self, gauge: Gauge) -> None:
-        """Take what shard 0 says."""
+        """Take what the shard says."""
         if gauge.log_id != self._log_id:
             return
         self._gauge = gauge
@@ -142,26 +142,29 @@ class FlowControl:
         self._changed.set()
 
     async def wait_for_change(self) -> None:
-        """Wait for the next word of shard 0, half a second at most."""
+        """Wait for the next word of the shard, half a second at most."""
         self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_MILLISECONDS / 1000):
                 await self._changed.wait()
 
 
-async def last_gauge(reader: Reader, topic: str) -> Gauge | None:
-    """Return the newest gauge in the topic, if there is one."""
+async def last_gauges(reader: Reader, topic: str, shards: int) -> list[Gauge]:
+    """Return the newest gauge of each log that has one in the topic, which is of so many shards."""
     start, end = await reader.bounds(topic, 0)
-    newest = None
+    newest: dict[str, Gauge] = {}
     if start < end:
-        async for chunk in reader.read(topic, 0, max(start, end - GAUGES_BEFORE), end):
-            for record in chunk.records:
-                newest = gauge_in(record) or newest
-    return newest
+        async for chunk in reader.read(topic, 0, max(start, end - GAUGES_BEFORE * shards), end):
+            newest |= {each.log_id: each for each in map(gauge_in, chunk.records) if each}
+    return [*newest.values()]
 
 
-async def follow(options: Options, topic: str, flow: FlowControl) -> None:
-    """Hand each gauge that comes from now on to `flow`; never returns."""
+async def follow(options: Options, topic: str, flows: Iterable[FlowControl]) -> None:
+    """Hand each gauge that comes from now on to the flow of its log; never returns.
+
+    Raises:
+        InputError: a message cannot be decoded.
+    """
     consumer = AIOKafkaConsumer(
         **options, group_id=None, enable_auto_commit=False, auto_offset_reset="latest"
     )
@@ -171,9 +174,10 @@ async def follow(options: Options, topic: str, flow: FlowControl) -> None:
         consumer.assign([place])
         await consumer.seek_to_end(place)
         while True:
-            answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-            found = filter(None, map(gauge_in, reversed(answer.get(place, []))))
-            if newest := next(found, None):
-                flow.note_gauge(newest)
+            start = await consumer.position(place)
+            found = filter(None, map(gauge_in, await fetch(consumer, place, start)))
+            for newest in {each.log_id: each for each in found}.values():
+                for flow in flows:
+                    flow.note_gauge(newest)
     finally:
         await stop_consumer(consumer)

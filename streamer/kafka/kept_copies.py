@@ -62,6 +62,7 @@ from streamer.kafka.reader import (
     FETCH_BYTES_MAX,
     Options,
     Reader,
+    fetch_all,
     open_reader,
     stop_consumer,
 )
@@ -69,7 +70,6 @@ from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
 PAGE = "streamer.page"  # header of a copy: TOPIC/PARTITION@OFFSET of the page
-POLL_MILLISECONDS = 500
 ROUND_SECONDS = 0.5  # from one transaction of a partition to the next: each costs requests
 VERDICTS_MAX = 4000  # of a round
 TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends,
@@ -230,7 +230,12 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         """
         began = time.monotonic()
         generation = self._generation
-        found = await self._verdicts.getmany(timeout_ms=POLL_MILLISECONDS, max_records=VERDICTS_MAX)
+        verdicts = self._topic.names.verdicts
+        starts = {
+            TopicPartition(verdicts, partition): copier.position
+            for partition, copier in self._copiers.items()
+        }
+        found = await fetch_all(self._verdicts, starts, VERDICTS_MAX)
         async with self._turn:
             if self._assigned is not None:
                 await self._begin()

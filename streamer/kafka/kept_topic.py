@@ -65,6 +65,11 @@ async def prepare_kept_topic(
     partitions, largest = await reader.partitions(names.pages), int(config["max.message.bytes"])
     await ensure_topic(reader.admin, kept_topic(name, len(partitions), largest, settings.replicas))
     own = await topic_config(reader.admin, name)
+    if names.per_partition and "compact" in own["cleanup.policy"]:
+        raise SettingsError(
+            f"The topic {name} is compacted: it would keep one page of each key, and with "
+            "--per-partition many pages share one. Set its cleanup.policy to delete."
+        )
     return KeptTopic(
         name,
         names,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from itertools import count, takewhile
 from typing import NamedTuple
 
 from aiokafka import TopicPartition
@@ -24,10 +25,10 @@ from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerEr
 from streamer.index.forgetting import ASK
 from streamer.index.messages import Forget, Term, forget_record
 from streamer.kafka.connection import Connection
-from streamer.kafka.gauge import POLL_MILLISECONDS, answer_in
+from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.reader import Reader, fetch, open_reader, reach
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import (
     LogIdentity,
@@ -71,6 +72,8 @@ async def forget_in_log(
     async with open_reader(options) as reader:
         await _check_there(reader, names)
         identity = await _identity(reader, names)
+        topics = await reader.admin.list_topics()
+        shards = [*takewhile(lambda shard: names.log(shard) in topics, count())]
         _, start = await reader.bounds(names.gauge, 0)
         ask = uuid.uuid4().hex
         all_terms: list[Term] = [*terms, (ASK, ask.encode())]  # the question comes last
@@ -79,10 +82,11 @@ async def forget_in_log(
         try:
             for first in range(0, len(all_terms), TERMS_A_RECORD):
                 record = forget_record(Forget(all_terms[first : first + TERMS_A_RECORD], ask))
-                await publisher.publish_one(names.log(0), pack_record(record, identity))
+                for shard in shards:
+                    await publisher.publish_one(names.log(shard), pack_record(record, identity))
         finally:
             await publisher.stop()
-        return await _wait_for_answer(reader, names, ask, start, wait_s)
+        return await _wait_for_answers(reader, names, (ask, start, len(shards)), wait_s)
 
 
 async def _check_there(reader: Reader, names: Names) -> None:
@@ -103,23 +107,29 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
     raise InputError(f"The log {log} has no records: there is nothing to forget.")
 
 
-async def _wait_for_answer(
-    reader: Reader, names: Names, ask: str, start: int, seconds: float
+async def _wait_for_answers(
+    reader: Reader, names: Names, asked: tuple[str, int, int], seconds: float
 ) -> int:
-    """Read answers from an offset on, until there is one to `ask`; return how many pages it says.
+    """Read answers until each shard has given one; return how many pages these say.
+
+    `asked` is the command, the offset from which on there may be answers, and how many shards.
 
     Raises:
-        StreamerError: there is none after so many seconds.
+        StreamerError: one is missing after so many seconds.
     """
+    ask, start, shards = asked
     place = TopicPartition(names.gauge, 0)
     reader.consumer.assign([place])
     reader.consumer.seek(place, start)
     deadline = time.monotonic() + seconds
+    pages: dict[int, int] = {}
     while time.monotonic() <= deadline:
-        found = await reader.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-        for answer in filter(None, map(answer_in, found.get(place, ()))):
+        found = await fetch(reader.consumer, place, await reader.consumer.position(place))
+        for answer in filter(None, map(answer_in, found)):
             if answer.ask == ask:
-                return answer.pages
+                pages[answer.shard] = answer.pages
+        if len(pages) == shards:
+            return sum(pages.values())
     raise StreamerError(
         f"Not yet done after {seconds:g} seconds. It is in the log of {names.index}, and is done "
         "when the owner of the log comes to it: see that it runs. To learn when, give the same "

@@ -50,6 +50,7 @@ from streamer.metrics import UPKEEP, Metrics, Stage
 from streamer.model import Decision
 from streamer.stored.lookup import StoredLookup
 from streamer.upkeep.snapshots import Report, Taken
+from streamer.web_server import WebServer
 
 _log = structlog.get_logger()
 _OUTCOMES = [(verdict, basis) for basis in BASIS_NAMES for verdict in Decision]  # unique first
@@ -78,6 +79,10 @@ class SignMetrics:
             metrics.dead_letters.labels(code).inc(count)
         for code, count in skipped.items():
             metrics.skipped_records.labels(code).inc(count)
+
+    def count_alone(self, pages: int) -> None:
+        """Count pages that share no key with others."""
+        self._metrics.pages_alone.inc(pages)
 
     def observe_lag(self, partition: int, records: int) -> None:
         """Set how many records of a partition are not signed, published and committed."""
@@ -115,6 +120,7 @@ class ShardMetrics:
                 self._metrics.records_applied,
                 self._metrics.records_skipped,
                 self._metrics.postings_refused,
+                self._metrics.wrong_dates,
             )
         ]
         self._failures = {
@@ -123,8 +129,9 @@ class ShardMetrics:
         self._totals = self._own_totals()
         self._observing = threading.Lock()  # the shard is shown after chunks, and after flushes
 
-    def _own_totals(self) -> tuple[int, int, int]:
-        return self._shard.applied, self._shard.skipped_records, self._shard.refused
+    def _own_totals(self) -> tuple[int, int, int, int]:
+        shard = self._shard
+        return shard.applied, shard.skipped_records, shard.refused, shard.time.wrong
 
     def stage(self, stage: Stage) -> AbstractContextManager[object]:
         """Return a context that counts its seconds as those of `stage`."""
@@ -329,7 +336,7 @@ class ProgressLog:
     def _why_not_read(self) -> str:
         if _total(self._metrics.signing.paused):
             return (
-                "The signers wait for shard 0, which has too many pages open. See that the owners "
+                "The signers wait for a shard that has too many pages open. See that the owners "
                 "of all shards are up, and whether they keep up."
             )
         return "No record was read since the last look, and there are some. See the brokers."
@@ -385,7 +392,7 @@ class HealthServer:
         self._ready = ready
         self._metrics = metrics
         self._about = about
-        self._runner: web.AppRunner | None = None
+        self._server: WebServer | None = None
 
     async def start(self) -> None:
         """Listen.
@@ -396,26 +403,22 @@ class HealthServer:
         if not self._port:
             return
         self._metrics.ready.set_function(lambda: not self._ready())
-        runner = web.AppRunner(
-            self._application(), access_log=None, shutdown_timeout=STOP_SECONDS_MAX
-        )
-        await runner.setup()
+        server = WebServer(self._application(), shutdown_timeout=STOP_SECONDS_MAX)
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            await server.start(self._host, self._port)
         except (OSError, UnicodeError) as error:  # the latter of a name that is none
-            await runner.cleanup()
             reason = getattr(error, "strerror", None) or error
             raise SettingsError(
                 f"Health and metrics cannot be served at {self._host}:{self._port}: {reason}. "
                 "Give another --health-port or --health-host; --health-port 0 serves none."
             ) from error
-        self._runner = runner
+        self._server = server
 
     async def stop(self) -> None:
         """Close all connections, and listen no more."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
 
     def _application(self) -> web.Application:
         application = web.Application()

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from streamer.errors import StreamerError
 from streamer.index.codec import Entry
@@ -61,6 +62,7 @@ Emitted = tuple[Any, Output | None]  # a message of the log, and the verdicts th
 
 _OPTIONS = JudgeOptions(LOG_FLUSHES)
 _encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger()
 
 
 class Owner(Judge):
@@ -137,8 +139,11 @@ class Owner(Judge):
 
         def show() -> None:
             rows = self.store.meta.rows if self.store.meta else 0
-            metrics.observe_store(rows, self.store.size_bytes(), self.lookup)
-            metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
+            try:
+                metrics.observe_store(rows, self.store.size_bytes(), self.lookup)
+                metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
+            except OSError as error:
+                _log.warning("metrics_incomplete", shard=self.number, reason=str(error))
 
         self.store.failed = metrics.count_failure
         self.observe(metrics.stage, show)

@@ -19,7 +19,6 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import (
-    SHARDS,
     Names,
     dead_letter_bytes_max,
     ensure_topic,
@@ -28,8 +27,6 @@ from streamer.kafka.topics import (
     topic_id,
 )
 from streamer.kafka.wire import LogBounds, LogIdentity, pack_record, unpack_record
-
-SETTINGS_MAX = 64  # records at the beginning of a log, among which those of pages are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +72,14 @@ async def prepare(
     pages = len(partitions), int(config["max.message.bytes"])
     for topic in index_topics(names, pages, verdict_partitions, replicas):
         await ensure_topic(reader.admin, topic)
-    identity = LogIdentity(fingerprint, await topic_id(reader.admin, names.pages))
+    origin, shards = await topic_id(reader.admin, names.pages), names.shards(len(partitions))
+    identity = LogIdentity(fingerprint, origin, names.per_partition)
     first = pack_record(config_record(settings, 0), identity)
-    for log in await _logs_to_begin(reader, names, identity):
+    for log in await _logs_to_begin(reader, names, identity, shards):
         await publisher.publish_one(log, first)
     return PreparedIndex(
         identity,
-        tuple([await topic_id(reader.admin, names.log(i)) for i in range(SHARDS)]),
+        tuple([await topic_id(reader.admin, names.log(i)) for i in shards]),
         len(await reader.partitions(names.verdicts)),
         len(await reader.partitions(names.dead_letters)),
         dead_letter_bytes_max(pages[1]),
@@ -113,31 +111,30 @@ async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
     return LogBounds(start, end, before)
 
 
-async def _logs_to_begin(reader: Reader, names: Names, identity: LogIdentity) -> list[str]:
+async def _logs_to_begin(
+    reader: Reader, names: Names, identity: LogIdentity, shards: Iterable[int]
+) -> list[str]:
     """Return the logs that have no record yet; see that the others are of this index.
 
-    The logs of an index are begun together, before any page is signed. So an empty log next to one
-    that is in use has been lost, and a new one would give pages no verdict.
+    A log is begun before any page of it is signed: that of a partition that was added, too. So an
+    empty one that was read has been lost, and a new one would give pages no verdict; and so has one
+    whose pages were signed.
 
     Raises:
         StoreMismatch: a log is of another index, or has been lost.
     """
-    logs = [names.log(shard) for shard in range(SHARDS)]
-    bounds = {log: await reader.bounds(log, 0) for log in logs}
-    begun = [log for log in logs if bounds[log][1]]
-    for log in begun:
-        await _check_begun(reader, log, bounds[log], identity)
-    empty = [shard for shard, log in enumerate(logs) if not bounds[log][1]]
-    for shard in empty:
-        await _check_never_read(reader, names, shard)
-        for log in begun:
-            if await _is_in_use(reader, log, *bounds[log]):
-                raise StoreMismatch(
-                    f"The log {names.log(shard)} is empty, but {log} has records of pages: the log "
-                    "was lost, and without it pages get no verdict. Restore it, or use another "
-                    "--index-name and --index to judge all pages again."
-                )
-    return [names.log(shard) for shard in empty]
+    empty: list[str] = []
+    for shard in shards:
+        log = names.log(shard)
+        bounds = await reader.bounds(log, 0)
+        if bounds[1]:
+            await _check_begun(reader, log, bounds, identity)
+            continue
+        await _check_never_read(reader, names.shard_group(shard), log, 0, log)
+        if names.per_partition:
+            await _check_never_read(reader, names.sign_group, names.pages, shard, log)
+        empty.append(log)
+    return empty
 
 
 async def _check_begun(
@@ -163,24 +160,14 @@ async def _check_begun(
         )
 
 
-async def _check_never_read(reader: Reader, names: Names, shard: int) -> None:
-    """See that an empty log was not read before, as far as this user may ask."""
-    group, log = names.shard_group(shard), names.log(shard)
+async def _check_never_read(
+    reader: Reader, group: str, topic: str, partition: int, log: str
+) -> None:
+    """See that a group has not read what an empty log is of, as far as this user may ask."""
     with suppress(GroupAuthorizationFailedError):
-        if offset := (await reader.committed(group, log)).get(0):
+        if offset := (await reader.committed(group, topic)).get(partition):
             raise StoreMismatch(
-                f"The log {log} is empty, but the group {group} has read it up to offset {offset}: "
-                "the log was lost. Restore it, or use another --index-name and --index to judge "
-                "all pages again."
+                f"The log {log} is empty, but the group {group} has read partition {partition} of "
+                f"{topic} up to offset {offset}: the log was lost. Restore it, or use another "
+                "--index-name and --index to judge all pages again."
             )
-
-
-async def _is_in_use(reader: Reader, log: str, start: int, end: int) -> bool:
-    """Return whether a log has more than settings, which racing workers may repeat."""
-    if start:
-        return True
-    async for chunk in reader.read(log, 0, 0, min(end, SETTINGS_MAX)):
-        for message in chunk.records:
-            if not isinstance(unpack_record(message.value).items, IndexSettings):
-                return True
-    return end > SETTINGS_MAX

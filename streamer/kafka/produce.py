@@ -1,8 +1,9 @@
 """Send files to a topic of pages, for trials and tests, as a crawler would.
 
 The lines of JSONL files are sent unchanged, valid or not, since judging them is the consumer's
-part. A page's URL is its key, so all fetches of a page are in one partition, in order. WARC records
-become messages of the `page` schema; those that are no pages are not sent.
+part. A page's URL is its key, so all fetches of a page are in one partition, in order; or what the
+reader takes for its scope, as its host. WARC records become messages of the `page` schema; those
+that are no pages are not sent.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _messages(chunk: Chunk, batch: PageBatch, sent: Produced) -> Iterator[_Messa
         sent.no_pages += chunk.end - chunk.start - len(batch)
         yield from _pages(batch)
         return
-    keys = dict(zip(batch.sequences, batch.urls, strict=True))
+    keys = dict(zip(batch.sequences, _keys(batch), strict=True))
     for sequence, line in enumerate(chunk.lines, chunk.start):
         value = line.rstrip(b"\r\n")
         if not value.strip():
@@ -121,10 +122,19 @@ def _messages(chunk: Chunk, batch: PageBatch, sent: Produced) -> Iterator[_Messa
 
 def _pages(batch: PageBatch) -> Iterator[_Message]:
     """Yield the pages of a WARC batch as messages of the `page` schema."""
-    for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
+    every = zip(_keys(batch), batch.urls, batch.bodies, batch.flags, strict=True)
+    for key, url, body, flags in every:
         kind = "text/html" if flags & HTML else "text/plain"
         page = Page(url.decode(), body=bytes(body).decode(errors="replace"), content_type=kind)
-        yield url, msgspec.json.encode(page)
+        yield key, msgspec.json.encode(page)
+
+
+def _keys(batch: PageBatch) -> list[bytes]:
+    """Return the key of each page; a field that is a text is its own."""
+    return [
+        msgspec.json.decode(each, type=str).encode() if each.startswith(b'"') else each
+        for each in batch.scopes or batch.urls
+    ]
 
 
 async def _send(

@@ -39,6 +39,7 @@ RECORDS_MAX = 2000
 BYTES_MAX = 8 << 20  # spreads the fixed cost of a chunk
 FETCH_BYTES_MAX = 8 << 20
 POLL_MILLISECONDS = 500
+SHORT_POLL_MILLISECONDS = 100  # of one partition of many
 SINGLY_MAX = 500  # messages, between two tries to take all that is there
 PATIENCE_SECONDS = 60.0
 COORDINATOR_SECONDS = 20.0
@@ -169,27 +170,49 @@ async def fetch(consumer: AIOKafkaConsumer, place: TopicPartition, start: int) -
     try:
         answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
     except Exception as error:  # noqa: BLE001 - what damaged bytes lead to may be anything
-        _raise_permission_error(error)
+        raise_permission_error(error)
         consumer.seek(place, start)
         return await _fetch_singly(consumer, place, start)
     return list(answer.get(place, ()))
 
 
-async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start: int) -> list[Any]:
+async def fetch_all(
+    consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], limit: int | None = None
+) -> dict[TopicPartition, list[Any]]:
+    """Return what comes next of all assigned partitions, read up to `starts`, as `fetch` of one."""
+    try:
+        answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS, max_records=limit)
+    except Exception as error:  # noqa: BLE001 - as above
+        raise_permission_error(error)
+    else:
+        return dict(answer)
+    for place, start in starts.items():
+        consumer.seek(place, start)
+    most = min(limit or SINGLY_MAX, SINGLY_MAX)
+    return {
+        place: records
+        for place, start in starts.items()
+        if (records := await _fetch_singly(consumer, place, start, most, SHORT_POLL_MILLISECONDS))
+    }
+
+
+async def _fetch_singly(
+    consumer: AIOKafkaConsumer,
+    place: TopicPartition,
+    start: int,
+    most: int = SINGLY_MAX,
+    poll_ms: int = POLL_MILLISECONDS,
+) -> list[Any]:
     """Return what can be decoded from `start` on, as `fetch`."""
     records: list[Any] = []
-    while len(records) < SINGLY_MAX:
+    while len(records) < most:
         try:
-            answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS, max_records=1)
+            answer = await consumer.getmany(place, timeout_ms=poll_ms, max_records=1)
         except Exception as error:
-            _raise_permission_error(error)
+            raise_permission_error(error)
             if records:
                 return records
-            raise InputError(
-                f"Partition {place.partition} of {place.topic} cannot be decoded from offset "
-                f"{start} on: {error!r}. Start again, in case it was damaged on its way; else the "
-                "brokers' copy is damaged: restore it, or skip it (replay: --offsets)."
-            ) from error
+            raise undecodable({place: start}, error) from error
         found = answer.get(place)
         if not found:
             break
@@ -197,7 +220,20 @@ async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start
     return records
 
 
-def _raise_permission_error(error: Exception) -> None:
+def undecodable(starts: Mapping[TopicPartition, int], error: Exception) -> InputError:
+    """Return the error about damaged messages, which are behind one of these offsets."""
+    places = [
+        f"partition {place.partition} of {place.topic} cannot be decoded from offset {start} on"
+        for place, start in starts.items()
+    ]
+    said = ", or ".join(places)
+    return InputError(
+        f"{said[0].upper()}{said[1:]}: {error!r}. Start again, in case it was damaged on its way; "
+        "else the brokers' copy is damaged: restore it, or skip it (replay: --offsets)."
+    )
+
+
+def raise_permission_error(error: Exception) -> None:
     """Raise an error that the brokers reported; return if what they sent is damaged."""
     if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordException):
         raise error

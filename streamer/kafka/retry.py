@@ -16,15 +16,17 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.dead_letters import (
     CODE,
     INDEX,
+    ORIGINAL_PARTITION,
     ORIGINAL_TOPIC,
     RETRIES,
     VALUE_BYTES,
     WHOLE_BYTES_MAX,
+    number_in,
     retries_of,
     schema_header,
 )
@@ -106,6 +108,11 @@ async def send_again(
             for partition, one in ranges.items():
                 async for chunk in reader.read(topic, partition, one.start, one.end):
                     await _send(producer, chunk, which, done, dry_run=dry_run)
+        except InputError as error:
+            raise InputError(
+                f"{error} {done.sent:,} messages were sent. Go on with --offsets "
+                f"{done.next_offsets}, and a later offset for this partition to skip it."
+            ) from error
         except KafkaError as error:
             raise StreamerError(
                 f"Cannot send to {done.topic}: {error!r}. {done.sent:,} messages were sent. Go on "
@@ -121,13 +128,21 @@ async def _send(
     chosen = [each for each in chunk.records if _is_wanted(each, which, done)]
     if not dry_run:
         waiting = [
-            await producer.send(done.topic, each.value, each.key, headers=_headers(each))
+            await producer.send(
+                done.topic, each.value, each.key, _partition(each), headers=_headers(each)
+            )
             for each in chosen
         ]
         for future in waiting:
             await future
     done.sent += len(chosen)
     done.offsets[chunk.partition] = chunk.end
+
+
+def _partition(message: Any) -> int:  # noqa: ANN401 - the client library's
+    """Return the partition of the original, where the pages are that it may be alike."""
+    found = dict(message.headers).get(ORIGINAL_PARTITION) or b""
+    return number_in(found.decode(errors="replace"), message.partition)
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's

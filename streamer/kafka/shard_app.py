@@ -32,12 +32,15 @@ from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
+from streamer.model import split_ref
+from streamer.run.large_clusters import SharedTexts
 from streamer.run.stages import Ahead
 
 RECORDS_AHEAD = 8  # of a log that is folded silently, fetched and not yet applied
 CHUNKS_AHEAD = 3  # of the log, read and not yet applied
 CHUNKS_BEHIND = 4  # applied and not yet published
 WATCH_SECONDS = 0.1
+SHARED_SECONDS = 10.0  # between two looks for hosts whose pages share one text
 
 _log = structlog.get_logger()
 
@@ -118,6 +121,7 @@ class ShardProgress:
         self._target: int | None = None  # the log's end when the shard was assigned
         self._assigned_at: tuple[int, float] | None = None  # the position then, and when
         self._holes: set[str] = set()  # that were warned of
+        self._wrong_dates = owner.shard.time.wrong  # as above
 
     @property
     def is_assigned(self) -> bool:
@@ -151,12 +155,23 @@ class ShardProgress:
         self._metrics.observe_log(self._owner.offset, self._end, committed)
         self._tell_when_caught_up()
         self._warn_of_holes()
+        self._warn_of_dates()
 
     def _warn_of_holes(self) -> None:
         holes = {*self._owner.holes()}
         for hole in sorted(holes - self._holes):
             _log.warning("records_missing", shard=self._owner.number, reason=hole)
         self._holes = holes
+
+    def _warn_of_dates(self) -> None:
+        time = self._owner.shard.time
+        more, self._wrong_dates = time.wrong - self._wrong_dates, time.wrong
+        if more:
+            partition, offset = split_ref(time.last_wrong)
+            _log.warning(
+                "wrong_dates", shard=self._owner.number, pages=more, partition=partition,
+                offset=offset,
+            )  # fmt: skip
 
     def _tell_when_caught_up(self) -> None:
         if self._assigned_at is None or not self.caught_up:
@@ -197,8 +212,10 @@ class ShardApp:
         )
         self._publishing: deque[asyncio.Task[bool]] = deque()
         self._applying = asyncio.Lock()
-        self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), metrics)
+        self._log = TP(names.log(owner.number), 0)
+        self._progress = ShardProgress(owner, self._log, metrics)
         self._configured = False
+        self._shared, self._shared_told, self._shared_looked_at = SharedTexts(), set[str](), 0.0
         self._gauge = self._new_gauge()
         self._gauge_sent: Gauge | None = None
         self._gauge_sent_at = 0.0
@@ -217,9 +234,8 @@ class ShardApp:
 
     async def start(self) -> None:
         """Join the group."""
-        self._tasks = [asyncio.create_task(self._apply()), asyncio.create_task(self._watch())]
-        if self.owner.number == 0:
-            self._tasks.append(asyncio.create_task(self._tell_gauge()))
+        work = self._apply(), self._watch(), self._tell_gauge()
+        self._tasks = [*map(asyncio.create_task, work)]
         self.app.finalize()
         await self.app.start()
 
@@ -281,7 +297,7 @@ class ShardApp:
 
     def _begin_to_catch_up(self) -> None:
         """Let nothing be delivered until the index stands at the committed offset."""
-        self.app.chunks.hold()
+        self.app.chunks.hold([self._log])
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = asyncio.create_task(self._fold_what_is_out())
 
@@ -297,7 +313,7 @@ class ShardApp:
                     await asyncio.to_thread(self._catch_up.fold, start, self._progress.committed)
                 self._gauge = self._new_gauge()
             if not self._stopping:
-                self.app.chunks.release()
+                self.app.chunks.release([self._log])
 
     async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, and have them read ahead."""
@@ -354,6 +370,7 @@ class ShardApp:
             self.app.chunks.ack(event.message)
             for block in packed.verdicts:
                 self._metrics.count_verdicts(block)
+                self._shared.add(block)
             stamps, pages = np.array(packed.timestamps), np.array(list(map(len, packed.verdicts)))
             self._metrics.count_latency(stamps, pages, time.time_ns() // 1_000_000)
             return True
@@ -397,7 +414,18 @@ class ShardApp:
                 if self.owner.flush_is_due and not self._applying.locked():
                     async with self._applying:
                         await self._begin_flush()
+                self._warn_of_shared_texts()
                 await self._answer()
+
+    def _warn_of_shared_texts(self) -> None:
+        """Name each host of which many pages share one text of a few words, once."""
+        if time.monotonic() < self._shared_looked_at + SHARED_SECONDS:
+            return
+        self._shared_looked_at = time.monotonic()
+        for each in self._shared.found():
+            if each.host not in self._shared_told:
+                self._shared_told.add(each.host)
+                _log.warning("texts_shared", shard=self.owner.number, reason=str(each))
 
     async def _answer(self) -> None:
         """Tell the commands that have asked what is forgotten, until that has arrived."""

@@ -2,32 +2,34 @@
 
 Several threads sign chunks ahead in native code. Results are published in the order of the chunks:
 dead letters first, so that a verdict beats one, then the log record, then the acknowledgement.
-While too much is open in the index, no chunk is taken.
+Each shard has a lane: what of its pages is signed ahead and published. While too much is open in
+it, no chunk of its partitions is taken.
 """
 
-# If shard 0's log was lost or recreated, pages below the committed offset would never be judged. So
-# after each assignment a signer waits until shard 0 has applied that log up to its end. A lower
+# If a shard's log was lost or recreated, pages below the committed offset would never be judged. So
+# after each assignment a signer waits until the shard has applied that log up to its end. A lower
 # position wins, and is committed.
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 from faust.types import TP
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import FlowControl
 from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
+from streamer.kafka.reader import Fetched
 from streamer.kafka.signing import ChunkSigner, Signed
 from streamer.kafka.sites_topic import SharedSites
 from streamer.kafka.topics import Names
@@ -36,6 +38,8 @@ from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
 
 WATCH_SECONDS = 0.5
 MISSING_AFTER_PAGES = 1000  # a carried field that none of so many pages has is warned of
+
+KEYS_PAGES = 100  # after which is looked whether they share keys
 
 _log = structlog.get_logger()
 
@@ -54,15 +58,37 @@ class SignOptions:
     sites: SharedSites | None = None
 
 
+@dataclass(slots=True)
+class _Lane:
+    """The way of a shard's pages.
+
+    Attributes:
+        ahead: chunks that are being signed.
+        comparing: waits for what the shard has of its log; None: nothing has to be waited for.
+        overruled: partitions that were committed above what the shard has.
+    """
+
+    shard: int
+    flow: FlowControl
+    waiting: asyncio.Queue[Any]
+    ahead: Ahead[Any, Signed]
+    comparing: asyncio.Task[None] | None = None
+    overruled: set[TP] = field(default_factory=set)
+
+    def position(self, tp: TP) -> int:
+        """Return how far the shard is in a partition, as far as it has said so."""
+        return self.flow.positions.get(source_name(tp.partition), 0)
+
+
 class SignApp:
-    """Consumes pages; `fail` ends the process."""
+    """Consumes pages; `flows` are those of the shards, by number; `fail` ends the process."""
 
     def __init__(
         self,
         names: Names,
         signer: ChunkSigner,
         publisher: Publisher,
-        flow: FlowControl,
+        flows: Sequence[FlowControl],
         how: SignOptions,
         fail: Callable[[BaseException], None],
         options: Mapping[str, Any],
@@ -71,25 +97,29 @@ class SignApp:
         self._names = names
         self._signer = signer
         self._publisher = publisher
-        self._flow = flow
         self._how = how
         self._fail = fail
         self._metrics = metrics
         self._pool = signing_pool(how.threads)
-        self._ahead: Ahead[Any, Signed] = Ahead(self._begin, CHUNKS_AHEAD)
+        self._lanes = [
+            _Lane(shard, flow, asyncio.Queue(), Ahead(self._begin, CHUNKS_AHEAD))
+            for shard, flow in enumerate(flows)
+        ]
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
-        self._pages = 0
-        self._comparing: asyncio.Task[None] | None = None
-        self._overruled: set[TP] = set()  # committed above what shard 0 has
+        self._pages = self._keyed = self._alone = 0
+        self._has_warned = False
         self.joined = False
-        self.app = ChunkApp(names.sign_group, self._starts, fail, **options)
+        self.app = ChunkApp(
+            names.sign_group, self._starts, fail, has_lanes=names.per_partition, **options
+        )
         self.app.on_rebalance_complete.connect(self._note_joined)
         self.app.agent(self.app.topic(names.pages, schema=ChunkSchema()), concurrency=1)(self.sign)
 
     async def start(self) -> None:
         """Join the group."""
-        self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._watch())]
+        work = [part(lane) for lane in self._lanes for part in (self._take, self._publish)]
+        self._tasks = [*map(asyncio.create_task, work), asyncio.create_task(self._watch())]
         self.app.finalize()
         await self.app.start()
 
@@ -98,26 +128,44 @@ class SignApp:
         await self.app.stop()
         if self._how.sites:
             await self._how.sites.publish(self._publisher)
-        for task in (*self._tasks, *([self._comparing] if self._comparing else [])):
+        for task in (*self._tasks, *filter(None, (lane.comparing for lane in self._lanes))):
             task.cancel()
         self._pool.shutdown()
 
     async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
-        """Return where to begin: at what is committed, or what shard 0 has, or the beginning.
+        """Return where to begin: at what is committed, or what the shard has, or the beginning.
 
-        Brokers forget what is committed when a group has been away for days: then shard 0 is heard
-        first. To sign all again would change nothing, but the log would hold it for ever.
+        Brokers forget what is committed when a group has been away for days: then the shard is
+        heard first. To sign all again would change nothing, but the log would hold it for ever.
         """
+        last = max((self._names.shard_of(tp.partition) for tp in committed), default=0)
+        if last >= len(self._lanes):
+            self._fail(StreamerError(_has_grown(self._names.pages)))
+            return {}
+        starts: dict[TP, Start] = {}
+        for lane in self._lanes:
+            own = {tp: at for tp, at in committed.items() if self._lane_of(tp) is lane}
+            if own:
+                starts |= await self._starts_of(lane, own)
+            else:
+                self._compare(lane, {}, 0)  # of the assignment before, nothing is waited for
+        return starts
+
+    def _lane_of(self, part: TP | Fetched) -> _Lane:
+        return self._lanes[self._names.shard_of(part.partition)]
+
+    async def _starts_of(self, lane: _Lane, committed: Mapping[TP, int]) -> dict[TP, Start]:
+        """Return where to begin in the partitions of a lane."""
         if not all(committed.values()):
-            await self._flow.wait_for_first_word()
-        log = TP(self._names.log(0), 0)
+            await lane.flow.wait_for_first_word()
+        log = TP(self._names.log(lane.shard), 0)
         log_end = (await self.app.chunks.highwaters(log))[log]
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
-        ahead, self._overruled = self._overruled, set()
+        ahead, lane.overruled = lane.overruled, set()
         starts: dict[TP, Start] = {}
         for tp, offset in committed.items():
-            begin = self._position(tp) if tp in ahead else offset or self._position(tp)
+            begin = lane.position(tp) if tp in ahead else offset or lane.position(tp)
             if begin > ends[tp]:
                 self._fail(StoreMismatch(_ends_before(tp, begin, ends[tp])))
             if begin < first[tp]:
@@ -125,59 +173,63 @@ class SignApp:
                     self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
                 _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
             starts[tp] = Start(max(begin, first[tp]), begin, begin)
-        self._compare({tp: start.done for tp, start in starts.items()}, log_end)
+        self._compare(lane, {tp: start.done for tp, start in starts.items()}, log_end)
         return starts
 
-    def _position(self, tp: TP) -> int:
-        """Return how far shard 0 is in a partition, as far as it has said so."""
-        return self._flow.positions.get(source_name(tp.partition), 0)
-
-    def _compare(self, begins: Mapping[TP, int], log_end: int) -> None:
-        """Deliver nothing while a partition may begin above what is in shard 0's log.
+    def _compare(self, lane: _Lane, begins: Mapping[TP, int], log_end: int) -> None:
+        """Deliver nothing while a partition may begin above what is in the shard's log.
 
         All below a committed offset is in the log, unless that was lost or made again: then pages
-        between shard 0's position and the offset would never be judged.
+        between the shard's position and the offset would never be judged.
         """
-        self._comparing = None
-        if all(begin <= self._position(tp) for tp, begin in begins.items()):
-            self.app.chunks.release()
+        lane.comparing = None
+        if all(begin <= lane.position(tp) for tp, begin in begins.items()):
+            self.app.chunks.release(begins)
             return
-        self.app.chunks.hold()
-        self._comparing = asyncio.create_task(self._begin_at_shard_0(begins, log_end))
+        self.app.chunks.hold(begins)
+        lane.comparing = asyncio.create_task(self._begin_at_shard(lane, begins, log_end))
 
-    async def _begin_at_shard_0(self, begins: Mapping[TP, int], log_end: int) -> None:
-        """Begin where shard 0 stands, once it has applied its log up to `log_end`, if that is less.
+    async def _begin_at_shard(self, lane: _Lane, begins: Mapping[TP, int], log_end: int) -> None:
+        """Begin where the shard stands, once it has applied its log up to `log_end`, if it is less.
 
         What was committed before the log ended there is in it.
         """
         with ending_by(self._fail):
             this = asyncio.current_task()
-            while self._comparing is this and not self._flow.has_reached(log_end):
-                await self._flow.wait_for_change()
-            if self._comparing is not this:
+            while lane.comparing is this and not lane.flow.has_reached(log_end):
+                await lane.flow.wait_for_change()
+            if lane.comparing is not this:
                 return  # there was another assignment
-            self._overruled = {tp for tp, begin in begins.items() if begin > self._position(tp)}
-            for tp in sorted(self._overruled):
+            lane.overruled = {tp for tp, begin in begins.items() if begin > lane.position(tp)}
+            for tp in sorted(lane.overruled):
                 _log.warning(
                     "offset_ahead_of_index", partition=tp.partition, offset=begins[tp],
-                    position=self._position(tp), reason="The log of shard 0 does not have what was "
-                    "signed: it was lost or made again. The pages between are signed again.",
+                    position=lane.position(tp), reason=f"The log of shard {lane.shard} does not "
+                    "have what was signed: it was lost or made again. The pages between are signed "
+                    "again.",
                 )  # fmt: skip
-            if self._overruled:
+            if lane.overruled:
                 await self.app.chunks.perform_seek()
             else:
-                self._comparing = None
-                self.app.chunks.release()
+                lane.comparing = None
+                self.app.chunks.release(begins)
 
     async def _note_joined(self, *_arguments: object, **_options: object) -> None:
         self.joined = True  # also where there are more signers than partitions
 
     async def sign(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
-        """Take chunks as they come, while the index keeps up."""
+        """Take chunks as they come; their number is bounded where they are delivered."""
         with ending_by(self._fail):
             async for event in stream.noack().events():
-                await self._wait_for_index()
-                await self._ahead.put(event)
+                self._lane_of(event.value).waiting.put_nowait(event)
+
+    async def _take(self, lane: _Lane) -> None:
+        """Have the chunks of a lane signed, in order, while its shard keeps up."""
+        with ending_by(self._fail):
+            while True:
+                event = await lane.waiting.get()
+                await self._wait_for_index(lane.flow)
+                await lane.ahead.put(event)
 
     def _begin(self, event: Any) -> Future[Signed]:  # noqa: ANN401 - Faust's event
         if sites := self._how.sites:
@@ -188,16 +240,16 @@ class SignApp:
         with self._metrics.stage(Stage.PARSE_SIGN):
             return self._signer.sign(event.value, turn)
 
-    async def _wait_for_index(self) -> None:
+    async def _wait_for_index(self, flow: FlowControl) -> None:
         """Wait while too much is open; not in a rebalance, which waits for this chunk."""
-        while self._flow.paused and not (self.app.rebalancing or self.app.should_stop):
-            await self._flow.wait_for_change()
+        while flow.paused and not (self.app.rebalancing or self.app.should_stop):
+            await flow.wait_for_change()
 
-    async def _publish(self) -> None:
+    async def _publish(self, lane: _Lane) -> None:
         """Publish signed chunks in order, as many at once as are ready; acknowledge them."""
         with ending_by(self._fail):
             while True:
-                events, signed = await self._next()
+                events, signed = await self._next(lane)
                 with self._metrics.stage(Stage.PUBLISH_BANDS):
                     for one in signed:
                         await self._publish_dead_letters(one)
@@ -207,14 +259,16 @@ class SignApp:
                         for record in one.records
                     ]
                     batches = self._publisher.batches(records)
-                    await self._publisher.publish(self._names.log(0), 0, batches)
+                    await self._publisher.publish(self._names.log(lane.shard), 0, batches)
                 for event, one in zip(events, signed, strict=True):
                     if sites := self._how.sites:
                         sites.note_published(one.turn)
-                    self._flow.note_published(source_name(one.partition), one.end, one.pages)
+                    lane.flow.note_published(source_name(one.partition), one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
                     self._metrics.count_chunk(one.pages, dead, one.skipped)
                     self._warn_of_missing_fields(one.pages)
+                    if self._names.per_partition:
+                        self._warn_of_keys(one)
                     self._metrics.newest_dead |= {
                         rejected.code: f"{event.message.topic}/{event.message.partition}"
                         f"@{rejected.sequence}"
@@ -234,13 +288,28 @@ class SignApp:
                 "or leave them out.",
             )  # fmt: skip
 
+    def _warn_of_keys(self, signed: Signed) -> None:
+        """Count pages that can meet no other by their keys; warn once they are most."""
+        self._metrics.count_alone(signed.alone)
+        self._keyed += signed.pages
+        self._alone += signed.alone
+        if not self._has_warned and self._keyed >= KEYS_PAGES and 2 * self._alone > self._keyed:
+            self._has_warned = True
+            _log.warning(
+                "keys_not_shared", pages=self._keyed, alone=self._alone,
+                reason="Most pages have no key, or their URL for one, so those that are alike come "
+                "to different partitions and are not compared. Key them by what they share, as "
+                "their host.",
+            )  # fmt: skip
+
     async def _watch(self) -> None:
         """Keep the metrics of lag and flow control."""
         with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                paused = self._flow.paused or self._comparing is not None
-                self._metrics.observe_gauge(self._flow.open_pages, paused=paused)
+                paused = any(lane.flow.paused or lane.comparing for lane in self._lanes)
+                open_pages = sum(lane.flow.open_pages for lane in self._lanes)
+                self._metrics.observe_gauge(open_pages, paused=paused)
                 consumer = self.app.chunks
                 assigned = consumer.assignment() if self.joined else set()
                 for tp in assigned:
@@ -251,13 +320,13 @@ class SignApp:
                 self._metrics.forget(self._partitions - partitions)
                 self._partitions = partitions
 
-    async def _next(self) -> tuple[list[Any], list[Signed]]:
+    async def _next(self, lane: _Lane) -> tuple[list[Any], list[Signed]]:
         """Return the oldest chunk when it is signed, with those after it that are signed too."""
         events: list[Any] = []
         signed: list[Signed] = []
         size = 0
-        while not signed or (size < BATCH_BYTES and not self._ahead.is_empty):
-            event, one = await self._ahead.take()
+        while not signed or (size < BATCH_BYTES and not lane.ahead.is_empty):
+            event, one = await lane.ahead.take()
             events.append(event)
             signed.append(one)
             size += sum(map(len, one.records))
@@ -285,6 +354,13 @@ def _ends_before(tp: TP, begin: int, end: int) -> str:
     return (
         f"Partition {tp.partition} of {tp.topic} ends at {end}, but {begin} was reached before: "
         "the topic has lost messages or was made again. Use another --index-name."
+    )
+
+
+def _has_grown(pages: str) -> str:
+    return (
+        f"The topic {pages} has more partitions than at the start. Start the workers again: each "
+        "new partition gets an index of its own."
     )
 
 

@@ -1,4 +1,4 @@
-"""Turn messages into records of shard 0's log: parse and sign a chunk of one partition.
+"""Turn messages into records of a shard's log: parse and sign a chunk of one partition.
 
 The record covers [start, end) of the partition: everything that was read, including dead letters,
 deletions and gaps. It is written even if no page is left, since a reader takes no record after a
@@ -16,7 +16,7 @@ from streamer.index.messages import Forget, Headers, Pages, Record, Tombstone, s
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
-from streamer.pages.chunk import Rejected
+from streamer.pages.chunk import RejectedRecord
 from streamer.pages.parse import PageParser, tombstones_in
 from streamer.pages.schema_registry import framed
 from streamer.run.stages import OneAThread, sign
@@ -33,17 +33,19 @@ RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it
 class Signed:
     """What became of a chunk: its records for the log, one as a rule, and what is no page.
 
-    `dead` holds each rejected record with the message that it was; `turn` is that of `sign`.
+    `dead` holds each rejected record with the message that it was; `turn` is that of `sign`;
+    `alone` is how many pages have no key that others may share: none, or their own URL.
     """
 
     records: list[bytes]
     partition: int
     end: int
     pages: int
-    dead: list[tuple[Rejected, Any]]
+    dead: list[tuple[RejectedRecord, Any]]
     skipped: Counter[str]
     timestamp: int | None  # of the oldest message, in milliseconds
     turn: int = 0
+    alone: int = 0
 
 
 class ChunkSigner:
@@ -101,7 +103,14 @@ class ChunkSigner:
             batch.skipped,
             min((message.timestamp for message in chunk.records), default=None),
             turn,
+            sum(map(_is_alone, pages.message_keys, pages.urls))
+            if self._identity.per_partition
+            else 0,
         )
+
+
+def _is_alone(key: bytes | None, url: bytes) -> bool:
+    return key is None or key == url
 
 
 def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:

@@ -28,13 +28,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.errors import StoreMismatch
 from streamer.kafka.publisher import Message, Publisher
-from streamer.kafka.reader import Options, Reader, stop_consumer
+from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
 from streamer.kafka.topics import Names, ensure_topic, sites_topic
 from streamer.sketch.site_memory import SiteMemory
 
 PUBLISH_SECONDS = 30.0  # in which a table of 64 MiB may change as a whole: 2 MB a second
 PARTS_AT_ONCE = 8192  # of 1 KiB
-POLL_MILLISECONDS = 500
 _PART_BYTES = 4  # of a key: the number of a part
 
 _log = structlog.get_logger()
@@ -163,7 +162,11 @@ class SharedSites:
             await self.publish(publisher)
 
     async def follow(self, options: Options) -> None:
-        """Take over what other signers publish from now on; never returns."""
+        """Take over what other signers publish from now on; never returns.
+
+        Raises:
+            InputError: a message cannot be decoded.
+        """
         consumer = AIOKafkaConsumer(
             **options, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
         )
@@ -173,8 +176,8 @@ class SharedSites:
             consumer.assign([place])
             consumer.seek(place, self._next)
             while True:
-                answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-                if messages := answer.get(place):
+                start = await consumer.position(place)
+                if messages := await fetch(consumer, place, start):
                     await asyncio.to_thread(self.take_over, messages)
         finally:
             await stop_consumer(consumer)

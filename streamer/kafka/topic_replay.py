@@ -15,6 +15,7 @@ from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX
 from streamer.kafka.topic_input import Interval, LogOrder, PageTopic, Range
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
 from streamer.pages.chunk import Chunk
 from streamer.pages.parse import tombstones_in
@@ -82,13 +83,17 @@ class PartitionsInput:
 class OrderedInput:
     """All pages of a topic that an index has taken, in the order of its log; amounts are records.
 
-    `log` is the topic of shard 0's log, `fingerprint` that of the settings and key of this run.
+    Or all of one `partition` that has an index of its own. `fingerprint` is that of the settings
+    and key of this run.
     """
 
-    def __init__(self, topic: PageTopic, log: str, fingerprint: str) -> None:
+    def __init__(
+        self, topic: PageTopic, names: Names, fingerprint: str, partition: int | None = None
+    ) -> None:
         self._topic = topic
-        self._log = log
-        self._identity = LogIdentity(fingerprint, topic.id)
+        self._partition = partition
+        self._log = log = names.log(partition or 0)
+        self._identity = LogIdentity(fingerprint, topic.id, names.per_partition)
         self._entered: dict[int, tuple[int, int]] = {}
         first, self.amount_in_all = topic.log_bounds(log)
         if first:
@@ -109,7 +114,8 @@ class OrderedInput:
             for _, data in self._topic.log(self._log, 1):
                 order.take(data)
         log_id = self._topic.id_of(self._log)
-        self._entered = _enter(catalogue, self._topic, log_id, list(self._topic.bounds))
+        every = [*self._topic.bounds] if self._partition is None else [self._partition]
+        self._entered = _enter(catalogue, self._topic, log_id, every)
 
     def steps(self) -> Iterator[Step]:
         """Yield the chunks of the log that have not been judged, and its settings."""

@@ -47,7 +47,6 @@ from aiokafka.protocol.types import (
 from streamer.errors import SettingsError, StreamerError
 
 _log = structlog.get_logger()
-SHARDS = 1  # of an index: each is a log, a folder and an owner of its own
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -55,12 +54,16 @@ _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
 class Names:
     """The names of the index `index` over the topic `pages`.
 
+    An index has one shard, or `per_partition` one for each partition of the pages, of its number.
+    Each is a log, a folder and an owner of its own, and compares pages with its own only.
+
     Raises:
         SettingsError: Kafka does not take one of them.
     """
 
     index: str
     pages: str
+    per_partition: bool = False
 
     def __post_init__(self) -> None:
         for option, name in (("--index-name", self.index), ("--input-topic", self.pages)):
@@ -68,6 +71,14 @@ class Names:
                 raise SettingsError(
                     f"{option} cannot be {name!r}. Use at most 200 letters, digits, '.', '_', '-'."
                 )
+
+    def shards(self, partitions: int) -> range:
+        """Return the shards where the topic of pages has so many partitions."""
+        return range(partitions if self.per_partition else 1)
+
+    def shard_of(self, partition: int) -> int:
+        """Return the shard that judges a partition of the pages."""
+        return partition if self.per_partition else 0
 
     def log(self, shard: int) -> str:
         """Return the topic of a shard's log."""
@@ -85,7 +96,7 @@ class Names:
 
     @property
     def gauge(self) -> str:
-        """Return the topic in which shard 0 says how much is open."""
+        """Return the topic in which each shard says how far it is."""
         return f"{self.index}.gauge"
 
     @property
@@ -115,7 +126,8 @@ VISIBLE_SECONDS_MAX = 30.0
 RETRY_SECONDS = 0.1
 HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has in addition to the original
 # Kafka 4 refuses what is dated an hour after the broker's own time: a worker whose clock is ahead
-# could publish nothing. Older brokers take all, and do not know the setting.
+# could publish nothing. Older brokers take all, and do not know the setting. Topics of pages keep
+# the brokers' limit, which refuses wrong dates where they are made.
 ANY_TIME = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 _LARGEST = "max.message.bytes"
 _RETENTION = {"retention.ms", "retention.bytes"}
@@ -128,6 +140,7 @@ class Topic:
 
     An existing one may have more partitions, unless it is a `log`: there order is all. With
     `any_count` it may have fewer as well. The retention of one that `may_expire` is its user's.
+    With `any_time` it takes messages of any time.
     """
 
     name: str
@@ -137,12 +150,13 @@ class Topic:
     log: bool = False
     any_count: bool = False
     may_expire: bool = False
+    any_time: bool = True
 
 
 def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
     """Return the topic of crawled pages: nothing expires, since verdicts name offsets in it."""
     config = {**KEPT_FOR_EVER, "max.message.bytes": str(MESSAGE_BYTES_MAX)}
-    return Topic(name, partitions, replicas, config)
+    return Topic(name, partitions, replicas, config, any_time=False)
 
 
 def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
@@ -186,7 +200,7 @@ def index_topics(
     gauge = {"cleanup.policy": "delete", "retention.ms": "3600000"}
     own, any_count = verdict_partitions or partitions, not verdict_partitions
     return [
-        *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(SHARDS)),
+        *(Topic(names.log(n), 1, replicas, log, log=True) for n in names.shards(partitions)),
         Topic(names.verdicts, own, replicas, log, any_count=any_count, may_expire=True),
         Topic(names.gauge, 1, replicas, gauge, log=True),
         Topic(names.dead_letters, partitions, replicas, letter, any_count=True, may_expire=True),
@@ -207,7 +221,8 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
         SettingsError: it exists with other settings, or with fewer partitions.
         StreamerError: the brokers refuse to make it.
     """
-    code, *reason = await _create(admin, topic, {**topic.config, **ANY_TIME})
+    any_time = ANY_TIME if topic.any_time else {}
+    code, *reason = await _create(admin, topic, {**topic.config, **any_time})
     if code == InvalidConfigurationError.errno:
         code, *reason = await _create(admin, topic, topic.config)
     if code == TopicAuthorizationFailedError.errno:

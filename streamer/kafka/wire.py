@@ -24,7 +24,7 @@ from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.messages import Forget, Items, Pages, Record, Term
 from streamer.index.settings import IndexSettings
 
-WIRE_VERSION = 5  # a record of another one is refused
+WIRE_VERSION = 6  # a record of another one is refused
 
 _PAGES, _CONFIG, _FORGET = 1, 2, 3
 
@@ -34,23 +34,31 @@ class LogIdentity:
     """What all records of an index's logs have in common.
 
     `fingerprint` is that of the signature settings and the key, `origin` the id of the topic that
-    the pages are in: a topic made again has another one, and its offsets name other pages.
+    the pages are in: a topic made again has another one, and its offsets name other pages. With
+    `per_partition`, each log is of the pages of one partition, else of all.
     """
 
     fingerprint: str
     origin: str
+    per_partition: bool = False
 
 
 class _RecordHead(msgspec.Struct, array_like=True):
     version: int
     fingerprint: str
     origin: str
+    per_partition: bool
     source: str
     start: int
     end: int
     numbers: bytes
     kind: int
     items: msgspec.Raw
+
+    @property
+    def identity(self) -> LogIdentity:
+        """Return what it has in common with all records of the index."""
+        return LogIdentity(self.fingerprint, self.origin, self.per_partition)
 
 
 class _PackedForget(msgspec.Struct, array_like=True):
@@ -81,6 +89,7 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
         WIRE_VERSION,
         identity.fingerprint,
         identity.origin,
+        identity.per_partition,
         record.source,
         record.start,
         record.end,
@@ -100,7 +109,7 @@ def unpack_record(data: bytes | None, identity: LogIdentity | None = None) -> Re
     """
     head = _head(data)
     if identity is not None:
-        _check(LogIdentity(head.fingerprint, head.origin), identity)
+        _check(head.identity, identity)
     try:
         numbers = np.frombuffer(head.numbers, "<i8").astype(np.int64)
         items = _items(head)
@@ -123,8 +132,7 @@ def identity_in(data: bytes) -> LogIdentity:
     Raises:
         StoreMismatch: as `unpack_record`.
     """
-    head = _head(data)
-    return LogIdentity(head.fingerprint, head.origin)
+    return _head(data).identity
 
 
 def _head(value: bytes | None) -> _RecordHead:
@@ -157,6 +165,13 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
             f"The log is of the pages in the topic with the id {found.origin}, the topic now has "
             f"the id {wanted.origin}: it was made again, and its offsets name other pages. "
             "Use another --index-name."
+        )
+    if found.per_partition != wanted.per_partition:
+        one, each = "one index for all partitions", "an index for each partition (--per-partition)"
+        raise StoreMismatch(
+            f"The log was begun as that of {each if found.per_partition else one}, and is wanted "
+            f"as that of {each if wanted.per_partition else one}. Go on as it was begun, or use "
+            "another --index-name."
         )
 
 

@@ -19,7 +19,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from streamer.garbage import freeze_gc
 from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
-from streamer.kafka.gauge import FlowControl, follow, last_gauge
+from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
 from streamer.kafka.monitoring import (
@@ -52,9 +52,9 @@ from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import SharedSites
 from streamer.kafka.topic_watch import TopicWatch
-from streamer.kafka.topics import SHARDS, Names
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, stored_position
-from streamer.kafka.worker_log import configure_logs
+from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
@@ -117,7 +117,8 @@ class WorkerOptions:
             check_kept_topic(self.names, self.settings.kept_topic)
         self._check_place()
         wanted = identity_of(self.settings.signature, secret)
-        for shard in self.shards:
+        there = [int(path.name[6:]) for path in self.index_folder.glob("shard-[0-9]*")]
+        for shard in self.shards(range(max(there, default=0) + 1)):
             check_folder(self.shard_folder(shard), wanted)
 
     def _check_place(self) -> None:
@@ -169,7 +170,7 @@ class WorkerOptions:
             "dead_letters": names.dead_letters,
             "kept": settings.kept_topic or "none",
             "role": str(settings.role),
-            "shards": list(self.shards),
+            "shards": self._shards_as_told,
             "key": identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
         }
@@ -180,36 +181,46 @@ class WorkerOptions:
         return self.settings.role is not Role.INDEX
 
     @property
-    def shards(self) -> tuple[int, ...]:
-        """Return the shards that this worker owns.
+    def _shards_as_told(self) -> str:
+        if self.settings.role is Role.SIGN:
+            return "none"
+        return self.settings.own_shards or "all"
+
+    def shards(self, there: Sequence[int]) -> tuple[int, ...]:
+        """Return those of an index's shards that this worker owns.
 
         Raises:
             SettingsError: there is no such shard, or the setting is no list of numbers.
         """
         if self.settings.role is Role.SIGN:
             return ()
-        own = _shard_numbers(self.settings.own_shards)
-        for shard in own:
-            if not 0 <= shard < SHARDS:
-                raise SettingsError(
-                    f"There is no shard {shard}: an index has {SHARDS}, from 0 on. Correct "
-                    "--own-shards."
-                )
-        return own or tuple(range(SHARDS))
+        own = _own_shards(self.settings.own_shards, there)
+        if wrong := sorted({*own} - {*there}) if not self.names.per_partition else []:
+            raise SettingsError(
+                f"There is no shard {wrong[0]}: an index has one, shard 0, or with --per-partition "
+                "as many as the pages have partitions. Correct --own-shards."
+            )
+        return own
 
 
-def _shard_numbers(text: str) -> tuple[int, ...]:
-    """Return the shard numbers in `text`, as "0,2"; none for "".
+def _own_shards(text: str, there: Sequence[int]) -> tuple[int, ...]:
+    """Return the shards that `text` names: "0,2", "1/3" (of each three the second), "" (all).
 
     Raises:
-        SettingsError: it is no list of numbers.
+        SettingsError: it can be read as none of these.
     """
     try:
-        return tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
+        first, every, count = text.partition("/")
+        if every:
+            one, of = int(first), range(int(count))
+            return tuple(shard for shard in there if of.index(one) == shard % len(of))
+        numbers = {int(part) for part in text.split(",") if part.strip()}
     except ValueError as error:
         raise SettingsError(
-            f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2."
+            f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2, or 1/3: "
+            "of each three the second."
         ) from error
+    return tuple(sorted(numbers)) or tuple(there)
 
 
 @dataclass(slots=True)
@@ -220,6 +231,7 @@ class Worker:
     fail: Callable[[BaseException], None]
     metrics: Metrics
     shards: list[ShardApp] = field(default_factory=list)
+    wanted: tuple[int, ...] | None = None  # the shards that are to be opened, once these are known
     signers: SignApp | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
@@ -243,7 +255,9 @@ class Worker:
             if not app.caught_up
         ]
         reasons += [hole for app in self.shards for hole in app.owner.holes()]
-        wanted = set(self.options.shards) - {app.owner.number for app in self.shards}
+        if self.wanted is None:
+            reasons.append("the topics are not known yet")
+        wanted = {*(self.wanted or ())} - {app.owner.number for app in self.shards}
         reasons += [f"shard {number} is not open yet" for number in sorted(wanted)]
         if self.options.signs and not (self.signers and self.signers.joined):
             reasons.append("the signers have not joined their group yet")
@@ -282,17 +296,17 @@ class Worker:
         try:
             async with open_reader(self.options.connection.client_options()) as reader:
                 await publisher.start()
-                prepared, flow = await self._open(reader, publisher)
+                prepared, flows = await self._open(reader, publisher)
                 kept = await prepare_kept_topic(
                     reader, self.options.names, prepared, self.options.settings
                 )
                 await self._prepare_sites(reader, prepared)
-            await self._start(publisher, prepared, flow)
+            await self._start(publisher, prepared, flows)
             if kept is not None:
                 client = self.options.connection.client_options()
                 self._kept = KeptThread(client, kept, self.metrics.copying, self.fail)
             role = self.options.settings.role
-            _log.info("worker_started", role=role, shards=list(self.options.shards))
+            _log.info("worker_started", role=role, shards=list(self.wanted or ()))
             self._beside.append(asyncio.create_task(self._progress().run()))
             await self._stop.wait()
             _log.info("worker_stopping")
@@ -335,7 +349,7 @@ class Worker:
 
     async def _open(
         self, reader: Reader, publisher: Publisher
-    ) -> tuple[PreparedIndex, FlowControl]:
+    ) -> tuple[PreparedIndex, list[FlowControl]]:
         """Check everything, and open the shards that this worker owns."""
         options, names = self.options, self.options.names
         settings = options.settings
@@ -350,9 +364,10 @@ class Worker:
         client = options.connection.client_options()
         self._topics = TopicWatch(client, prepared.topic_ids(names))
         signs = [names.sign_group] if options.signs else []
-        await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
+        self.wanted = options.shards(range(len(prepared.log_ids)))
+        await check_groups(reader, [*signs, *map(names.shard_group, self.wanted)])
         outlet = Outlet(names, publisher, prepared.verdict_partitions)
-        for shard in options.shards:
+        for shard in self.wanted:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
             metrics = ShardMetrics(self.metrics, owner.shard, shard, settings.head_pages)
@@ -363,11 +378,14 @@ class Worker:
                 self._faust_options(),
             )  # fmt: skip
             self.shards.append(app)
-        log_end = (await reader.bounds(names.log(0), 0))[1]
-        flow = FlowControl(settings.window, log_end, prepared.log_ids[0])
-        if gauge := await last_gauge(reader, names.gauge):
-            flow.note_gauge(gauge)
-        return prepared, flow
+        gauges = await last_gauges(reader, names.gauge, len(prepared.log_ids))
+        flows: list[FlowControl] = []
+        for shard, log_id in enumerate(prepared.log_ids):
+            log_end = (await reader.bounds(names.log(shard), 0))[1]
+            flows.append(FlowControl(settings.window, log_end, log_id))
+            for gauge in gauges:
+                flows[shard].note_gauge(gauge)
+        return prepared, flows
 
     async def _prepare_sites(self, reader: Reader, prepared: PreparedIndex) -> None:
         """Learn what earlier signers have learned of sites, if this worker signs by that."""
@@ -391,7 +409,7 @@ class Worker:
             JudgeOptions(
                 LOG_FLUSHES,
                 settings.head_pages,
-                settings.index_memory_bytes // len(options.shards),
+                settings.index_memory_bytes // len(self.wanted or (0,)),
                 self._references,
             ),
             self._snapshots(shard),
@@ -408,18 +426,18 @@ class Worker:
         )
 
     async def _start(
-        self, publisher: Publisher, prepared: PreparedIndex, flow: FlowControl
+        self, publisher: Publisher, prepared: PreparedIndex, flows: Sequence[FlowControl]
     ) -> None:
         options = self.options
         assert self._topics is not None
         self._beside.append(asyncio.create_task(self._ending(self._topics.run())))
         starting = [app.start() for app in self.shards]
         if options.signs:
-            starting.append(self._start_signers(publisher, prepared, flow))
+            starting.append(self._start_signers(publisher, prepared, flows))
         await asyncio.gather(*starting)
 
     async def _start_signers(
-        self, publisher: Publisher, prepared: PreparedIndex, flow: FlowControl
+        self, publisher: Publisher, prepared: PreparedIndex, flows: Sequence[FlowControl]
     ) -> None:
         options, settings = self.options, self.options.settings
         secret, sites = read_secret(options.key_file), self._sites
@@ -434,7 +452,7 @@ class Worker:
             options.names,
             signer,
             publisher,
-            flow,
+            flows,
             SignOptions(
                 prepared.dead_letter_partitions,
                 prepared.dead_letter_bytes_max,
@@ -447,7 +465,7 @@ class Worker:
             self._signing,
         )
         self._beside.append(
-            asyncio.create_task(self._ending(follow(client, options.names.gauge, flow)))
+            asyncio.create_task(self._ending(follow(client, options.names.gauge, flows)))
         )
         if sites:
             for work in (sites.run(publisher), sites.follow(client)):
@@ -475,6 +493,7 @@ async def run_worker(options: WorkerOptions) -> None:
     """
     settings = options.settings
     configure_logs(settings.log_format, settings.log_level)
+    log_uncaught()
     about = options.about()
     _log.info("worker_starting", **about, settings=settings.in_force)
     options.check()

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable
 
 import structlog
@@ -26,6 +28,8 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from streamer.errors import masked
 
 REPEAT_SECONDS = 30.0
 _LINES_KNOWN_MAX = 256
@@ -104,6 +108,13 @@ def _passes_at_a_start(record: logging.LogRecord) -> bool:
     return all(issubclass(kind, _STARTING_ERRORS) for kind in errors)
 
 
+def _sentence(
+    message: Warning | str, category: type[Warning], *_place: object, **_more: object
+) -> str:
+    """Return what a warning says; our own ones need no name."""
+    return str(message) if category is UserWarning else f"{category.__name__}: {message}"
+
+
 def configure_logs(log_format: str, level: str) -> None:
     """Send all logs of the process to standard error, instead of wherever they went."""
     shared: list[Processor] = [
@@ -126,6 +137,7 @@ def configure_logs(log_format: str, level: str) -> None:
     # Faust names its lines by the modules of our classes.
     logging.getLogger("streamer.kafka.faust_chunks").setLevel(max(own, logging.WARNING))
     logging.captureWarnings(True)
+    warnings.formatwarning = _sentence
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -137,17 +149,42 @@ def configure_logs(log_format: str, level: str) -> None:
     )
 
 
+def log_uncaught() -> None:
+    """Send what Python prints of exceptions that nothing catches to the log; for a whole process.
+
+    One is of each thread of the Kafka client that is stopped while its brokers are away.
+    """
+    log = structlog.get_logger()
+
+    def in_thread(failure: threading.ExceptHookArgs) -> None:
+        if failure.exc_type is not SystemExit:
+            name = failure.thread.name if failure.thread else ""
+            log.error("thread_failed", thread=name, exc_info=failure.exc_value)
+
+    def unraisable(failure: sys.UnraisableHookArgs) -> None:
+        log.error("not_cleaned_up", object=repr(failure.object), exc_info=failure.exc_value)
+
+    threading.excepthook, sys.unraisablehook = in_thread, unraisable
+
+
+def _without_secrets(_log: object, _method: str, event: EventDict) -> EventDict:
+    """Return an event without what URLs in it may not show."""
+    return {key: masked(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
 def _rendering(log_format: str) -> list[Processor]:
     """Return the steps from an event to its line."""
     if log_format == "json":
         return [
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
+            _without_secrets,
             _main_keys_first,
             structlog.processors.JSONRenderer(),
         ]
     return [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        _without_secrets,
         structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(),
             timestamp_key="time",

@@ -3,7 +3,8 @@
 Ranges that are near each other in one archive become one request. What fails for one archive only
 is a fault of the records in it. Whether that is so, the store is asked for another archive that it
 has given before: if that cannot be had either, the store is away, and the error ends the run; else
-the place is read once more.
+the place is read once more. A store that gives nothing while others do is dead for the run, and
+its places fail at once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import os
 import stat
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -26,6 +28,7 @@ from streamer.pages.remote import (
     ShortFileError,
     Stores,
     UnusableFileError,
+    has_changed,
     is_remote,
     look_up,
     name_of,
@@ -36,6 +39,7 @@ GAP_BYTES_MAX = 64 << 10  # between two ranges that are read as one: less than a
 RANGE_BYTES_MAX = 4 << 20  # of what is read as one
 _KNOWN_MAX = 4_096  # archives that are known to be as they were, while others are read
 _HEAD_BYTES = 512  # of an archive here, by which it is known: its first record has an id
+_FAILURES_WAITED_FOR = 3  # archives of a store: another one tells afterwards whether it is away
 _OF_ALL_FILES = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
 _AS_OF_NO_DISK = {errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV}
 
@@ -119,6 +123,8 @@ class ArchiveReader:
         self._known: dict[str, RemoteObject] = {}
         self._reached_here = ""  # the path of the last archive here that was read
         self._reached: dict[str, list[str]] = {}  # by store the URLs it has given last, two of them
+        self._dead: set[str] = set()  # stores that gave nothing, while others did
+        self._failures: Counter[str] = Counter()  # by store, of archives that it did not give
 
     def __enter__(self) -> Self:
         return self
@@ -161,23 +167,34 @@ class ArchiveReader:
         """
         if not is_remote(place.archive):
             return self._local_range(place)
-        has_failed = False
-        while True:
+        store = _store_of(place.archive)
+        if store in self._dead:
+            return _unreadable(f"{store} could not be reached before in this run")
+        if stores is None:
+            waits = self._failures[store] < _FAILURES_WAITED_FOR
+            stores = self._stores if waits else self._stores_once
+        for is_last in (False, True):  # the store may have been away for a while
             try:
-                found, data = self._remote_range(place, stores or self._stores)
+                return self._stored(place, stores)
             except MissingFileError:
                 return _unreadable("is not there")
             except UnusableFileError:
                 raise
             except InputError as error:
-                if not self._is_reachable(place.archive):
+                failed = error
+                if is_last or self._is_reachable(place.archive):
+                    continue
+                if store in self._reached or not self._reached:
                     raise
-                if has_failed:
-                    return _unreadable(str(error).removeprefix(f"{name_of(place.archive)}: "))
-                has_failed = True  # maybe the store was away for a while
-            else:
-                query = "" if found.name == found.url else _digest(os.fsencode(found.url))
-                return StoredRange(data, Version(found.name, found.size, found.version, query))
+                self._dead.add(store)  # others can be reached, so it is not the network
+                break
+        self._failures[store] += 1
+        return _unreadable(str(failed).removeprefix(f"{name_of(place.archive)}: "))
+
+    def _stored(self, place: ArchiveRange, stores: Stores) -> StoredRange:
+        found, data = self._remote_range(place, stores)
+        query = "" if found.name == found.url else _digest(os.fsencode(found.url))
+        return StoredRange(data, Version(found.name, found.size, found.version, query))
 
     def _local_range(self, place: ArchiveRange) -> _Outcome:
         path, start, end = place
@@ -218,8 +235,10 @@ class ArchiveReader:
             except ShortFileError:
                 known = _looked_up(url)
         with self._lock:
-            if self._known.setdefault(url, known).status != known.status:
-                raise UnusableFileError(f"{known.name}: has changed while it was read; run again")
+            before = self._known.setdefault(url, known)
+            if before.status != known.status:
+                versions = (before.size, before.version), (known.size, known.version)
+                raise UnusableFileError(has_changed(known.name, *versions))
             if len(self._known) > _KNOWN_MAX:
                 self._known.pop(next(iter(self._known)))
         data = data or replace(known, stores=stores).read(start, min(end, known.size))
@@ -230,11 +249,15 @@ class ArchiveReader:
         return known, data
 
     def _is_reachable(self, url: str) -> bool:
-        """Return whether the store of an archive gives a byte, of another one if it has before."""
+        """Return whether the store of an archive gives a byte, of another one if it has before.
+
+        The archive itself has had its minute.
+        """
         with self._lock:
             reached = [each for each in self._reached.get(_store_of(url), []) if each != url]
+        stores = self._stores if reached else self._stores_once
         try:
-            RemoteObject.met([url, *reached][-1], self._stores, 0, 1)
+            RemoteObject.met([url, *reached][-1], stores, 0, 1)
         except InputError:
             return False
         return True

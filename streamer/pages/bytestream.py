@@ -29,7 +29,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -38,25 +38,32 @@ import xxhash
 from streamer.compression import zstd
 from streamer.errors import InputError, InvalidPage
 from streamer.pages.remote import RemoteFile, RemoteObject
-from streamer.pages.spread_json import JsonLines, is_spread
+from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
 
 BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
 PIPE_BYTES = 1 << 20  # what Linux gives any user
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
+_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+DICTIONARY_BYTES_MAX = 16 << 20
 FIRST_BYTES = 512  # tell what a stream is
+LINE_BYTES_MAX = 1 << 20  # of a first line, to see whether it is one JSON object
 HELD_BYTES_MAX = 1 << 20  # of a member, expanded, until its checksum is known
 PROBE_BYTES = 4 << 10  # of what may be a member, expanded, to tell whether it is
 TICK_SECONDS = 0.05  # so long a pipe is waited for until its reader may do something else
 _HOLD_SHARE = 4  # of the seconds of a chunk, a pipe's member is held for one part in so many
+ZSTD_PROBE_BYTES = 160 << 10  # stored: a frame's header and first block, which expands as a whole
 WASTED_BYTES_MAX = 64 << 20  # expanded for nothing; a file of forged members would go on for ever
 _GZIP_MEMBER = re.compile(  # method, flags, time, how much was tried, system
     GZIP_MAGIC + rb"\x08[\x00-\x1f][\s\S]{4}[\x00\x02\x04][\x00-\x0d\xff]"
 )
 _GZIP_HEADER_BYTES = 10
+_ZSTD_FRAME = re.compile(re.escape(ZSTD_MAGIC))
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 _TOLD_BY_A_LINE = (b"{", b"[", b"WARC/", b"filedesc:")
+_TOO_LONG_A_WINDOW = "requires too much memory"
 _DAMAGED = (zlib.error, zstd.ZstdError)
 
 
@@ -233,11 +240,6 @@ class _Members(io.RawIOBase):
         self.damage: str | None = None
 
     @property
-    def is_gzip(self) -> bool:
-        """Return whether these are gzip members."""
-        return self._new_decoder is _Inflate
-
-    @property
     def damage_note(self) -> str | None:
         """Say what the damage is and which stored bytes it concerns; None without."""
         return (
@@ -272,7 +274,7 @@ class _Members(io.RawIOBase):
             self._ready, self._held = b"".join(self._held), []
         except _DAMAGED as error:
             self._wasted += self._spent
-            self.damage = str(error).rpartition(": ")[2] or type(error).__name__
+            self.damage = _why(error)
             self._held = []
         else:
             self._ready = part or b""
@@ -373,7 +375,7 @@ class _Members(io.RawIOBase):
     # ---- behind the damage -----------------------------------------------------------------------
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
-        """Go on at the next gzip member whose first bytes, expanded, `begins` accepts.
+        """Go on at the next member whose first bytes, expanded, `begins` accepts.
 
         None where there is none, or where so much was expanded for nothing that the file must have
         been forged: then the damage stays.
@@ -401,17 +403,19 @@ class _Members(io.RawIOBase):
     def _next_member(self, base: int, begins: Callable[[bytes], object]) -> int | None:
         """Return where the next member begins, and have it read next."""
         window, searched, ended = bytearray(), 0, False
+        is_gzip = self._new_decoder is _Inflate
+        form, probe = (_GZIP_MEMBER, PROBE_BYTES) if is_gzip else (_ZSTD_FRAME, ZSTD_PROBE_BYTES)
         while True:
-            found = _GZIP_MEMBER.search(window, searched)
+            found = form.search(window, searched)
             at = found.start() if found else -1
             if (ended and at < 0) or self._is_forged():
                 return None
-            if ended or 0 <= at <= len(window) - PROBE_BYTES:
-                if _begins_member(bytes(window[at : at + PROBE_BYTES]), begins):
+            if ended or 0 <= at <= len(window) - probe:
+                if self._begins_member(bytes(window[at : at + probe]), begins):
                     self._rest = bytes(window[at:])
                     return base + at
                 searched = at + 1
-                self._wasted += PROBE_BYTES
+                self._wasted += probe
                 continue
             searched = at if at >= 0 else max(0, len(window) - _GZIP_HEADER_BYTES + 1)
             del window[:searched]
@@ -420,13 +424,12 @@ class _Members(io.RawIOBase):
             window += stored or b""
             ended = stored == b""
 
-
-def _begins_member(stored: bytes, begins: Callable[[bytes], object]) -> bool:
-    """Return whether a gzip member begins here, and one that is looked for."""
-    try:
-        return bool(begins(zlib.decompressobj(31).decompress(stored, PROBE_BYTES)))
-    except zlib.error:
-        return False
+    def _begins_member(self, stored: bytes, begins: Callable[[bytes], object]) -> bool:
+        """Return whether a member begins here, and one that is looked for."""
+        try:
+            return bool(begins(self._new_decoder().decompress(stored, PROBE_BYTES)))
+        except _DAMAGED:
+            return False
 
 
 class _Again(io.RawIOBase):
@@ -562,13 +565,21 @@ class ByteStream:
         hold_seconds = chunk_seconds and chunk_seconds / _HOLD_SHARE
         self.is_converted = False
         self._damage_of_made: Callable[[], str] = str
+        self._lacks_all = not self.status[0] and path.lower().endswith((".gz", ".zst"))
         magic = self._stored.take(len(ZSTD_MAGIC)) or b""
         self._stored.put_back(magic)
-        self._stored.pauses = self.hurry.seconds is not None
         if magic.startswith(GZIP_MAGIC):
             self._members = _Members(self._stored, _Inflate, hold_seconds)
-        elif magic == ZSTD_MAGIC:
+        elif magic == ZSTD_MAGIC or is_skippable(magic):
             self._members = _Members(self._stored, _zstd_decoder, hold_seconds)
+        elif magic == DICTIONARY_MAGIC:
+            try:
+                book = _dictionary(self._stored, path)
+            except InputError:
+                self._file.close()
+                raise
+            self._members = _Members(self._stored, partial(_zstd_decoder, book), hold_seconds)
+        self._stored.pauses = self.hurry.seconds is not None
         self.reader: io.BufferedReader[Any] = io.BufferedReader(
             self._members or self._stored, BUFFER_BYTES
         )
@@ -594,16 +605,17 @@ class ByteStream:
         Of what begins like JSON, WARC or ARC the first line is enough, since a pipe may give the
         next one much later.
         """
-        size = 0
-        while size < FIRST_BYTES and len(head := self.look(size + 1)) > size:
+        size, wanted = 0, FIRST_BYTES
+        while size < wanted and len(head := self.look(size + 1)) > size:
             size = len(head)
             text = head.lstrip(_BEFORE_JSON)
             end = text.find(b"\n") + 1 if text.startswith(_TOLD_BY_A_LINE) else 0
             if end and is_spread(head):
-                break
+                return head
             if text[1:end].strip():
                 return head[: size - len(text) + end][:FIRST_BYTES]
-        return head[:FIRST_BYTES]
+            wanted = LINE_BYTES_MAX if text.startswith(b"{") else FIRST_BYTES
+        return head[:wanted]
 
     @property
     def bytes_read(self) -> int:
@@ -619,6 +631,8 @@ class ByteStream:
     def damage(self) -> str | None:
         """Why the data could not be read to its end, and where; None where it could."""
         note = self._members.damage_note if self._members else None
+        if self._lacks_all and self._stored.is_regular:
+            note = "it is empty, which no compressed file is"
         return note or self._damage_of_made() or None
 
     def wait(self) -> None:
@@ -631,9 +645,10 @@ class ByteStream:
             self._looked_at = _Again(self.reader)
             self.reader = io.BufferedReader(self._looked_at, BUFFER_BYTES)
         seen = self._looked_at
-        place = bytearray(BUFFER_BYTES)
-        while len(seen.head) < size and (count := seen.rest.readinto1(place)) != 0:
-            seen.head += place[: count or 0]
+        place, head = bytearray(BUFFER_BYTES), bytearray(seen.head)
+        while len(head) < size and (count := seen.rest.readinto1(place)) != 0:
+            head += place[: count or 0]
+        seen.head = bytes(head)
         return seen.head
 
     def read_into(self, place: bytearray | memoryview) -> int | None:
@@ -650,13 +665,16 @@ class ByteStream:
         count = self.read_into(place)
         return None if count is None else bytes(memoryview(place)[:count])
 
-    def spread(self) -> None:
-        """Give an array of objects, and objects over several lines, as one object a line.
+    def spread(self, head: bytes) -> None:
+        """Give objects that are not one a line as one a line; to be called before a read.
 
-        To be called before anything is read.
+        `head` is the beginning of the stream.
         """
-        if is_spread(self.first):
+        if is_spread(head):
             self.convert(JsonLines(self.reader))
+        else:
+            self.reader = io.BufferedReader(ObjectLines(self.reader), BUFFER_BYTES)
+            self._looked_at = None
 
     def convert(self, made: io.RawIOBase, damage: Callable[[], str] = str) -> None:
         """Have bytes read that are made of the file's; `damage` says why there are no more."""
@@ -665,11 +683,11 @@ class ByteStream:
         self._looked_at = None  # what is looked at from here on is these bytes
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
-        """Go on behind the damage, at the next gzip member that begins as `begins` wants it.
+        """Go on behind the damage, at the next member that begins as `begins` wants it.
 
         Returns what lies between, or None: then the damage is the end of the stream.
         """
-        return self._members.recover(begins) if self._members and self._members.is_gzip else None
+        return self._members.recover(begins) if self._members else None
 
 
 def first_bytes(path: str, size: int) -> bytes:
@@ -686,15 +704,30 @@ def first_bytes(path: str, size: int) -> bytes:
     return _expanded(stored, size)
 
 
+def is_skippable(stored: bytes) -> bool:
+    """Return whether a zstd frame without content begins, as pzstd writes (RFC 8878, 3.1.2)."""
+    return bool(_SKIPPABLE.match(stored)) and not stored.startswith(DICTIONARY_MAGIC)
+
+
 def _expanded(stored: bytes, size: int) -> bytes:
     """Return up to `size` bytes of what stored bytes expand to, none where they are damaged."""
     with suppress(*_DAMAGED):
         if stored.startswith(GZIP_MAGIC):
             return zlib.decompressobj(31).decompress(stored, size)
+        while is_skippable(stored):
+            stored = stored[8 + int.from_bytes(stored[4:8], "little") :]
         if stored.startswith(ZSTD_MAGIC):
             return zstd.ZstdDecompressor().decompress(stored, size)
         return stored[:size]
     return b""
+
+
+def _why(error: Exception) -> str:
+    """Return what a decompressor says."""
+    why = str(error).rpartition(": ")[2] or type(error).__name__
+    if _TOO_LONG_A_WINDOW in why:
+        return "its zstd window is over 128 MiB, as of zstd --long=28: compress it again without"
+    return why
 
 
 def first_member(stored: bytes, size: int) -> bytes:
@@ -714,11 +747,35 @@ def first_member(stored: bytes, size: int) -> bytes:
             if not part and not decoder.eof:
                 raise InvalidPage("damaged_member", "it ends too early")
     except _DAMAGED as error:
-        raise InvalidPage("damaged_member", str(error).rpartition(": ")[2]) from error
+        raise InvalidPage("damaged_member", _why(error)) from error
     if len(found) > size:
         raise InvalidPage("record_too_large", f"it expands to more than {size} bytes")
     return bytes(found)
 
 
-def _zstd_decoder() -> _Decoder:
-    return zstd.ZstdDecompressor()
+def _zstd_decoder(dictionary: zstd.ZstdDict | None = None) -> _Decoder:
+    return zstd.ZstdDecompressor(dictionary)
+
+
+def _dictionary(stored: _Stored, name: str) -> zstd.ZstdDict:
+    """Take the dictionary with which a file begins, in a frame that others skip.
+
+    Web archives have one there (IIPC, "Zstandard compressed WARC files"), itself compressed or not.
+
+    Raises:
+        InputError: it is cut off, too large, or no dictionary.
+    """
+    data = bytearray()
+    header = stored.take(8) or b""
+    size = int.from_bytes(header[4:], "little")
+    while len(data) < size <= DICTIONARY_BYTES_MAX and (part := stored.take(size - len(data))):
+        data += part
+    try:
+        if len(data) == size and data.startswith(ZSTD_MAGIC):
+            data = bytearray(zstd.ZstdDecompressor().decompress(data, DICTIONARY_BYTES_MAX))
+            size = len(data)
+        if len(data) == size:
+            return zstd.ZstdDict(bytes(data))
+    except (zstd.ZstdError, ValueError):
+        pass
+    raise InputError(f"{name}: its zstd dictionary cannot be read; copy the file again")

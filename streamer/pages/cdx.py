@@ -35,13 +35,14 @@ from streamer.pages.chunk import (
     KEPT_BYTES_MAX,
     Chunk,
     Ending,
-    Rejected,
+    RejectedRecord,
     WarcPage,
 )
+from streamer.pages.extract import whole_number
 from streamer.pages.lists import joined, root_of
 from streamer.pages.mapping import PRESETS
 from streamer.pages.records import InputFile, StreamRecords
-from streamer.pages.remote import is_remote, name_of
+from streamer.pages.remote import has_changed, is_remote, name_of
 from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record, put
 
 LINE_BYTES_MAX = 64 << 10
@@ -150,7 +151,8 @@ def _fields(line: bytes, columns: str) -> dict[str, str]:
 
 
 def _texts(found: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in found.items() if isinstance(value, str | int)}
+    whole = {name: whole_number(value) for name, value in found.items()}
+    return {name: str(value) for name, value in whole.items() if isinstance(value, str | int)}
 
 
 class _CdxLine(NamedTuple):
@@ -163,7 +165,7 @@ class _CdxLine(NamedTuple):
     amount: int
 
 
-_Outcome = WarcPage | Rejected | str
+_Outcome = WarcPage | RejectedRecord | str
 _Read = Callable[[], StoredRange]
 
 
@@ -171,7 +173,7 @@ class _Work(NamedTuple):
     """A line, and what becomes of it: that, or the record that it names and what reads it."""
 
     line: _CdxLine
-    wanted: Capture | Rejected | str
+    wanted: Capture | RejectedRecord | str
     read: _Read | None = None
 
 
@@ -263,7 +265,7 @@ class CdxRecords(StreamRecords):
             for work in window
         ]
 
-    def _wanted(self, line: _CdxLine) -> Capture | Rejected | str:
+    def _wanted(self, line: _CdxLine) -> Capture | RejectedRecord | str:
         """Return what a line names, or else what becomes of it."""
         if line.length > LINE_BYTES_MAX:
             return _rejected(line, InvalidPage("bad_cdx_line", f"{line.length} bytes"))
@@ -319,14 +321,16 @@ def _note(archives: dict[str, Version], now: Version) -> None:
         InputError: it was another one before.
     """
     before = archives.setdefault(now.key, now)
-    if before.tag != now.tag or (before.size != now.size and is_remote(now.name)):
-        raise InputError(f"{now.name}: has changed while it was read; run again")
+    if is_remote(now.name) and before != now:
+        raise InputError(has_changed(now.name, before[1:3], now[1:3]))
+    if before.tag != now.tag:
+        raise InputError(f"{now.name}: has changed while it was read; run the same command again")
     archives[now.key] = max(before, now)
 
 
-def _rejected(line: _CdxLine, fault: InvalidPage) -> Rejected:
+def _rejected(line: _CdxLine, fault: InvalidPage) -> RejectedRecord:
     value = line.data[:KEPT_BYTES_MAX]
-    return Rejected(line.ordinal, fault.code, fault.detail, None, value, line.length)
+    return RejectedRecord(line.ordinal, fault.code, fault.detail, None, value, line.length)
 
 
 def _is_of_other_kind(chunk: Chunk, outcome: _Outcome) -> bool:

@@ -36,7 +36,7 @@ Message = tuple[int, bytes | None, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRecord:
     """A record on its way to the dead letters: its bytes as read (maybe cut), and why."""
 
     sequence: int
@@ -103,7 +103,7 @@ class Chunk:
     lines: Slices = field(default_factory=Slices.joined)
     messages: list[Message] = field(default_factory=list)
     pages: list[WarcPage] = field(default_factory=list)
-    dead: list[Rejected] = field(default_factory=list)
+    dead: list[RejectedRecord] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     mark: Mark = field(default_factory=Mark)
     heads: list[Mark] = field(default_factory=list)
@@ -124,6 +124,7 @@ class PageBatch:
     empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing tells: of a
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
     that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
+    `lost` is what a wrong charset has lost of the characters in some pages, and how many there are.
     """
 
     start: int
@@ -135,10 +136,11 @@ class PageBatch:
     flags: list[int] = field(default_factory=list)
     carried: list[bytes] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
-    dead: list[Rejected] = field(default_factory=list)
+    dead: list[RejectedRecord] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     by_rule: list[int] = field(default_factory=list)
     scopes: list[bytes] = field(default_factory=list)
+    lost: tuple[int, int] = (0, 0)
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -151,15 +153,17 @@ class Ending:
     Attributes:
         damage: why the rest of it cannot be read, and where; "" where all was read.
         unended_bytes: of a last line that has no end yet and was left for that.
-        is_empty: there was not a single byte.
     """
 
     damage: str = ""
     unended_bytes: int = 0
-    is_empty: bool = False
 
 
-def over_limit(sequence: int, head: bytes, value_bytes: int, key: bytes | None = None) -> Rejected:
+def over_limit(
+    sequence: int, head: bytes, value_bytes: int, key: bytes | None = None
+) -> RejectedRecord:
     """Return the dead letter of a record that is over the page limit; `head` is how it begins."""
     kept = bytes(head[:KEPT_BYTES_MAX])
-    return Rejected(sequence, "record_too_large", f"{value_bytes} bytes", key, kept, value_bytes)
+    return RejectedRecord(
+        sequence, "record_too_large", f"{value_bytes} bytes", key, kept, value_bytes
+    )

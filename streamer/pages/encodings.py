@@ -6,11 +6,8 @@ bytes). No expansion ever holds more than `limit` bytes, whatever its ratio. Wha
 cannot be undone to its end is `bad_content_encoding`: a half-expanded page is never passed on.
 Nothing here decides on characters; that is the charset's part.
 
-What can be told of a body by looking at its bytes: blank, binary, how it begins.
-
 A body is either the inside of a JSON string, escapes not undone, or decoded bytes; each question is
-asked of one of the two. Only the beginning of a body decides, unless it is blank throughout; what
-it says is left to the kernels.
+asked of one of the two.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ import brotli
 
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
+from streamer.pages.body import foreign_kind, is_binary
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 
 MEMBERS_MAX = (
@@ -115,17 +113,29 @@ def undo_chunks(body: bytes, *, declared: bool) -> bytes:
 def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
     """Return `body` without its content encodings; `names` in the order in which they were applied.
 
+    Under an unknown name, as servers that give a charset or a type there, readable bytes count as
+    they are.
+
     Raises:
         InvalidPage: `bad_content_encoding`, or `decompressed_too_large`, over `limit` bytes.
     """
-    known = [name for name in map(_plain_name, names) if name not in _NO_ENCODINGS]
+    given = [name for name in map(_plain_name, names) if name not in _NO_ENCODINGS]
+    known = [name for name in given if name in _DECODERS]
     if len(known) > LAYERS_MAX:
         raise InvalidPage("bad_content_encoding", f"{len(known)} encodings")
     for name in reversed(known):
-        undo = _DECODERS.get(name)
-        if undo is None:
-            raise InvalidPage("bad_content_encoding", f"unknown encoding {name[:40]!r}")
-        body = undo(body, limit)
+        if body.startswith((GZIP_MAGIC, ZSTD_MAGIC)):  # whatever the header calls it
+            name = "gzip" if body.startswith(GZIP_MAGIC) else "zstd"  # noqa: PLW2901
+        body = _DECODERS[name](body, limit)
+    body = _without_members(body, limit)
+    if len(known) < len(given) and is_binary(body) and not foreign_kind(body):
+        unknown = next(name for name in given if name not in _DECODERS)
+        raise InvalidPage("bad_content_encoding", f"unknown encoding {unknown[:40]!r}")
+    return body
+
+
+def _without_members(body: bytes, limit: int) -> bytes:
+    """Expand a body as long as it begins with the magic of gzip or zstd."""
     for _ in range(LAYERS_MAX):
         if body.startswith(GZIP_MAGIC):
             body = _gunzip(body, limit)
@@ -146,7 +156,12 @@ def _plain_name(name: str) -> str:
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:
-    """Undo gzip, of several members too; what follows the last member is not looked at."""
+    """Undo gzip, of several members too; what follows the last member is not looked at.
+
+    Without its magic it may be deflate, as some servers call that.
+    """
+    if not body.startswith(GZIP_MAGIC) and is_binary(body):
+        return _undeflate(body, limit)
     return _members(body, limit, GZIP_MAGIC, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS))
 
 
@@ -219,7 +234,10 @@ def _unbrotli(body: bytes, limit: int) -> bytes:
                 break
     except brotli.error as error:
         return _plain_or(body, InvalidPage("bad_content_encoding", str(error)))
-    _check_end(limit - left, limit, ended=stream.is_finished())
+    _check_end(limit - left, limit, ended=True)
+    if not stream.is_finished():
+        early = InvalidPage("bad_content_encoding", "the encoded body ends early")
+        return _plain_or(body, early)
     return b"".join(parts)
 
 
@@ -247,14 +265,9 @@ _DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
-HEAD_BYTES = 512  # as much of a body as decides what it is
-
 _BLANK_ESCAPED = re.compile(rb"(?:[ \t\n\r\f\v]|\\[ntrf]|\\u00(?:0[9a-dA-D]|20))*")
 _BLANK = re.compile(rb"[ \t\n\r\f\v]*")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"',]{1,64})", re.IGNORECASE)
-# "binary data byte" in the WHATWG MIME sniffing standard
-_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
-_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _QUOTE = 0x22
 
 
@@ -280,11 +293,6 @@ def not_blank(body: bytes) -> bytes:
     if _BLANK.fullmatch(body):
         raise InvalidPage("empty_body", f"{len(body)} bytes of white space")
     return body
-
-
-def is_binary(body: bytes) -> bool:
-    """Return whether a body of no known type begins like something other than text."""
-    return not body.startswith(_BYTE_ORDER_MARKS) and bool(_BINARY.search(body, 0, HEAD_BYTES))
 
 
 def charset_of(content_type: str | None) -> str | None:

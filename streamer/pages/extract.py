@@ -29,11 +29,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamer.errors import InvalidPage, SkippedRecord
+from streamer.hosts import host_of
+from streamer.pages.body import essence_of, foreign_kind, is_binary, looks_like_html
 from streamer.pages.encodings import (
     charset_of,
     decode_base64,
     guess_base64,
-    is_binary,
     not_blank,
     plain_body,
     split_names,
@@ -48,16 +49,16 @@ from streamer.pages.mapping import (
     parse_pointer,
     resolve,
 )
-from streamer.rules import host_of
 from streamer.sketch.scopes import HOST
-from streamer.text.charset import decode_body
-from streamer.text.visible import ESCAPED, HTML, Buffer, looks_like_html
+from streamer.text.charset import decode_body, without_utf16
+from streamer.text.visible import ESCAPED, HTML, Buffer
 
 Fields = dict[str, Any]  # a value is a msgspec.Raw until it is asked for
 
 _DECODE = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _DECODE_VALUE = msgspec.json.Decoder(float_hook=float).decode  # 1e999 is infinite, no error
 _PRODUCER_FAILED = b"json failed to parse"
+_LOOKED_AT = 1 << 10  # bytes of a record that is no JSON
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -79,13 +80,52 @@ def read_message(value: bytes) -> Fields:
     try:
         return _DECODE(_repaired(value))
     except msgspec.ValidationError as error:
-        raise InvalidPage("not_an_object", str(error)) from error
+        if _BEGINS_LATER.match(value):
+            raise InvalidPage("invalid_json", _why_no_json(value, "")) from error
+        why = BACKSLASHES if _ESCAPED_ROW.match(value) else error
+        raise InvalidPage("not_an_object", str(why)) from error
     except (msgspec.DecodeError, ValueError) as error:
-        marked = value.strip().strip(b'"') == _PRODUCER_FAILED
-        detail = "the producer's own encoding failed" if marked else str(error)
-        raise InvalidPage("invalid_json", detail) from error
+        raise InvalidPage("invalid_json", _why_no_json(value, str(error))) from error
     except RecursionError as error:
         raise InvalidPage("invalid_json", "nested too deeply") from error
+
+
+ESCAPED_QUOTE = r"\""
+BACKSLASHES = 'quotes are escaped by backslashes; write them doubled (""), or write JSON lines'
+_ESCAPED_ROW = re.compile(rb'"(?![{\[]).*\\\\\\"', re.DOTALL)  # as rows.py has it
+_AT_BYTE = re.compile(r"\(byte ([0-9]+)\)")
+_BEGINS_LATER = re.compile(rb'[^{\["]{1,200}\{\s*"')
+_NO_JSON = [
+    (re.compile(rb'"?%b' % _PRODUCER_FAILED), "the producer's own encoding failed"),
+    (re.compile(rb"[<&]"), "it looks like HTML or XML; name such files .html"),
+    (re.compile(rb"\x1f\x8b|\x28\xb5\x2f\xfd"), "it is compressed; decompress it"),
+    (re.compile(rb"[{\[]\s*'"), "its texts are in single quotes; write them with a JSON library"),
+    (
+        re.compile(rb"(?:/\*\*/)?\s*[\w$.]+\([{\[]"),
+        "it is JSONP; write what its parentheses enclose",
+    ),
+    (re.compile(rb"#|/[/*]"), "it is a comment"),
+    (_BEGINS_LATER, "something precedes its object; put it on a line of its own"),
+]
+_OF_MONGODB = rb"(?:ObjectId|ISODate|Number\w+|BinData|Timestamp|UUID|DBRef|ew Date)\("
+_NO_VALUE = [  # where the error is
+    (re.compile(rb"-?(?:NaN|Infinity)"), "NaN and Infinity are no JSON; write null"),
+    (re.compile(rb"(?:None|True|False)\b"), "its values are Python's; use a JSON library"),
+    (re.compile(_OF_MONGODB), "it is of the MongoDB shell; write it with mongoexport"),
+]
+
+
+def _why_no_json(value: bytes, error: str) -> str:
+    """Return why a record is no JSON, as what it is where that is known, and the remedy."""
+    text = value[:_LOOKED_AT].removeprefix(b"\xef\xbb\xbf").lstrip()
+    for form, why in _NO_JSON:
+        if form.match(text):
+            return why
+    if text.startswith(b"{") and "trailing characters" in error:
+        return "something follows its object; put each object on a line of its own"
+    at = _AT_BYTE.search(error)
+    place = value[max(int(at[1]) - 1, 0) : int(at[1]) + 20] if at else b""
+    return next((why for form, why in _NO_VALUE if form.search(place)), error)
 
 
 def field_at(fields: Fields, tokens: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
@@ -180,6 +220,7 @@ class Extractor:
         self._scope_at = _pointer_of(scope) if scope not in {"", HOST} else ()
         pointers += [self._scope_at] if self._scope_at else []
         self.columns = frozenset(tokens[0] for tokens in pointers)
+        self.bodies = frozenset(tokens[0] for tokens in (*mapping.body, *mapping.body_base64))
 
     def accepts_type(self, content_type: str) -> bool:
         """Return whether pages may have this type; cached, since a crawl repeats few types."""
@@ -195,7 +236,7 @@ class Extractor:
 
         Raises:
             InvalidPage: a field is missing or cannot be used, or `block` raises it.
-            SkippedRecord: `status_not_2xx` or `type_not_text`.
+            SkippedRecord: `status_not_2xx`, `type_not_text`, or `body_` and a kind of body.py.
         """
         content_type = self._accepted_type(fields)
         url = self._url(fields)
@@ -213,7 +254,9 @@ class Extractor:
         Raises:
             InvalidPage: `missing_scope`.
         """
-        value = host_of(url) if self._scope == HOST else field_at(fields, self._scope_at)
+        value = (
+            host_of(url) if self._scope == HOST else whole_number(field_at(fields, self._scope_at))
+        )
         if isinstance(value, str) and _UNREAD in value:  # one sign for many that were not read
             raise InvalidPage("missing_scope", f"{self._scope}: not valid Unicode")
         if self._scope == HOST:
@@ -251,6 +294,7 @@ class Extractor:
         for tokens in mapping.body if mapping.base64 == "no" else ():
             raw = fields.get(tokens[0]) if len(tokens) == 1 else None
             if isinstance(raw, msgspec.Raw) and (plain := plain_body(memoryview(raw))) is not None:
+                _refuse_foreign(plain)
                 return plain, ESCAPED | self._html_flag(plain, content_type)
         text = self._found(fields, "body")
         packed = self._found(fields, "body_base64")
@@ -259,6 +303,7 @@ class Extractor:
             if isinstance(found, bytes):
                 return self._decoded(fields, found, content_type)
             body = not_blank(text.encode(errors="replace"))
+            _refuse_foreign(body)
             return body, self._html_flag(body, content_type)
         if isinstance(packed, str):
             return self._decoded(fields, decode_base64(packed), content_type)
@@ -283,10 +328,13 @@ class Extractor:
         """Return a body of bytes as UTF-8, with its flags."""
         names = self._scalar(fields, "content_encoding")
         body = undo_encodings(body, split_names(names or ""), self._limit)
-        if not content_type and is_binary(body):
-            raise SkippedRecord("type_not_text")
-        html = looks_like_html(not_blank(body), content_type)
         charset = self._scalar(fields, "charset") or charset_of(content_type)
+        body = without_utf16(body, charset)  # whose bytes look like no text
+        untold = not essence_of(content_type or "") and is_binary(body)
+        if untold and foreign_kind(body) in {None, "binary"}:
+            raise SkippedRecord("type_not_text")
+        _refuse_foreign(body)
+        html = looks_like_html(not_blank(body), content_type)
         text = decode_body(body, charset, html=html)[0]
         return not_blank(text), HTML if html else 0
 
@@ -302,13 +350,16 @@ class Extractor:
             if isinstance(value, list) and len(value) == 1:
                 value = value[0]
             if value is not MISSING and value is not None:
-                return value
+                return whole_number(value)
         return MISSING
 
     def _scalar(self, fields: Fields, name: str) -> str | None:
-        """Return an optional field as text; of several values, the one with a `/` (a type)."""
+        """Return an optional field as text; of several values, the one with a `/` (a type).
+
+        An empty one is as if it were not there: so are the cells of a table.
+        """
         value = self._found(fields, name)
-        if value is MISSING:
+        if value is MISSING or value == "":
             return None
         if isinstance(value, list):
             value = next((one for one in value if isinstance(one, str) and "/" in one), None)
@@ -350,6 +401,17 @@ class Extractor:
     def _carried_time(self, fields: Fields) -> Any:  # noqa: ANN401 - as found where it is no time
         value = self._found(fields, "fetched_at")
         return value if value is MISSING else normalise_time(value, self._mapping.time) or value
+
+
+def _refuse_foreign(body: Buffer) -> None:
+    """Raise SkippedRecord, with the kind, for a body of a format that is no text."""
+    if kind := foreign_kind(body):
+        raise SkippedRecord(f"body_{kind}")
+
+
+def whole_number(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a number without a fraction as a whole one: data frames write 200.0 for 200."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _pointer_of(name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,20 +28,34 @@ from streamer.pages.bytestream import (
     ZSTD_MAGIC,
     ByteStream,
     first_bytes,
+    is_skippable,
     status_of,
 )
 from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
+from streamer.pages.folders import (
+    ANY,
+    BESIDE,
+    DOCUMENT_BYTES_MAX,
+    LINK,
+    NO_BODY,
+    NO_FILE,
+    UNKNOWN,
+    FolderChoice,
+    lacks_body,
+    passed_over,
+)
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
 from streamer.pages.lists import expanded
 from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
 from streamer.pages.remote import is_remote, look_up, name_of
-from streamer.pages.rows import open_rows
+from streamer.pages.rows import TAB, open_rows
 from streamer.pages.tables import needs_arrow, open_arrow, open_parquet
 from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file
+from streamer.text.charset import other_charset
 
 HEAD_BYTES_MAX = 64 << 10
 
@@ -56,6 +70,7 @@ JSON_LINES = Format(
     open_json_lines,
     packed=COMPRESSIONS,
     small=small_lines,
+    is_utf8=True,
 )
 PARQUET = Format(
     "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
@@ -95,30 +110,35 @@ FORMATS = (
     ),
     Format(
         "WARC", (".warc", ".wet"), partial(WarcRecords, kind="WARC"),
-        begins=partial(begins_file, "WARC"), packed=(".gz",), is_message=False,
+        begins=partial(begins_file, "WARC"), packed=COMPRESSIONS, is_message=False,
     ),
     Format(
         "ARC", (".arc",), partial(WarcRecords, kind="ARC"),
-        begins=partial(begins_file, "ARC"), packed=(".gz",), is_message=False,
+        begins=partial(begins_file, "ARC"), packed=COMPRESSIONS, is_message=False,
     ),
     WACZ,
     PARQUET,
     ARROW,
     Format(
-        "CSV", (".csv",), partial(open_rows, delimiter=","), packed=COMPRESSIONS, rank=1
+        "CSV", (".csv",), partial(open_rows, delimiter=","), packed=COMPRESSIONS, rank=1,
+        is_utf8=True,
     ),
     Format(
-        "TSV", (".tsv",), partial(open_rows, delimiter="\t"), packed=COMPRESSIONS, rank=1
+        "TSV", (".tsv",), partial(open_rows, delimiter=TAB), packed=COMPRESSIONS, rank=1,
+        is_utf8=True,
     ),
     CDX,
     PAGE_FILES,
 )  # fmt: skip
 
+_CHARSET_BYTES = 1 << 16
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TO_LINES = 'write its rows as JSON lines, as {"url": ..., "body": ...}, and give these'
 _TO_FILES = "unpack it and give the page files in it"
 _TO_BYTES = "decompress it, and pipe the result into -"
 _ZIP_MAGIC = b"PK\x03\x04"
+_UTF16 = "text in UTF-16"
+_POINTER = "a pointer of Git LFS to a file"
 _FOREIGN = (  # place, bytes, what it is, what to do
     (0, b"ORC", "an ORC file", _TO_LINES),
     (0, b"Obj\x01", "an Avro file", _TO_LINES),
@@ -133,9 +153,11 @@ _FOREIGN = (  # place, bytes, what it is, what to do
     (0, b"\xff\x06\x00\x00sNaPpY", "compressed with snappy", _TO_BYTES),
     (0, GZIP_MAGIC + b"\x08", "compressed twice", _TO_BYTES),
     (0, ZSTD_MAGIC, "compressed twice", _TO_BYTES),
+    (0, b"version https://git-lfs.", _POINTER, "fetch the file itself with git lfs pull"),
     (0, b"%PDF-", "a PDF file", "give its text as JSON lines"),
-    (0, b"\xff\xfe", "text in UTF-16", "convert it to UTF-8 with iconv"),
-    (0, b"\xfe\xff", "text in UTF-16", "convert it to UTF-8 with iconv"),
+    (0, b"\xff\xfe\x00\x00", "text in UTF-32", "convert it to UTF-8 with iconv"),
+    (0, b"\xff\xfe", _UTF16, "convert it to UTF-8 with iconv"),
+    (0, b"\xfe\xff", _UTF16, "convert it to UTF-8 with iconv"),
 )
 
 
@@ -235,7 +257,11 @@ class Source(InputFile):
         """
         stream = ByteStream(self.name, chunk_seconds, self.remote)
         try:
-            return self._format(stream).open(self, stream)
+            kind = self._format(stream)
+            if kind.is_utf8 and self.is_regular:
+                head = stream.look(_CHARSET_BYTES)[:_CHARSET_BYTES]
+                check_charset(self.name, head, json=kind is JSON_LINES)
+            return kind.open(self, stream)
         except BaseException:
             stream.close()
             raise
@@ -274,8 +300,10 @@ class Source(InputFile):
         if kind is None or kind.small is None:
             return None
         status, data = self._begin(kind.small_bytes_max + 1)
-        is_whole = len(data) == status[0] <= kind.small_bytes_max
-        is_small = is_whole and format_of(self.name, data) is kind
+        is_whole = 0 < len(data) == status[0] <= kind.small_bytes_max
+        is_small = is_whole and not is_skippable(data) and format_of(self.name, data) is kind
+        if is_small and kind.is_utf8 and other_charset(data, json=kind is JSON_LINES):
+            is_small = False  # which `open` says
         chunk = kind.small(self, data, complete) if is_small else None
         return None if chunk is None else (chunk, status)
 
@@ -323,10 +351,10 @@ class Source(InputFile):
 
 
 class Sources(NamedTuple):
-    """What PAGES arguments stand for; `skipped` are in directories and are no page files."""
+    """What PAGES arguments stand for; `skipped` are in folders, and of which kind each is."""
 
     sources: list[Source]
-    skipped: list[str]
+    skipped: dict[str, str]
 
 
 def open_sources(
@@ -335,18 +363,20 @@ def open_sources(
     columns: frozenset[str] | None = None,
     url_prefix: str = "",
     cdx_base: str = "",
+    choice: FolderChoice = ANY,
 ) -> Sources:
     """Return the sources that `paths` name, in that order; a file that is named twice comes once.
 
     A list of files stands for these, a folder and a prefix of a store for the page files below it.
     `columns` are as in `InputFile`. The URL of a file that is one page is its path; with a prefix
     it is this and the way down from the folder that was named. `cdx_base` is as in `InputFile`.
+    `choice` says which files of folders are wanted.
 
     Raises:
         InputError: a path is missing, unreadable or of no known kind, or a directory has no pages.
     """
     sources: dict[str, Source] = {}
-    skipped: list[str] = []
+    skipped: dict[str, str] = {}
     resolved, paths = folder_resolver(), expanded(paths)
     remote = look_up([path for path in paths if is_remote(path)])
     for path in (name_of(path) if is_remote(path) else path for path in paths):
@@ -354,10 +384,14 @@ def open_sources(
         objects = {each.name: each for each in there.objects} if there else {}
         found = [path]
         if is_folder := there.is_folder if there else Path(path).is_dir():
-            found, others = _chosen([*objects]) if there else files_below(path)
-            skipped += others
+            found, others = (
+                _chosen(path, [*objects], choice, lambda name: objects[name].whole())  # noqa: B023 - called here
+                if there
+                else files_below(path, choice)
+            )
+            skipped |= others | dict.fromkeys(there.passed_over if there else (), UNKNOWN)
             if not found:
-                raise InputError(f"{path}: holds no page files; page files end in {_KNOWN_NAMES}")
+                raise InputError(_no_pages(path, others))
         for name in found:
             key = STANDARD_INPUT if name == STANDARD_INPUT else resolved(name)
             if key not in sources:
@@ -369,9 +403,32 @@ def open_sources(
     return Sources([*sources.values()], skipped)
 
 
+def _no_pages(folder: str, others: Mapping[str, str]) -> str:
+    """Return what to say of a folder without pages."""
+    if known := [name for name, kind in others.items() if kind != UNKNOWN]:
+        said = f"{len(known):,} files are passed over, as {known[0]} ({others[known[0]]})"
+        return f"{folder}: holds no page files, and {said}; name the files to read as PAGES"
+    return f"{folder}: holds no page files; page files end in {_KNOWN_NAMES}"
+
+
 def _below(given: str, name: str) -> str:
     """Return the way from the folder `given` down to a file; of a file alone its name."""
     return os.path.relpath(name, given) if name != given else os.path.basename(name)  # noqa: PTH119 - of many thousand
+
+
+def check_charset(name: str, head: bytes, *, json: bool) -> None:
+    """Refuse a file of text without labels that begins in another charset than UTF-8.
+
+    Its letters would be read as U+FFFD, and different texts become the same.
+
+    Raises:
+        InputError: as said.
+    """
+    if found := other_charset(head, json=json):
+        raise InputError(
+            f"{name}: is not UTF-8, but looks like {found}; convert it with iconv -f {found} -t "
+            "UTF-8"
+        )
 
 
 def format_by_name(name: str) -> Format | None:
@@ -409,10 +466,11 @@ def has_records(name: str) -> bool:
 def _foreign(head: bytes, named: Format | None = None) -> str:
     """Return what to say of a file by its first bytes, if they are of a kind that is not read.
 
-    Of a file that is `named` as WACZ they may be those of a ZIP archive, which it is.
+    A WACZ file is a ZIP archive, and a file with one page may have any charset.
     """
     for place, magic, what, remedy in _FOREIGN:
-        if head.startswith(magic, place) and not (named is WACZ and magic == _ZIP_MAGIC):
+        is_own = (named, magic) == (WACZ, _ZIP_MAGIC) or (named, what) == (PAGE_FILES, _UTF16)
+        if head.startswith(magic, place) and not is_own:
             return f"is {what}, which is not read; {remedy}"
     return ""
 
@@ -444,13 +502,13 @@ _KNOWN_NAMES = "; ".join(
 
 
 class FolderFiles(NamedTuple):
-    """The files of a folder, sorted by name: page files, and the others."""
+    """The files of a folder, sorted by name: page files, and of which kind each other one is."""
 
     pages: list[str]
-    others: list[str]
+    others: dict[str, str]
 
 
-def files_below(folder: str) -> FolderFiles:
+def files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
     """Return the files below `folder`; a page file has the name of one, and is not of another kind.
 
     Of several ranks of formats the lowest is that of the pages: what lies beside JSON lines as CSV,
@@ -460,28 +518,60 @@ def files_below(folder: str) -> FolderFiles:
         InputError: the folder or a page file cannot be read.
     """
     try:
-        files = sorted(
-            path.removeprefix("./")
-            for base, _, names in os.walk(Path(folder), onerror=_raise_unless_forbidden)
-            for path in (os.path.join(base, name) for name in names)  # noqa: PTH118
-            if os.path.isfile(path)  # noqa: PTH113 - of many thousand: pathlib takes ten times as long
-        )
+        files, others = _all_files(str(Path(folder)))
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; check the directory") from error
-    return _chosen(files)
+    names = sorted(path.removeprefix("./") for path in files)
+    found = _chosen(folder, names, choice, _whole)
+    return FolderFiles(found.pages, found.others | others)
 
 
-def _chosen(files: Sequence[str]) -> FolderFiles:
+def _whole(name: str) -> bytes:
+    """Return all bytes of a file; raise InputError where it cannot be read."""
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}; check the file") from error
+
+
+def _chosen(
+    folder: str, files: Sequence[str], choice: FolderChoice, read: Callable[[str], bytes]
+) -> FolderFiles:
     """Return which of the files of a folder are its pages."""
-    kinds = {name: kind for name in files if (kind := _kind(name)) is not None}
-    rank = min((kind.rank for kind in kinds.values()), default=0)
-    found = FolderFiles([], [])
+    paths = {name: _below(folder, name) for name in files}
+    names = {path: name for name, path in paths.items()}
+    formats = {path: kind.name if (kind := format_by_name(path)) else "" for path in names}
+    over = passed_over(formats, choice, lambda path: read(names[path]), folder)
+    left = [name for name in files if paths[name] not in over]
+    kinds = {name: kind for name in left if (kind := _kind(name)) is not None}
+    documents = _documents(kinds, choice)
+    rank = min((kind.rank for name, kind in kinds.items() if name not in documents), default=0)
+    found = FolderFiles([], {})
     for name in files:
-        is_page = name in kinds and kinds[name].rank == rank
-        (found.pages if is_page else found.others).append(name)
+        if name not in kinds:
+            found.others[name] = over.get(paths[name], UNKNOWN)
+        elif name in documents:
+            found.others[name] = NO_BODY
+        elif kinds[name].rank == rank or choice.include:
+            found.pages.append(name)
+        else:
+            found.others[name] = BESIDE
     for kind in {kinds[name].name: kinds[name] for name in found.pages}.values():
         kind.check()
     return found
+
+
+def _documents(kinds: Mapping[str, Format], choice: FolderChoice) -> set[str]:
+    """Return the files of one JSON document that is no page, where there are other files, too."""
+    given = [name for name in kinds if name.lower().endswith(".json") and not is_remote(name)]
+    if choice.include or not choice.bodies or not 0 < len(given) < len(kinds):
+        return set()
+    sizes = {name: os.path.getsize(name) for name in given}  # noqa: PTH202 - of many thousand
+    return {
+        name
+        for name, size in sizes.items()
+        if size <= DOCUMENT_BYTES_MAX and lacks_body(_whole(name), choice.bodies)
+    }
 
 
 def _kind(name: str) -> Format | None:
@@ -490,19 +580,44 @@ def _kind(name: str) -> Format | None:
     if kind is None or is_remote(name):
         return kind
     head = _readable_head(name)
-    is_other = _foreign(head, kind) or (kind is JSON_LINES and _binary(head))
+    fault = _foreign(head, kind)
+    if _UTF16 in fault or _POINTER in fault:  # or a table would be missed
+        raise InputError(f"{name}: {fault}")
+    is_other = fault or (kind is JSON_LINES and _binary(head))
     return None if is_other else format_of(name, head)
 
 
-def _raise_unless_forbidden(error: OSError) -> None:
-    if not isinstance(error, PermissionError):
-        raise error
+def _all_files(folder: str) -> tuple[list[str], dict[str, str]]:
+    """Return the files below a folder, however deep, and of which kind what is none is.
+
+    `os.walk` ends at a depth of 1,000.
+    """
+    files, others, folders = list[str](), dict[str, str](), [folder]
+    while folders:
+        try:
+            entries = [*os.scandir(at := folders.pop())]
+        except PermissionError as error:
+            raise InputError(
+                f"{at}: no permission to read the folder; change its mode or the user"
+            ) from error
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            elif entry.is_dir():
+                others[entry.path] = LINK
+            elif entry.is_file() or entry.is_symlink():
+                files.append(entry.path)
+            else:
+                others[entry.path] = NO_FILE
+    return files, others
 
 
 def _readable_head(name: str) -> bytes:
     """Return the first bytes of a regular file, none of a pipe, once it is known to be readable."""
     if not name.isprintable():
         raise InputError(f"{name!r}: the name is not printable UTF-8; rename the file")
+    if not os.path.exists(name):  # noqa: PTH110 - of many thousand
+        raise InputError(f"{name}: is a link to nothing; fetch what it leads to, or remove it")
     if not os.access(name, os.R_OK):
         raise InputError(f"{name}: no permission to read; change its mode or the user")
     return first_bytes(name, FIRST_BYTES) if os.path.isfile(name) else b""  # noqa: PTH113
@@ -520,6 +635,10 @@ def _checked(name: str) -> bool:
         raise InputError(f"{name}: no such file; check the path")
     head = _readable_head(name)
     if not path.is_file():
+        if (kind := format_by_name(name)) in {PARQUET, ARROW, WACZ}:
+            raise InputError(
+                f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
+            )
         return False
     _checked_format(name, head)
     return True

@@ -18,7 +18,7 @@ import msgspec
 
 from streamer.model import DeadLetter
 from streamer.pages.bytestream import ByteStream
-from streamer.pages.chunk import Chunk, Ending, Message, Rejected
+from streamer.pages.chunk import Chunk, Ending, Message, RejectedRecord
 from streamer.pages.lines import LineRecords
 from streamer.pages.records import InputFile
 from streamer.text.slices import Slices
@@ -48,13 +48,13 @@ class LetterRecords(LineRecords):
         opened = replace(chunk, lines=Slices.joined())
         for ordinal, line in enumerate(chunk.lines, chunk.start):
             found = self._record(ordinal, bytes(line))
-            if isinstance(found, Rejected):
+            if isinstance(found, RejectedRecord):
                 opened.dead.append(found)
             else:
                 opened.messages.append(found)
         return opened
 
-    def _record(self, ordinal: int, line: bytes) -> Message | Rejected:
+    def _record(self, ordinal: int, line: bytes) -> Message | RejectedRecord:
         try:
             letter = _decode(line)
             key = None if letter.key_base64 is None else base64.b64decode(letter.key_base64)
@@ -63,5 +63,5 @@ class LetterRecords(LineRecords):
             return ordinal, None, line.strip()
         if letter.truncated or not self._is_message(letter.page.topic):
             size = letter.value_bytes
-            return Rejected(ordinal, letter.code, letter.detail, key, value, size)
+            return RejectedRecord(ordinal, letter.code, letter.detail, key, value, size)
         return ordinal, key, value

@@ -32,12 +32,14 @@ from streamer.pages.chunk import (
     over_limit,
 )
 from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.spread_json import is_spread, may_follow
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
 from streamer.text.tokens import SLACK
 
 SMALL_RECORDS_MAX = 9  # of a file that is read at once
 _READ_BYTES = 1 << 20
+_BEGINNING_BYTES = 1 << 16  # tells whether objects are a line each
 _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
 
 
@@ -242,8 +244,12 @@ class LineRecords(StreamRecords):
 
 
 def open_json_lines(file: InputFile, stream: ByteStream) -> LineRecords:
-    """Return JSON objects as lines: a line each, in an array, or over several lines."""
-    stream.spread()
+    """Return JSON objects as lines, however they stand there."""
+    # A pipe may give its second line much later.
+    head = stream.look(_BEGINNING_BYTES) if file.is_regular else stream.first
+    if file.is_regular and is_spread(head) is None:
+        head = stream.look(file.page_bytes_max)
+    stream.spread(head)
     return LineRecords(file, stream)
 
 
@@ -256,7 +262,8 @@ def small_lines(file: InputFile, data: bytes, complete: bool) -> Chunk | None:  
     *whole, last = data.split(b"\n")
     lines = [line + b"\n" for line in whole] + ([last] if last else [])
     is_long = len(lines) > SMALL_RECORDS_MAX or len(data) > file.page_bytes_max
-    if is_long or (last and not complete) or data[:2] not in {b"", b'{"'}:
+    is_plain = data[:2] in {b"", b'{"'} and not (is_spread(data) or may_follow(data))
+    if is_long or (last and not complete) or not is_plain:
         return None
     trail = Trail()
     trail.take(data + b"\n" if last else data)

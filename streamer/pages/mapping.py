@@ -38,6 +38,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
+from streamer.pages.body import PROGRAM_TYPES, essence_of
 from streamer.rules import ANY, fits
 from streamer.wrong_values import why_wrong
 
@@ -153,7 +155,6 @@ def _shape(text: str) -> TimeFormat:
 
 
 _STATUS_PATTERN = re.compile(r"[0-9x]{1,3}")
-_FIELDS_BYTES_MAX = 1 << 20
 
 
 def _pointers(value: Any) -> Any:  # noqa: ANN401 - as written by the user
@@ -235,12 +236,15 @@ class FieldMapping(BaseModel):
 
     def accepts_status(self, status: str) -> bool:
         """Return whether pages may have this status."""
-        return any(_matches_status(status, pattern) for pattern in self.pages_status)
+        found = _STATUS.fullmatch(status)
+        number = found[1] if found else status
+        return any(_matches_status(number, pattern) for pattern in self.pages_status)
 
     def accepts_type(self, content_type: str) -> bool:
-        """Return whether pages may have this type, or none; parameters and case do not matter."""
-        name = content_type.partition(";")[0].strip().lower()
-        return not name or any(fits(each.lower().split(ANY), name) for each in self.pages_type)
+        """Return whether pages may have this type; one that is not valid counts as none."""
+        name = essence_of(content_type)
+        fitting = (fits(each.lower().split(ANY), name) for each in self.pages_type)
+        return not name or (name not in PROGRAM_TYPES and any(fitting))
 
 
 DEFAULT_MAPPING = FieldMapping()
@@ -272,8 +276,7 @@ def parse_fields(text: str) -> FieldMapping:
 
 def _file_text(name: str) -> str:
     try:
-        with Path(name).open(encoding="utf-8-sig") as file:
-            return file.read(_FIELDS_BYTES_MAX)
+        return read_given(Path(name)).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         message = f"--fields: {name!r} is no preset, no JSON object and no readable file ({error})"
         raise SettingsError(message) from error
@@ -286,6 +289,10 @@ def _first_fault(error: ValidationError) -> str:
     if fault["type"] == "extra_forbidden":
         return f"{where}: no such field; the fields are {', '.join(FieldMapping.model_fields)}"
     return f"{where}: {why_wrong(fault)}" if where else why_wrong(fault)
+
+
+# As "200.0", "200 OK" and "HTTP/1.1 200 OK" say it.
+_STATUS = re.compile(r"\s*(?:HTTP/[\d.]+\s+)?(\d{3})(?:\.0+)?(?:\s.*)?", re.DOTALL)
 
 
 def _matches_status(status: str, pattern: str) -> bool:

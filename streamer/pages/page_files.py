@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from streamer.errors import InputError
+from streamer.pages.body import is_binary
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC, Trail
 from streamer.pages.chunk import PAGE_FILE, Chunk, Ending, WarcPage, over_limit
-from streamer.pages.encodings import is_binary
 from streamer.pages.records import InputFile, StreamRecords
 
 _READ_BYTES = 1 << 20

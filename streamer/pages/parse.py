@@ -19,12 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InvalidPage, SkippedRecord
+from streamer.pages.body import (
+    HEAD_BYTES,
+    declared_html,
+    foreign_kind,
+    has_element,
+    may_be_foreign,
+    may_begin_html,
+    sniffed_html,
+)
 from streamer.pages.chunk import (
     PAGE_BYTES_MAX,
     Chunk,
     Message,
     PageBatch,
-    Rejected,
+    RejectedRecord,
     WarcPage,
     over_limit,
 )
@@ -50,12 +59,13 @@ from streamer.text.json_fields import (
     Spans,
     find_page_fields,
     gathered,
+    keep_marked,
     mark_sure,
     mark_type_changes,
 )
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices
-from streamer.text.visible import ESCAPED, HTML, Buffer, declared_html, may_begin_html, sniffed_html
+from streamer.text.visible import ESCAPED, HTML, Buffer
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
@@ -129,7 +139,8 @@ class PageParser:
     ) -> None:
         """Prepare a parser.
 
-        WARC records have their fields where the format puts them: `mapping` is not for these. Pages
+        WARC records have their fields where the format puts them: of `mapping` they have only which
+        statuses and types are pages. Pages
         that a rule wants skipped are counted as `rule`; `text` is what most are compared by. A page
         without the `scope` that is asked for is a dead letter.
 
@@ -142,7 +153,9 @@ class PageParser:
         self._rule_for = rule_finder(tuple(rules))
         self._limit = page_bytes_max
         self._messages = Extractor(mapping, carry, page_bytes_max, scope)
-        self._records = Extractor(PRESETS["warc"], carry, page_bytes_max, scope)
+        which = {"pages_type": mapping.pages_type, "pages_status": mapping.pages_status}
+        records = PRESETS["warc"].model_copy(update=which)
+        self._records = Extractor(records, carry, page_bytes_max, scope)
         self._plain = mapping == DEFAULT_MAPPING and not (carry or scope)
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
@@ -151,6 +164,11 @@ class PageParser:
     def columns(self) -> frozenset[str]:
         """The names of all fields at the top of a message that are looked at."""
         return self._messages.columns
+
+    @property
+    def bodies(self) -> frozenset[str]:
+        """The names of the fields at the top of a message that hold the body."""
+        return self._messages.bodies
 
     def missing_fields(self) -> list[str]:
         """Return the fields to be carried that no page has had until now, in alphabetical order."""
@@ -320,8 +338,15 @@ class PageParser:
         plain &= kinds != _REFUSED
         starts, ends = spans[:, BODY, 0], spans[:, BODY, 1]
         html = kinds == HTML
-        for i in np.flatnonzero(plain & (kinds == _VAGUE) & may_begin_html(data[starts])).tolist():
-            html[i] = sniffed_html(data[starts[i] : ends[i]].data)
+        first = data[starts]
+        for i in np.flatnonzero(plain & may_be_foreign(first)).tolist():
+            plain[i] = not foreign_kind(data[starts[i] : ends[i]].data)
+        begins = may_begin_html(first)
+        vague = plain & (kinds == _VAGUE)
+        keep_marked(data, spans, HEAD_BYTES, vague)
+        for i in np.flatnonzero(vague).tolist():
+            body = data[starts[i] : ends[i]].data
+            html[i] = sniffed_html(body) if begins[i] else has_element(body)
         flags = np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         urls = gathered(data, spans[:, URL, 0], url_ends)
@@ -418,5 +443,5 @@ def _is_plain_url(raw: memoryview) -> bool:
     return 0 < len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
 
 
-def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> Rejected:
-    return Rejected(sequence, fault.code, fault.detail, key, value, len(value))
+def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> RejectedRecord:
+    return RejectedRecord(sequence, fault.code, fault.detail, key, value, len(value))

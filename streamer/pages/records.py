@@ -101,6 +101,7 @@ class Format:
         packed: the suffixes that may follow those: of a compression.
         rank: of the formats in a folder only those of the lowest rank are read.
         is_message: its dead letters are JSON messages, which can be judged again.
+        is_utf8: its files are text that names no charset.
         small: returns the records of a small file, of which it gets all bytes, as one chunk; the
             flag is as in `Records.chunks`. None: the file takes more care, as all files of the
             format do if there is no function.
@@ -115,6 +116,7 @@ class Format:
     packed: tuple[str, ...] = ()
     rank: int = 0
     is_message: bool = True
+    is_utf8: bool = False
     small: Callable[[InputFile, bytes, bool], Chunk | None] | None = None
     small_bytes_max: int = SMALL_BYTES_MAX
     check: Callable[[], None] = _nothing

@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -48,6 +48,7 @@ _STORES_KEPT = 64
 _END_OF_PLACE = re.compile("[/?#]")
 _PLACE = re.compile(r"(?:[^:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")  # a bucket, or a host and a port
 _PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NO_SUCH_RANGE = "416 Range Not Satisfiable"
 _PIPE_IT = "download it, or pipe it: curl URL | streamer replay -"
 
 
@@ -201,10 +202,7 @@ class RemoteObject:
         import obstore  # noqa: PLC0415 - an extra
 
         if (now := (answer.meta["size"], version_of(answer.meta))) != (self.size, self.version):
-            raise UnusableFileError(
-                f"{self.name}: has changed since it was looked up ({self.size:,} bytes then, "
-                f"{now[0]:,} now); run the same command again"
-            )
+            raise UnusableFileError(has_changed(self.name, (self.size, self.version), now))
         try:
             for part in answer.stream(min_chunk_size=_PART_BYTES):
                 data += part
@@ -355,10 +353,14 @@ def _may_be_read_again(reading: Future[bytes]) -> bool:
 
 
 class LookedUp(NamedTuple):
-    """What a URL leads to: a file, or all files below it, sorted by name."""
+    """What a URL leads to: a file, or all files below it, sorted by name.
+
+    `passed_over` are names below it that cannot be read as files, for one because of a "..".
+    """
 
     objects: list[RemoteObject]
     is_folder: bool = False
+    passed_over: Sequence[str] = ()
 
 
 def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
@@ -375,17 +377,18 @@ def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
                 f"{name}: two URLs differ only behind the question mark, and files are known "
                 "without that; give one of them, and pipe the other one into -"
             )
-    stores, asked = Stores(), [*named.values()]
+    stores, once, asked = Stores(), Stores(patient=False), [*named.values()]
     with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
         try:
-            found = pool.map(lambda url: _looked_up(url, stores), asked)
+            found = pool.map(lambda url: _looked_up(url, stores, once), asked)
             return dict(zip(named, found, strict=True))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _looked_up(url: str, stores: Stores) -> LookedUp:
+def _looked_up(url: str, stores: Stores, once: Stores) -> LookedUp:
+    """Return what a URL leads to; `once` are stores that are not asked again when they fail."""
     name = name_of(url)
     store, path = stores.of(url)
     is_web = url.startswith(_WEB)
@@ -400,29 +403,52 @@ def _looked_up(url: str, stores: Stores) -> LookedUp:
 
     with explained(name):
         try:
-            meta = obstore.head(store, path)
+            meta = _described(url, stores, once) if is_web else obstore.head(store, path)
         except FileNotFoundError:
             if is_web or not (found := _below(f"{name}/", stores)).objects:
                 raise
             return found
-        except obstore.exceptions.PermissionDeniedError:
-            if not is_web:
-                raise
-            # A URL may be signed for one way of asking only.
-            meta = obstore.get(store, path, options={"range": (0, 1)}).meta
     return LookedUp([_object(meta, name, url, stores)])
+
+
+def _described(url: str, stores: Stores, once: Stores) -> ObjectMeta:
+    """Return what a web server says of a file: to HEAD, or to GET where that says too little.
+
+    Many servers answer HEAD with an error or without a size, and a URL may be signed for GET only.
+    """
+    import obstore  # noqa: PLC0415 - an extra
+
+    failures = obstore.exceptions
+    store, path = once.of(url)
+    with suppress(failures.BaseError, FileNotFoundError):
+        meta = obstore.head(store, path)
+        if meta["size"] and version_of(meta):
+            return meta
+    store, path = stores.of(url)
+    try:
+        return obstore.get(store, path, options={"range": (0, 1)}).meta
+    except failures.BaseError as error:
+        if not isinstance(error, failures.NotSupportedError) and _NO_SUCH_RANGE not in str(error):
+            raise
+    return obstore.get(store, path).meta  # it gives whole files only, or this one is empty
 
 
 def _below(name: str, stores: Stores) -> LookedUp:
     """Return the files below a place, whose name ends with a slash."""
-    import obstore  # noqa: PLC0415 - an extra
-
     store, path = stores.of(name)
+    from streamer.pages.listing import listed  # noqa: PLC0415 - stands on an extra
+
     root = "/".join(name.split("/")[:3])
     with explained(name):
-        listed = [each for part in obstore.list(store, path.rstrip("/") or None) for each in part]
-    objects = [_object(each, url := f"{root}/{each['path']}", url, stores) for each in listed]
-    return LookedUp(sorted(objects, key=lambda each: each.name), is_folder=True)
+        found = listed(store, path.rstrip("/"), name)
+    files = {f"{root}/{each['path']}": each for each in found.files}
+    usable = sorted(url for url in files if url.isprintable())
+    others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in found.passed_over)]
+    return LookedUp(
+        [_object(files[url], url, url, stores) for url in usable],
+        is_folder=True,
+        passed_over=sorted(url if url.isprintable() else repr(url)[1:-1] for url in others),
+    )
 
 
 def _object(meta: ObjectMeta, name: str, url: str, stores: Stores) -> RemoteObject:
@@ -452,6 +478,20 @@ def version_of(meta: ObjectMeta) -> str:
     return f"modified {seconds}" if seconds else ""
 
 
+def has_changed(name: str, before: tuple[int, str], now: tuple[int, str]) -> str:
+    """Return the message about a file whose size or version, in this order, is another one now."""
+    if before[0] != now[0]:
+        return (
+            f"{name}: has changed while it was read ({before[0]:,} bytes before, {now[0]:,} now); "
+            "run the same command again"
+        )
+    return (
+        f"{name}: has changed while it was read, or several servers give it different ETags "
+        f"({before[1]} before, {now[1]} now, and the same size). Run the same command again; if "
+        f"that does not help, {_PIPE_IT}"
+    )
+
+
 @contextmanager
 def explained(name: str) -> Iterator[None]:
     """Turn what a store says about a file into our errors."""
@@ -479,6 +519,6 @@ def explained(name: str) -> Iterator[None]:
         is_lasting = "Content-Length" in said
         remedy = _PIPE_IT if is_lasting else "check the URL and the network, and run it again"
         kind = InputError
-        if "416 Range Not Satisfiable" in said:
+        if _NO_SUCH_RANGE in said:
             kind, said = ShortFileError, "it is shorter than when it was looked up"
         raise kind(f"{name}: cannot be read ({said}); {remedy}") from error

@@ -81,6 +81,13 @@ class OpenTable:
         return [*self.schema.names]
 
 
+def columns_read(names: Sequence[str], wanted: frozenset[str] | None) -> list[str]:
+    """Return the columns that have wanted fields; None: all. Bytes become a field in base64."""
+    return [
+        name for name in names if wanted is None or not wanted.isdisjoint((name, f"{name}_base64"))
+    ]
+
+
 def needs_arrow() -> None:
     """Raise SettingsError where pyarrow is not installed."""
     with needs_extra("parquet", "Reading Parquet and Arrow files"):
@@ -301,11 +308,7 @@ class TableRecords:
         """
         wanted = self._file.columns
         all_names = self._table.names
-        own = [
-            name
-            for name in all_names
-            if wanted is None or not wanted.isdisjoint((name, f"{name}_base64"))
-        ]
+        own = columns_read(all_names, wanted)
         head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
         if skipped < head:
             yield from self._batches(number, range(skipped, head), head, all_names)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 
+from streamer.compression import unpacked, zstd
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream, Parts
 from streamer.pages.records import InputFile
 from streamer.pages.warc import WarcRecords
 
 _READ_BYTES = 1 << 16
-_FOLDER, _PACKED = "archive/", ".gz"  # where WACZ has its WARC files
+_FOLDER, _NAMES = "archive/", (".warc", ".warc.gz", ".warc.zst")  # of its WARC files
+_HEADER_BYTES = 30  # before a member's name, at least
 _DAMAGED = (  # ValueError: also of a name that is no UTF-8
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
-    RuntimeError, ValueError,
+    RuntimeError, ValueError, zstd.ZstdError,
 )  # fmt: skip
 
 
@@ -25,7 +27,7 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
     """Return the records of all WARC files of an archive, these sorted by name.
 
     Raises:
-        InputError: it is a pipe, no whole archive, or has no WARC file.
+        InputError: it is a pipe, no whole archive, has no WARC file, or members that overlap.
     """
     if not file.is_regular:
         raise InputError(f"{file.name}: a WACZ file cannot be read from a pipe; name the file")
@@ -34,13 +36,30 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
     except _DAMAGED as error:
         raise InputError(f"{file.name}: is no whole WACZ file ({error}); copy it again") from error
     names = (name for name in opened.namelist() if name.startswith(_FOLDER))
-    own = sorted(name for name in names if name.removesuffix(_PACKED).endswith(".warc"))
-    if not own:
+    own = sorted(name for name in names if name.endswith(_NAMES))
+    if fault := _fault_of(opened, own):
         opened.close()
-        raise InputError(f"{file.name}: has no WARC file in {_FOLDER}; is it a WACZ file?")
+        raise InputError(f"{file.name}: {fault}")
     archives = _Archives(opened, own)
     stream.convert(Parts(archives.expanded()), lambda: archives.damage)
     return WarcRecords(file, stream, "WARC")
+
+
+def _fault_of(opened: zipfile.ZipFile, own: list[str]) -> str:
+    """Return why an archive with the WARC files `own` is refused; "" if it is not.
+
+    Members that share bytes would have a small file expand to any size.
+    """
+    if not own:
+        return f"has no WARC file in {_FOLDER}; is it a WACZ file?"
+    if twice := next((a for a, b in pairwise(own) if a == b), ""):
+        return f"lists {twice} more than once; make the WACZ file again"
+    members = sorted(opened.infolist(), key=lambda each: each.header_offset)
+    starts = [*(each.header_offset for each in members), opened.start_dir]
+    for member, following in zip(members, starts[1:], strict=True):
+        if member.header_offset + _HEADER_BYTES + member.compress_size > following:
+            return f"its member {member.filename} overlaps what follows; make the WACZ file again"
+    return ""
 
 
 class _Archives:
@@ -56,7 +75,7 @@ class _Archives:
             for name in self._names:
                 try:
                     with self._zip.open(name) as stored:
-                        opened = gzip.GzipFile(fileobj=stored) if name.endswith(_PACKED) else stored
+                        opened = unpacked(stored, name)
                         while part := opened.read(_READ_BYTES):
                             yield part
                 except _DAMAGED as error:

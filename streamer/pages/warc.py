@@ -40,7 +40,7 @@ from streamer.pages.chunk import (
     KEPT_BYTES_MAX,
     Chunk,
     Ending,
-    Rejected,
+    RejectedRecord,
     WarcPage,
     over_limit,
 )
@@ -57,7 +57,7 @@ _STEP_BYTES = 1 << 20  # read at once
 _BETWEEN_BYTES_MAX = 64  # of blank lines between two records, to see what follows
 _NOT_BLANK = re.compile(rb"\S")
 _END_OF_HEADERS = re.compile(rb"\n\r?\n")
-_Outcome = WarcPage | Rejected | str
+_Outcome = WarcPage | RejectedRecord | str
 
 
 class _BrokenRecord(Exception):  # noqa: N818 - becomes a dead letter
@@ -161,10 +161,9 @@ class Warc:
         have = window.ahead(
             HEADERS_BYTES_MAX, lambda have: _END_OF_HEADERS.search(data, at, at + have)
         )
-        following = self.first.search(data, at + 1, at + min(have, HEADERS_BYTES_MAX))
-        limit = following.start() if following else at + min(have, HEADERS_BYTES_MAX)
+        limit = at + min(have, HEADERS_BYTES_MAX)
         end = _END_OF_HEADERS.search(data, at, limit)
-        if end is None and following:
+        if self.first.search(data, at + 1, end.end() if end else limit):
             raise _BrokenRecord("headers that another record's follow")
         if end is None and have >= HEADERS_BYTES_MAX:
             raise _BrokenRecord(f"headers of more than {HEADERS_BYTES_MAX} bytes")
@@ -176,6 +175,8 @@ class Warc:
         fields: dict[str, str] = {}
         for name, value in parsed.headers:
             fields.setdefault(name.lower(), value)
+        if bracketed := _BRACKETED.fullmatch(fields.get("warc-target-uri", "")):  # as of wget
+            fields["warc-target-uri"] = bracketed[1]
         length = fields.get("content-length", "").strip()
         if not _LENGTH.fullmatch(length):
             raise _BrokenRecord("no usable Content-Length")
@@ -268,12 +269,12 @@ def read_records(
         yield chunk
 
 
-def put(chunk: Chunk, outcome: WarcPage | Rejected | str) -> int:
+def put(chunk: Chunk, outcome: WarcPage | RejectedRecord | str) -> int:
     """Put a record's outcome where it belongs; return the bytes that it holds in memory."""
     if isinstance(outcome, str):
         chunk.skipped[outcome] += 1
         return 0
-    if isinstance(outcome, Rejected):
+    if isinstance(outcome, RejectedRecord):
         chunk.dead.append(outcome)
         return len(outcome.value)
     chunk.pages.append(outcome)
@@ -455,7 +456,7 @@ class _RecordReader:
             begin = found + 1
         return None
 
-    def _garbage(self, ordinal: int, passing: _Passing) -> Rejected:
+    def _garbage(self, ordinal: int, passing: _Passing) -> RejectedRecord:
         """Skip what is no record, to the next line that may begin one."""
         window, first = self._window, self._format.first
         wanted = _STEP_BYTES + self._format.line_bytes
@@ -472,13 +473,13 @@ class _RecordReader:
                 return self._bad(ordinal, passing.kept, passing.size, passing.what)
             window.release()
 
-    def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> Rejected:
+    def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> RejectedRecord:
         """Return the dead letter of the `size` bytes that were taken last."""
         end = self._window.offset
         detail = f"{what}; bytes {end - size} to {end} of the records"
-        return Rejected(ordinal, "bad_warc_record", detail, None, kept[:KEPT_BYTES_MAX], size)
+        return RejectedRecord(ordinal, "bad_warc_record", detail, None, kept[:KEPT_BYTES_MAX], size)
 
-    def _behind_damage(self, ordinal: int, what: str) -> Rejected | None:
+    def _behind_damage(self, ordinal: int, what: str) -> RejectedRecord | None:
         """Go on at the next member; where there is none, tell of the end."""
         window, damage = self._window, self._stream.damage
         if damage and not self._may_wait:
@@ -490,11 +491,13 @@ class _RecordReader:
             self._may_wait = self._stream.hurry.seconds is None
             detail = f"{gap.damage}; bytes {gap.start} to {gap.end} of the file as stored"
             size = gap.end - gap.start
-            return Rejected(ordinal, "damaged_member", detail, None, gap.head, size)
+            return RejectedRecord(ordinal, "damaged_member", detail, None, gap.head, size)
         self._ending.damage = damage or f"it ends within a record: {what}"
         if damage or not cut:
             return None
-        return Rejected(ordinal, "truncated_input", what, None, cut[:KEPT_BYTES_MAX], len(cut))
+        return RejectedRecord(
+            ordinal, "truncated_input", what, None, cut[:KEPT_BYTES_MAX], len(cut)
+        )
 
 
 def first_record(data: bytes, sequence: int, limit: int) -> WarcPage | str:
@@ -533,6 +536,12 @@ def _wrong(length: int) -> str:
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(r"\d{3}")
+_OF_CRAWLER = re.compile(r"<?(?:metadata|dns):", re.IGNORECASE)
+_HEAD = re.compile(rb"(?i:HTTP/[0-9](?:\.[0-9])?|ICY) [1-5][0-9]{2}(?: [^\r\n]{0,200})?\r?\n")
+is_http = re.compile(rb"HTTP/|ICY ", re.IGNORECASE).match  # ICY: of SHOUTcast
+_MORE_BLANK_LINES = re.compile(rb"(?:\r?\n)++(?!\0)")  # behind a head; not of UTF-16
+_HEADS_MAX = 8
+_BRACKETED = re.compile(r"\s*<([^<>]*)>\s*")
 _PAGE_TYPES = ("text/html", "text/plain", "application/xhtml")
 _UNTOLD_TYPES = ("application/http", "no-type", "unknown")  # the body tells
 
@@ -543,15 +552,17 @@ def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], by
     Raises:
         InvalidPage: `bad_warc_record`, where a response has unusable HTTP headers. The body raises
             `bad_content_encoding` or `decompressed_too_large`.
-        SkippedRecord: `response_not_http`.
+        SkippedRecord: `response_not_http`, or `crawler_metadata`: logs, and answers to DNS.
     """
     fields: Fields = dict(page.headers)
     if page.kind != "response":
+        if _OF_CRAWLER.match(fields.get("warc-target-uri", "")):
+            raise SkippedRecord("crawler_metadata")
         if page.kind == "conversion":
             fields.pop("warc-identified-payload-type", None)  # says what the text was made of
         return fields, lambda: page.block
     stored_as = fields.pop("content-type", "application/http").lower()
-    if not page.block.startswith(b"HTTP/"):
+    if not is_http(page.block):
         if stored_as.startswith(_PAGE_TYPES):
             fields["content-type"] = stored_as
         elif not stored_as.startswith(_UNTOLD_TYPES):
@@ -570,12 +581,27 @@ def http_headers_end(block: bytes) -> int:
 
 
 def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
-    """Return the status, the headers by lower-case name, and the body of an HTTP response."""
+    """Return the status, the headers by lower-case name, and the body of an HTTP response.
+
+    The last head counts: interim responses and proxies leave others before it.
+    """
+    found = _split_head(block)
+    for _ in range(_HEADS_MAX):
+        if not _HEAD.match(found[2]):
+            break
+        found = _split_head(found[2])
+    return found
+
+
+_LISTS = {"content-type", "content-encoding", "transfer-encoding"}  # of which several are one list
+
+
+def _split_head(block: bytes) -> tuple[str, dict[str, Any], bytes]:
     cut = http_headers_end(block)
     if cut > HEADERS_BYTES_MAX:
         raise InvalidPage("bad_warc_record", f"HTTP headers of more than {HEADERS_BYTES_MAX} bytes")
     try:
-        parsed = StatusAndHeadersParser(["HTTP/"]).parse(io.BytesIO(block[:cut]))
+        parsed = StatusAndHeadersParser(["HTTP/", "ICY "]).parse(io.BytesIO(block[:cut]))
     except (StatusAndHeadersParserException, EOFError) as error:
         raise InvalidPage("bad_warc_record", "a response without an HTTP status line") from error
     status = _STATUS.search(parsed.statusline)
@@ -583,8 +609,12 @@ def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
         raise InvalidPage("bad_warc_record", "an HTTP status line without a status")
     headers: dict[str, Any] = {}
     for name, value in parsed.headers:
-        headers.setdefault(name.lower(), value)
-    return status[0], headers, block[cut:]
+        own = name.lower()
+        if own in headers and own in _LISTS:
+            headers[own] += f", {value}"
+        headers.setdefault(own, value)
+    blank = _MORE_BLANK_LINES.match(block, cut)
+    return status[0], headers, block[blank.end() if blank else cut :]
 
 
 def _unwrapped(headers: dict[str, Any], body: bytes, limit: int) -> bytes:

@@ -33,7 +33,7 @@ from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.files import FileIdentity, Source, folder_resolver
-from streamer.run.outputs import content_digest, output_key
+from streamer.run.outputs import Made, content_digest, made_as, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
 from streamer.stored.store import Store
@@ -79,7 +79,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     Entries are stored apart, in blocks of which a flush writes those that have changed; `apart`
     says in the state how many they are.
 
-    `roles` names the option of each output that pages themselves are written to.
+    `roles` names the option of each output that pages themselves are written to. `made` has the
+    last two states of each file that is made when a run ends: a kill may leave either.
 
     The order of judgement is that of the sources, unless `by_turns`: a source was judged further
     when a later one, up to `last_source`, had been.
@@ -92,6 +93,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     digests: dict[str, str] = {}
     apart: int = 0
     roles: dict[str, str] = {}
+    made: dict[str, list[Made]] = {}
     last_source: int = -1
     by_turns: bool = False
 
@@ -133,6 +135,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         self.outputs = {renamed(key): length for key, length in self.outputs.items()}
         self.digests = {renamed(key): digest for key, digest in self.digests.items()}
         self.roles = {renamed(key): option for key, option in self.roles.items()}
+        self.made = {renamed(key): states for key, states in self.made.items()}
         return bool(moved) or known != {*self.outputs}
 
     def known_length(self, name: str) -> int | None:
@@ -150,6 +153,12 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 "Put the file back, or name another one for what is still to come."
             )
         return length
+
+    def note_made(self, name: str, part: Path) -> bool:
+        """Note that a file becomes what `part` is; return whether that was not noted before."""
+        states, now = self.made.get(output_key(name), []), made_as(part)
+        self.made[output_key(name)] = [made_as(Path(name)), now]
+        return now not in states
 
     def locator(self) -> Locate:
         """Return a function from a page ref to its place."""

@@ -98,16 +98,17 @@ class Engine:
         `outputs` is called in another thread: it returns the length and the digest of each output
         by its key, once so much of them is on the disk.
         """
-        state, blocks = self.catalogue.to_flush()
+        with self.judge.whole_step():
+            state, blocks = self.catalogue.to_flush()
 
-        def owner_state() -> bytes:
-            for key, (length, digest) in outputs().items():
-                state.outputs[key], state.digests[key] = length, digest
-            return pack_catalogue(state)
+            def owner_state() -> bytes:
+                for key, (length, digest) in outputs().items():
+                    state.outputs[key], state.digests[key] = length, digest
+                return pack_catalogue(state)
 
-        self.judge.begin_flush(
-            owner_state, [*blocks, *notes, *site_entries(self.sites)], sweep=sweep
-        )
+            self.judge.begin_flush(
+                owner_state, [*blocks, *notes, *site_entries(self.sites)], sweep=sweep
+            )
 
     def flush_last(self) -> None:
         """Write all in this thread, where no other can be started any more."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from streamer.errors import InvalidPage, SettingsError
-from streamer.pages.chunk import Rejected
+from streamer.pages.chunk import RejectedRecord
 from streamer.pages.extract import read_message
 from streamer.pages.mapping import FieldMapping
 
@@ -47,7 +47,7 @@ class FirstRecords:
         self._passed: set[str] = set()
 
     def check(
-        self, name: str, pages: int, dead: Sequence[Rejected], *, known: bool = False
+        self, name: str, pages: int, dead: Sequence[RejectedRecord], *, known: bool = False
     ) -> None:
         """Look at a chunk of a source: the number of its pages, and the records that fail.
 
@@ -71,7 +71,7 @@ class FirstRecords:
             )
         self._passed.add(name)
 
-    def _reason(self, example: Rejected) -> str:
+    def _reason(self, example: RejectedRecord) -> str:
         """Return what is probably wrong, with the names of the fields that the record has."""
         if reason := _REASONS.get(example.code):
             return reason
@@ -87,7 +87,7 @@ class FirstRecords:
         )
 
 
-def _way(rejected: Rejected) -> str:
+def _way(rejected: RejectedRecord) -> str:
     """Return in which way a record fails: its code, and what has a wrong type."""
     return rejected.code + (rejected.detail if rejected.code == "wrong_type" else "")
 

@@ -58,6 +58,23 @@ def shard_folders(folder: Path) -> list[str]:
     return sorted(name for name in below if has_index(folder / name)) or [""]
 
 
+def folders_of(folder: Path) -> list[Path]:
+    """Return the folders of the indexes in a worker's folder, or `folder` where it is an index."""
+    return [folder / name for name in shard_folders(folder)]
+
+
+def folder_of(folder: Path) -> Path:
+    """Return the folder of the one index in `folder`.
+
+    Raises:
+        StoreMismatch: there are several.
+    """
+    first, *others = folders_of(folder)
+    if others:
+        raise StoreMismatch(f"{folder} has {len(others) + 1} indexes. Name one, such as {first}.")
+    return first
+
+
 def shard_number(name: str) -> int:
     """Return the number of the shard in a folder of this name."""
     return int(name.partition("-")[2] or 0)
@@ -140,7 +157,7 @@ def differences(found: Identity, wanted: Identity) -> str:
     parts = [
         f"{_option(n)} is {_part(found, n)} there and {_part(wanted, n)} here" for n in differing
     ]
-    return "; ".join(parts) or "it was made by another version or under another Unicode version"
+    return "; ".join(parts) or "it was made by another version"
 
 
 def check_folder(folder: Path, wanted: Identity) -> None:
@@ -203,6 +220,7 @@ class IndexFolder:
         except BaseException:
             store.close()
             raise
+        store.needed = () if key_file else (own_key(path),)
         return cls(path, store, identity, secret)
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -103,6 +103,10 @@ class Judge:
 
     `identity` is the index's: bands are taken from it. `secret` is what URLs are hashed with.
 
+    Attributes:
+        failure: what has kept a record or a flush from being applied as a whole; `None` as long as
+            nothing has. From then on the state is no fold of the log: it is not to be used.
+
     Raises:
         StoreMismatch: the state was written by another version of the machine.
     """
@@ -136,6 +140,7 @@ class Judge:
         self._written: Callable[[], None] = lambda: None
         self._flush_thread = ThreadPoolExecutor(1, "flush")
         self._flushing: Future[None] | None = None
+        self.failure: BaseException | None = None
 
     def position(self, source: int) -> int:
         """Return the first sequence number of a page source that is not applied yet."""
@@ -170,13 +175,38 @@ class Judge:
         Raises:
             StoreMismatch: a CONFIG record of another version.
         """
+        self.raise_failure()
         if found is not None:
             self._release_flushed(found.hits.flushes)
-        output = self.shard.apply(record, found)
-        self._applied += records
+        with self.whole_step():
+            output = self.shard.apply(record, found)
+            self._applied += records
         if self._named_at is None and self.shard.forgetting.pending:
             self._named_at = self._clock()
         return output
+
+    @contextmanager
+    def whole_step(self) -> Iterator[None]:
+        """Note what keeps a step from being taken as a whole, an interrupt included.
+
+        Without the rest of it, what has changed by then fits no place of the log.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def raise_failure(self) -> None:
+        """Raise StreamerError where a step before was not taken as a whole."""
+        if isinstance(self.failure, StreamerError):
+            raise self.failure
+        if self.failure is not None:
+            what = f"{type(self.failure).__name__}: {self.failure}".removesuffix(": ")
+            raise StoreUnavailable(
+                f"Judging by the index {self.store.path.parent} was cut off by {what}. What was "
+                "flushed is sound: open the index again."
+            ) from self.failure
 
     def judge(
         self,
@@ -269,12 +299,13 @@ class Judge:
             StoreUnavailable: the flush before failed, or the work after it; the message says which.
         """
         self.finish()
-        flushed, forgetting = self.shard.begin_flush(), self.shard.forgetting
-        self._is_sweeping = self._sweep_is_due or (sweep and forgetting.pending > 0)
-        if self._is_sweeping:
-            self._named_at = None
-            forgetting.begin_sweep()
-        self._flushing = self._flush_thread.submit(self._flush, flushed, owner_state, notes)
+        with self.whole_step():
+            flushed, forgetting = self.shard.begin_flush(), self.shard.forgetting
+            self._is_sweeping = self._sweep_is_due or (sweep and forgetting.pending > 0)
+            if self._is_sweeping:
+                self._named_at = None
+                forgetting.begin_sweep()
+            self._flushing = self._flush_thread.submit(self._flush, flushed, owner_state, notes)
         self._applied = 0
         self._flushed_at = self._clock()
 
@@ -285,8 +316,12 @@ class Judge:
             StoreUnavailable: it failed, and the index is unchanged; or only the work after it
                 did, as the message says.
         """
+        self.raise_failure()
+        if self._flushing is None:
+            return
+        wait([self._flushing])  # an interrupt here changes nothing
         flushing, self._flushing = self._flushing, None
-        if flushing is not None:
+        with self.whole_step():
             flushing.result()
             self.shard.flushed()
             if self._is_sweeping:
@@ -385,8 +420,8 @@ def replay_judge(
     references: ReferenceIndexes | None = None,
     index_memory: int | None = None,
 ) -> Judge:
-    """Return the judge of an open index, with these settings in force."""
+    """Return the judge of an open index, with these settings in force from the next page on."""
     options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, references, clock)
     judge = Judge(folder.store, folder.identity, options, folder.secret)
-    judge.configure(settings)
+    judge.shard.ask_for(settings)
     return judge

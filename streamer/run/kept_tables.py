@@ -40,7 +40,7 @@ from streamer.pages.table_copy import (
 )
 from streamer.pages.tables import arrow_errors, schema_of
 from streamer.run.catalogue import Catalogue
-from streamer.run.outputs import ROWS_SUFFIX, OutputSink, complete_output
+from streamer.run.outputs import ROWS_SUFFIX, Claim, OutputSink, complete_output
 
 REF_BYTES = 8
 _MADE_OF = b"streamer.rows"  # in a table's metadata
@@ -122,8 +122,10 @@ class KeptTable:
         if files := [*earlier, *new]:
             common_schema(self.name, files, _REMEDY)
 
-    def write(self, catalogue: Catalogue, progress: Progress) -> None:
+    def write(self, catalogue: Catalogue, progress: Progress, claim: Claim) -> None:
         """Make the table, unless it is made of the same rows already, or no file has its columns.
+
+        `claim` is as for `complete_output`.
 
         Raises:
             SettingsError, InputError: as `check`.
@@ -137,7 +139,7 @@ class KeptTable:
             chosen = self.chosen(catalogue, size)
         if digest == _made_of(self.name) if digest else not self._sources:
             return
-        with complete_output(self.name) as file:
+        with complete_output(self.name, claim) as file:
             copy_rows(chosen, self.name, OutputSink(file), _REMEDY, {_MADE_OF: digest}, progress)
 
     def chosen(self, catalogue: Catalogue, size: int) -> Iterator[ChosenRows]:

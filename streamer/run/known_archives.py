@@ -51,6 +51,8 @@ class KnownArchives:
             before = self._sizes.get(key, known[0] if known else 0)
             if known and (known[1] != tag or is_remote(name) or size < before):
                 what = f"another version of {size:,} bytes, not {before or known[0]:,}"
+                if is_remote(name):
+                    what += f", its ETag {tag} and not {known[1]}"
                 raise StoreMismatch(changed(name, what))
             if known is None or size > known[0]:
                 self._new[key] = size, tag

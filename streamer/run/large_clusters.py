@@ -1,8 +1,9 @@
-"""Clusters that take up a large part of a source, for the summary of a run.
+"""Clusters that take up a large part of a source, or of a host with few words, for a run's summary.
 
-Such a cluster indicates a block page, a login form, or a template taken for content. Duplicates are
-counted by representative, and rare representatives are dropped now and then, so memory is bounded.
-A count is exact where a source has few clusters, and lacks a small part of its pages otherwise.
+The former indicate a block page, a login form, or a template taken for content; the latter, pages
+that scripts build in a browser. Duplicates are counted by representative, and rare representatives
+are dropped now and then, so memory is bounded. A count is exact where a source has few clusters,
+and lacks a small part of its pages otherwise.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streamer.hosts import host_of
 from streamer.index.messages import Verdicts
+from streamer.index.rule import SIGNATURE
 from streamer.kernel import kernel
 
 SUSPECT_PAGES_MIN = 10  # smaller clusters are no sign of anything
 SHARE_MIN = 0.2
+FEW_WORDS = 50  # that a page has which scripts build: a title, a menu, "please enable JavaScript"
 _FOUND_MAX = 100  # of all sources, the largest
 _COUNTS_MAX = 4_096  # of a source; half of them stay
 
@@ -94,6 +98,55 @@ class LargeClusters:
             if count >= least
         ]  # fmt: skip
         self.found = sorted(self.found, key=lambda each: (-each.share, each.source))[:_FOUND_MAX]
+
+
+class SharedText(msgspec.Struct, frozen=True):
+    """How many pages of a host have one text of a few words, and the URL of the first of all."""
+
+    host: str
+    pages: int
+    words: int
+    representative: str
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        return (
+            f"{self.pages:,} pages of {self.host or 'no host'} share one text of {self.words} "
+            f"words, that of {self.representative}. Probably scripts build them in a browser: "
+            "render them before, or they are one page here."
+        )
+
+
+class SharedTexts:
+    """Counts pages of few words with equal content, by host; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[tuple[int, str]]()  # by representative and host
+        self._texts: dict[int, tuple[str, int]] = {}  # its URL and words
+
+    def add(self, block: Verdicts) -> None:
+        """Count the pages of a block; a page that is fetched again is no other page."""
+        few = _named_here(block) & (block.basis != SIGNATURE) & (block.pages.tokens <= FEW_WORDS)
+        for place in np.flatnonzero(few).tolist():
+            url, other = block.pages.urls[place], block.representative_urls[place]
+            if url == other:
+                continue
+            ref = int(block.representative_refs[place])
+            self._counts[ref, host_of(url.decode(errors="replace"))] += 1
+            self._texts[ref] = other.decode(errors="replace"), int(block.pages.tokens[place])
+        if len(self._counts) > _COUNTS_MAX:
+            self._counts = Counter(dict(self._counts.most_common(_COUNTS_MAX // 2)))
+            self._texts = {ref: self._texts[ref] for ref, _ in self._counts}
+
+    def found(self) -> list[SharedText]:
+        """Return what SUSPECT_PAGES_MIN pages of a host share, the largest numbers first."""
+        shared = []
+        for (ref, host), count in self._counts.most_common(_FOUND_MAX):
+            url, words = self._texts[ref]
+            pages = count + (host_of(url) == host)
+            if pages >= SUSPECT_PAGES_MIN:
+                shared.append(SharedText(host, pages, words, url))
+        return shared
 
 
 def _named_here(block: Verdicts) -> npt.NDArray[np.bool_]:

@@ -21,8 +21,8 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from streamer.compression import unpacked, zstd
@@ -35,7 +35,13 @@ ROWS_SUFFIX = ".rows"  # of what a table of kept rows is made of
 LINES_SUFFIX = ".jsonl.zst"  # of what Parquet verdicts are made of
 _GZIP_LEVEL = 6  # with a header that has no name and no time
 _TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
+_MARK = re.compile(rb"(/[^\n]*\n)?")
+_OPENED = ("/dev/fd/", "/dev/std", "/proc/self/fd/")
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
+
+
+Made = tuple[int, str]  # of a file that was made at the end of a run: its size and digest
+Claim = Callable[[Path], None]
 
 
 class StandardOutput:
@@ -126,7 +132,6 @@ class OutputFile:
             return cls(name, StandardOutput(), 0)
         path = Path(name)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         except OSError as error:
             raise _unwritable(name, error) from error
@@ -138,8 +143,13 @@ class OutputFile:
         Raises:
             SettingsError: the file cannot be cut.
         """
+        path = Path(self.name)
         try:
-            if not isinstance(self._file, StandardOutput) and Path(self.name).is_file():
+            if not isinstance(self._file, StandardOutput) and path.is_file():
+                if self._index is None and path.stat().st_nlink > 1:  # the other names keep it
+                    self._file.close()
+                    path.unlink()
+                    self._file = path.open("x+b", buffering=0)
                 self._file.truncate(self.length)
                 self._file.seek(self.length)
                 self._mark(mark_of(self.name))
@@ -229,29 +239,34 @@ class OutputFile:
 
 
 @contextlib.contextmanager
-def complete_output(name: str) -> Iterator[OutputFile]:
+def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFile]:
     """Open an output that has another name until it is complete; if something fails, none is left.
 
-    Standard output and devices are written as they are.
+    `claim` gets the complete file before it takes its name. Standard output and devices are written
+    as they are.
 
     Raises:
         SettingsError: it cannot be written.
     """
-    target = Path(output_key(name))
+    check_place(name)
+    target = Path(name)
     if name == STANDARD_OUTPUT or (target.exists() and not target.is_file()):
         with contextlib.closing(OutputFile.open(name, None, index=None)) as file:
             yield file
             file.sync()
         return
-    part = target.with_name(f"{target.name}.part")
+    part = part_of(name)
     try:
-        raw = part.open("wb", buffering=0)
+        part.unlink(missing_ok=True)  # of a killed run; a link is not followed
+        raw = part.open("xb", buffering=0)
     except OSError as error:
         raise _unwritable(str(part), error) from error
     try:
         with contextlib.closing(OutputFile(name, raw, 0)) as file:
             yield file
             file.sync()
+        if claim is not None:
+            claim(part)
         try:
             part.replace(target)
         except OSError as error:
@@ -280,9 +295,53 @@ class OutputSink(io.RawIOBase):
         return self._file.length
 
 
+def part_of(name: str) -> Path:
+    """Return the file that an output is until it is complete; nobody else has one of this name."""
+    return Path(name).with_name(f".{Path(name).name}.streamer-part")
+
+
 def mark_of(name: str) -> Path:
     """Return the file that names the index whose output `name` is."""
     return Path(f"{name}.index")
+
+
+def check_ending(option: str, name: str, *endings: str) -> None:
+    """Raise SettingsError if the name of an output of lines has an ending, and none of `endings`.
+
+    Each may be compressed. JSON lines have three, of which `.jsonl` stands for all.
+    """
+    plain = PurePath(name.lower())
+    if plain.suffix in {".gz", ".zst"}:
+        plain = plain.with_suffix("")
+    if plain.suffix not in {"", ".ndjson", ".json", *endings}:
+        raise SettingsError(
+            f"--{option} {name} ends in {plain.suffix}, which names no format of this output. "
+            f"End it in {', '.join(endings)}."
+        )
+
+
+def check_place(name: str) -> None:
+    """Raise SettingsError unless an output can be a file of this name, or a device is there.
+
+    What a shell has opened (`/dev/fd/3`) is taken as it is.
+    """
+    path = Path(name)
+    if name == STANDARD_OUTPUT or name.startswith(_OPENED):
+        return
+    if not path.parent.is_dir():
+        raise SettingsError(
+            f"Cannot write {name}: there is no folder {path.parent}. Make it, or name another file."
+        )
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return  # it is not there, or the system says why it cannot be written
+    if stat.S_ISLNK(mode):
+        raise SettingsError(f"Cannot write {name}: it is a link. Name the file that it leads to.")
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or stat.S_ISDIR(mode)):
+        raise SettingsError(
+            f"Cannot write {name}: it is a pipe or a device. Name a file, or - for standard output."
+        )
 
 
 def check_output(
@@ -295,6 +354,8 @@ def check_output(
     """
     if name == STANDARD_OUTPUT:
         return
+    check_place(name)
+    _check_mark(name)
     size = Path(name).stat().st_size if Path(name).is_file() else 0
     if index is None:
         if size:
@@ -312,18 +373,50 @@ def check_output(
         )
 
 
-def check_made(name: str, known: int | None, *, index: Path | None, overwrite: bool) -> None:
-    """As `check_output`, for a file that is made of an output with `known` bytes at the end.
+def check_new(name: str, *, overwrite: bool) -> None:
+    """Raise SettingsError if an output of no index cannot be written, or is there already."""
+    check_output(name, None, index=None, overwrite=overwrite)
+    if name != STANDARD_OUTPUT:
+        check_writable(Path(name))
+
+
+def check_made(name: str, made: Iterable[Made], *, index: Path | None, overwrite: bool) -> None:
+    """As `check_output`, for a file that is made when a run ends: it may be one of `made`.
 
     Raises:
         SettingsError: it cannot be written.
     """
-    check_output(name, None if known is None else 0, index=index, overwrite=overwrite)
-    try:
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(name, error) from error
+    check_place(name)
+    now = made_as(Path(name))
+    if index is not None and now[0] and now not in made:
+        raise SettingsError(
+            f"{name} exists, and this index has not made it as it is. Move it away, and a run "
+            "makes it again of all pages, or name another file."
+        )
+    check_output(name, 0, index=index, overwrite=overwrite)
     check_writable(Path(name))
+
+
+def made_as(path: Path) -> Made:
+    """Return the size and the digest of a file; of none they are 0 and ""."""
+    size = path.stat().st_size if path.is_file() else 0
+    return size, content_digest(path, size)
+
+
+def _check_mark(name: str) -> None:
+    """Raise SettingsError if the name of the file that names the index is taken."""
+    mark = mark_of(name)
+    try:
+        is_own = stat.S_ISREG(mark.lstat().st_mode) and _MARK.fullmatch(mark.read_bytes())
+    except FileNotFoundError:
+        return
+    except OSError:
+        is_own = False
+    if not is_own:
+        raise SettingsError(
+            f"{mark} is not of streamer, and {name} needs this name for a note of its index. "
+            "Move it, or name another output."
+        )
 
 
 def _check_overwrite(name: str, *, overwrite: bool) -> None:
@@ -368,9 +461,10 @@ def check_writable(path: Path) -> None:
     Raises:
         SettingsError: it cannot.
     """
+    check_place(str(path))
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            return  # to open a pipe would wait for its reader
+            return
         made = not path.exists()
         path.open("ab").close()
         if made:

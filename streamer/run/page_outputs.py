@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 import msgspec
 import numpy as np
@@ -248,11 +249,14 @@ def _kind_of_output(file: OutputFile) -> str | None:
         return _kind_of_records(first_bytes(file.name, _HEAD_BYTES))
     plain = file.name.lower().removesuffix(".gz").removesuffix(".zst")
     kind = format_by_name(file.name) or format_by_name(plain)  # some formats are not compressed
-    if kind is None or kind is JSON_LINES:
-        return None if kind is None else ""
-    if kind.name not in _ENDS:
+    if kind is JSON_LINES:
+        return ""
+    if kind is None and not PurePath(plain).suffix:
+        return None
+    if kind is None or kind.name not in _ENDS:
+        named = f"named as {kind.name}" if kind else f"named {PurePath(plain).suffix}"
         raise SettingsError(
-            f"{file.name} is named as {kind.name}, but pages are written as JSON lines, as the "
+            f"{file.name} is {named}, but pages are written as JSON lines, as the "
             "WARC or ARC records that they were, or as the rows of Parquet and Arrow files. Name "
             "the file so, as pages.jsonl.zst."
         )

@@ -7,14 +7,14 @@ records all fail in one way, and a file that is damaged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import NamedTuple
 
 from streamer.errors import InputError
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, PageBatch
 from streamer.pages.files import Source, open_sources
+from streamer.pages.folders import ANY, FolderChoice
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue
 from streamer.run.first_records import FirstRecords
@@ -38,15 +38,17 @@ class PageReader:
     Attributes:
         url_prefix, cdx_base: as for `open_sources`.
         keep_going: take a source although its first records all fail.
-        note_skipped: gets the names of files in folders that are no page files, if there are any.
+        note_skipped: gets the files of folders that are passed over, if there are any, with kinds.
+        choice: which files of folders are wanted.
     """
 
     parser: PageParser = field(default_factory=PageParser)
     page_bytes_max: int = PAGE_BYTES_MAX
     url_prefix: str = ""
     keep_going: bool = False
-    note_skipped: Callable[[list[str]], None] = lambda _names: None
+    note_skipped: Callable[[Mapping[str, str]], None] = lambda _files: None
     cdx_base: str = ""
+    choice: FolderChoice = ANY
 
     def open(self, paths: Sequence[str], *, whole_rows: bool = False) -> list[Source]:
         """Return the sources that `paths` name, as `open_sources` does.
@@ -58,7 +60,7 @@ class PageReader:
         """
         columns = None if whole_rows else self.parser.columns
         places = self.url_prefix, self.cdx_base
-        opened = open_sources(paths, self.page_bytes_max, columns, *places)
+        opened = open_sources(paths, self.page_bytes_max, columns, *places, self.choice)
         if opened.skipped:
             self.note_skipped(opened.skipped)
         return opened.sources
@@ -99,16 +101,22 @@ def named(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
 
 
-def skipped_files(names: Sequence[str]) -> str:
-    """Return the sentence about files in folders that were not read."""
-    shown = named(names) if len(names) <= NAMES_SHOWN else f"{_by_suffix(names)} (as {names[0]})"
-    return f"Skipped, because they are no page files: {shown}."
+def skipped_files(files: Mapping[str, str]) -> str:
+    """Return the sentence about files in folders that were not read, by their kinds."""
+    firsts: dict[str, str] = {}
+    for name, kind in files.items():
+        firsts.setdefault(kind, name)
+    kinds = Counter(files.values()).most_common()
+    parts = [f"{count:,} {kind.replace('_', ' ')} (as {firsts[kind]})" for kind, count in kinds]
+    return f"Files of folders that are not read: {', '.join(parts)}.{_old_rows(firsts)}"
 
 
-def _by_suffix(names: Sequence[str]) -> str:
-    """Return how many files have which suffix, the most frequent ones by name."""
-    kinds = Counter(PurePath(name).suffix.lower() or "without a suffix" for name in names)
-    most = kinds.most_common(NAMES_SHOWN)
-    rest = len(names) - sum(count for _, count in most)
-    parts = [f"{count:,} {kind}" for kind, count in most]
-    return ", ".join([*parts, f"{rest:,} others"] if rest else parts)
+def _old_rows(kinds: Collection[str]) -> str:
+    """Return what to know of a table whose log is not read."""
+    tables = [name for name in ("iceberg", "hudi") if f"{name}_metadata" in kinds]
+    if not tables:
+        return ""
+    return (
+        f" The log of an {tables[0].title()} table is not read, so rows that it has deleted or "
+        "replaced are judged too. Export its current rows to avoid that."
+    )

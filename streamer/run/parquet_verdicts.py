@@ -21,7 +21,7 @@ from streamer.compression import is_parquet
 from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
-from streamer.run.outputs import LINES_SUFFIX, OutputSink, complete_output, lines_within
+from streamer.run.outputs import LINES_SUFFIX, Claim, OutputSink, complete_output, lines_within
 from streamer.run.table import COLUMNS, cells, columns_of
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
@@ -59,7 +59,8 @@ def verdicts_of(name: str) -> str:
     return table if is_parquet(table) else name
 
 
-def _schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
+def verdict_schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
+    """Return the columns of verdicts as Parquet and their types."""
     with needs_extra("parquet", "Verdicts as Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - an extra
     fields = [
@@ -69,8 +70,10 @@ def _schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
 
-def write_parquet(name: str, lines: Path) -> None:
+def write_parquet(name: str, lines: Path, claim: Claim | None = None) -> None:
     """Make the Parquet file of this name from the file of all its lines.
+
+    `claim` is as for `complete_output`.
 
     Raises:
         StreamerError: it cannot be written.
@@ -80,9 +83,9 @@ def write_parquet(name: str, lines: Path) -> None:
 
     try:
         near = any(b'"nearest' in line for line in _lines_of(lines))
-        schema = _schema(near=near)
+        schema = verdict_schema(near=near)
         with (
-            complete_output(name) as file,
+            complete_output(name, claim) as file,
             parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
         ):
             for group in _groups(lines, schema, near=near):

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from streamer.errors import StoreMismatch
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.model import Location, split_ref
 from streamer.run.catalogue import stored_catalogue
-from streamer.run.index_folder import Identity, read_meta, shard_folders
+from streamer.run.index_folder import Identity, folder_of, read_meta
 from streamer.run.stages import Locate
 from streamer.stored.rows import ScannedRows, scan_rows
 from streamer.stored.store import Store
@@ -36,13 +35,7 @@ class ReadIndex:
             StoreUnavailable: there is none, or it has no flush yet.
         """
         self.folder = folder
-        name, *others = shard_folders(folder)
-        if others:
-            raise StoreMismatch(
-                f"{folder} has {len(others) + 1} indexes. Name one of them, such as "
-                f"{folder / name}."
-            )
-        self.store, self.meta = read_meta(folder / name)
+        self.store, self.meta = read_meta(folder_of(folder))
         self.identity: Identity = self.meta.identity
         try:
             self.locate = _locator(self.store, self.meta, topic)

@@ -8,6 +8,7 @@ there on. Files are read here, one after the other; streamer/kafka/topic_replay.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,12 +17,13 @@ from streamer.errors import StoreMismatch
 from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import Mark
-from streamer.pages.chunk import Chunk, Ending, Message, PageBatch, Rejected
+from streamer.pages.chunk import Chunk, Ending, Message, PageBatch, RejectedRecord
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.pages.remote import ReadAhead
 from streamer.pages.schema_registry import is_framed
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
+from streamer.text.visible import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,52 @@ class InputReport:
         empty: those without a single byte.
         unended: those whose last line has no end yet, and was left.
         incomplete: those that cannot be read to their end, with what is wrong and where.
-        skipped_files: files that lay in directories and are no page files.
+        skipped_files: files of folders that are passed over, with their kinds.
+        lost_text: of those with much text that a wrong charset has lost, the share.
     """
 
     done_before: int = 0
     empty: list[str] = field(default_factory=list)
     unended: list[str] = field(default_factory=list)
     incomplete: dict[str, str] = field(default_factory=dict)
-    skipped_files: list[str] = field(default_factory=list)
+    skipped_files: dict[str, str] = field(default_factory=dict)
+    lost_text: dict[str, float] = field(default_factory=dict)
+
+
+LOST_PAGES = 20  # of a chunk that are looked at
+LOST_BYTES = 1 << 16  # of a page
+LOST_SHARE_MAX = 0.01  # of the characters
+
+
+def lost_characters(bodies: Sequence[Buffer]) -> tuple[int, int]:
+    """Return how many characters a wrong charset has lost of some bodies, and how many they have.
+
+    Lost are U+FFFD, and bytes that are not UTF-8 and are read as it.
+    """
+    lost = count = 0
+    for body in bodies[:LOST_PAGES]:
+        text = bytes(body[:LOST_BYTES]).decode("utf-8", "replace")
+        lost += text.count("\ufffd") + text.count("\\ufffd")
+        count += len(text)
+    return lost, count
+
+
+class LostText:
+    """Sums up what is lost, in some pages of each source."""
+
+    def __init__(self) -> None:
+        self._lost, self._all = Counter[str](), Counter[str]()
+
+    def add(self, name: str, found: tuple[int, int]) -> None:
+        """Take what `lost_characters` has found in a chunk."""
+        self._lost[name] += found[0]
+        self._all[name] += found[1]
+
+    def shares(self) -> dict[str, float]:
+        """Return the shares that are too large, by the names of sources, the largest first."""
+        shares = {name: lost / self._all[name] for name, lost in self._lost.items() if lost}
+        large = {name: round(each, 4) for name, each in shares.items() if each > LOST_SHARE_MAX}
+        return dict(sorted(large.items(), key=lambda each: -each[1]))
 
 
 class Input(Protocol):
@@ -143,7 +183,7 @@ def _without_later_schemas(
     batch = parser.parse(chunk)
     detail = "the worker could not decode it; the registry has its schema now"
     batch.dead += [
-        Rejected(offset, "unknown_schema", detail, key, value or b"", len(value or b""))
+        RejectedRecord(offset, "unknown_schema", detail, key, value or b"", len(value or b""))
         for offset, key, value in later
     ]
     batch.dead.sort(key=lambda letter: letter.sequence)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ class ReferenceIndex(ReadIndex):
 
     def __init__(self, name: str, folder: Path) -> None:
         """Open it, as `ReadIndex` does."""
-        if not has_index(folder / shard_folders(folder)[0]):
+        if not has_index(folder):
             raise StoreUnavailable(
                 f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
             )
@@ -119,7 +120,8 @@ class ReferenceIndexes:
     """All that `--also` gives, opened.
 
     Of several under one name the last counts from here on; those before it are for what the log
-    was reported earlier. `in_force` is what the settings name.
+    was reported earlier. A folder with the indexes of partitions gives each, as NAME.shard-N.
+    `in_force` is what the settings name.
 
     Raises:
         StreamerError: as `ReferenceIndex`, and as its `check`.
@@ -129,18 +131,20 @@ class ReferenceIndexes:
         self, given: Sequence[str], fingerprint: str, wanted: Identity | None = None
     ) -> None:
         self.indexes: list[ReferenceIndex] = []
-        in_force: dict[str, Corpus] = {}
+        in_force: dict[str, list[Corpus]] = {}
         try:
             for name, folder in map(parse_also, given):
                 in_force.pop(name, None)
-                if folder:
-                    self.indexes.append(ReferenceIndex(name, Path(folder)))
+                parts = shard_folders(Path(folder)) if folder else []
+                for part in parts:
+                    own = f"{name}.{part}" if len(parts) > 1 else name
+                    self.indexes.append(ReferenceIndex(own, Path(folder) / part))
                     self.indexes[-1].check(fingerprint, wanted)
-                    in_force[name] = self.indexes[-1].corpus
+                    in_force.setdefault(name, []).append(self.indexes[-1].corpus)
         except BaseException:
             self.close()
             raise
-        self.in_force = tuple(in_force.values())
+        self.in_force = tuple(chain.from_iterable(in_force.values()))
 
     def named_in(self, settings: IndexSettings) -> IndexSettings:
         """Return the settings with those in them that are in force."""

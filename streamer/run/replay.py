@@ -22,14 +22,14 @@ from typing import NamedTuple
 from streamer.errors import SettingsError
 from streamer.index.messages import Pages, Verdicts
 from streamer.index.ports import Found
-from streamer.model import page_ref
+from streamer.model import page_ref, split_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.engine import Engine
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
 from streamer.run.known_archives import KnownArchives
-from streamer.run.large_clusters import LargeCluster, LargeClusters
+from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText, SharedTexts
 from streamer.run.outputs import OutputFile, is_table
 from streamer.run.page_outputs import PageOutputs
 from streamer.run.reading import (
@@ -37,6 +37,7 @@ from streamer.run.reading import (
     Forgotten,
     Input,
     InputReport,
+    LostText,
     Pause,
     SettingsChange,
     SourceEnd,
@@ -89,8 +90,10 @@ class Outcome:
     Attributes:
         examples: for each code of dead letters and skipped records, where the first one stands.
         large_clusters: the largest shares first.
+        shared_texts: of a few words, the most pages first.
         report: what is to be told of the sources.
         missing_fields: those to be carried that no page had.
+        wrong_dates: pages dated too late to be believed.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -99,7 +102,9 @@ class Outcome:
     report: InputReport = field(default_factory=InputReport)
     examples: dict[str, str] = field(default_factory=dict)
     large_clusters: list[LargeCluster] = field(default_factory=list)
+    shared_texts: list[SharedText] = field(default_factory=list)
     missing_fields: list[str] = field(default_factory=list)
+    wrong_dates: int = 0
 
 
 class Interrupted(BaseException):
@@ -121,6 +126,8 @@ class Replay:
         self._first = FirstRecords(mapping, keep_going=keep_going)
         self._archives = KnownArchives(engine.judge.store)
         self._clusters = LargeClusters()  # is the writing thread's
+        self._shared = SharedTexts()  # so is this
+        self._lost = LostText()
         self.begun = False  # something of this run is in the index and the outputs
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
@@ -154,7 +161,7 @@ class Replay:
             StreamerError: the input or the index cannot be used; everything up to the last flush
                 stands, and the same command goes on from there.
         """
-        started = time.perf_counter()
+        started, dates_before = time.perf_counter(), self._wrong_dates()
         pages.enter(self._catalogue)
         steps = gathered(pages.steps(), self._is_new_file)
         self._locate = self._catalogue.locator()
@@ -177,14 +184,26 @@ class Replay:
                 raise
             self._outcome.interrupted = self._stop
             self._outcome.report = pages.report
+            self._outcome.report.lost_text = self._lost.shares()
             self._outcome.missing_fields = self._engine.parser.missing_fields()
+            self._note_wrong_dates(dates_before)
             self._begin()
             self._flush(sweep=True)
             for source in range(len(self._catalogue.entries)):
                 self._clusters.end(source, self._name_of(source))
             self._outcome.large_clusters = self._clusters.found
+            self._outcome.shared_texts = self._shared.found()
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
+
+    def flush_again(self) -> None:
+        """Write the catalogue once more, after the run.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+        """
+        self._engine.begin_flush(partial(_sync, self._outputs))
+        self._judge.finish()
 
     def _is_new_file(self, source: int) -> bool:
         entry = self._catalogue.entries[source]
@@ -309,6 +328,7 @@ class Replay:
         for totals in each:
             totals.add_batch(batch)
         self._note_examples(chunk, parsed, batch)
+        self._lost.add(self._name_of(parsed[0].source), batch.lost)
         for own in parsed:
             self._note_read(own, chunk.heads)
 
@@ -345,6 +365,20 @@ class Replay:
                 for code in found.skipped.keys() - examples.keys():
                     examples[code] = f"among the records {where}"
 
+    def _wrong_dates(self) -> int:
+        shard = self._judge.shard
+        if shard.settings is None or not shard.settings.expire_after_ms:
+            return 0
+        return shard.time.wrong + len(shard.time.suspects())
+
+    def _note_wrong_dates(self, before: int) -> None:
+        """Note how many pages of this run are dated too late, and where the last one is."""
+        self._outcome.wrong_dates = max(0, self._wrong_dates() - before)
+        if self._outcome.wrong_dates:
+            time = self._judge.shard.time
+            source, number = split_ref([time.last_wrong, *time.suspects()][-1])
+            self._outcome.examples["wrong_date"] = f"record {number} of {self._name_of(source)}"
+
     def _name_of(self, source: int) -> str:
         entry = self._catalogue.entries[source]
         return f"{entry.name}/{entry.partition}" if entry.partition else entry.name
@@ -355,6 +389,7 @@ class Replay:
         """Return a block's lines, and count its clusters in a source; in the writing thread."""
         if source is not None:
             self._clusters.add(source, block)
+        self._shared.add(block)
         if is_table(self._verdicts.name):
             return table_lines(block, self._locate, self._engine.fingerprint, near=self._near)
         return verdict_lines(block, self._locate, self._engine.fingerprint)

@@ -32,7 +32,7 @@ from streamer.index.codec import Entry, entry_key
 from streamer.index.messages import Verdicts
 from streamer.model import SEQUENCE_MASK
 from streamer.pages.chunk import Chunk, WarcPage
-from streamer.pages.warc import http_headers_end
+from streamer.pages.warc import http_headers_end, is_http
 from streamer.run.stages import Locate, verdict_lines
 from streamer.stored.store import Store
 
@@ -66,8 +66,8 @@ def originals_of(chunk: Chunk) -> dict[int, Original]:
 
 
 def _payload_start(page: WarcPage) -> int:
-    is_http = page.kind == "response" and page.block.startswith(b"HTTP/")
-    return http_headers_end(page.block) if is_http else 0
+    has_head = page.kind == "response" and is_http(page.block)
+    return http_headers_end(page.block) if has_head else 0
 
 
 Block = dict[int, Original]

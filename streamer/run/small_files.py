@@ -31,13 +31,13 @@ from streamer.pages.chunk import (
     Chunk,
     PageBatch,
     Part,
-    Rejected,
+    RejectedRecord,
     WarcPage,
 )
 from streamer.pages.lines import SMALL_RECORDS_MAX
 from streamer.pages.parse import PageParser
 from streamer.pages.records import SMALL_BYTES_MAX
-from streamer.run.reading import Checked, SourceEnd, Step, parsed
+from streamer.run.reading import Checked, SourceEnd, Step, lost_characters, parsed
 from streamer.run.stages import sign
 from streamer.sketch.signer import PageSigner
 from streamer.text.slices import Slices
@@ -168,6 +168,7 @@ def signed(parser: PageParser, signer: PageSigner, chunk: Chunk) -> tuple[PageBa
     """
     batch = parsed(parser, chunk)
     pages = sign(signer, 0 if chunk.parts else chunk.source, batch)
+    batch.lost = lost_characters(batch.bodies)
     batch.bodies = ()  # nothing needs them any more
     if chunk.parts:
         pages.refs = refs_in(chunk)[pages.refs]
@@ -189,7 +190,7 @@ class Parsed(NamedTuple):
     position: int
     mark: Mark
     pages: int
-    dead: list[Rejected]
+    dead: list[RejectedRecord]
     skips: bool
     status: tuple[int, ...] | None = None
 
@@ -201,7 +202,7 @@ def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
         places = chunk.source, chunk.end, chunk.mark
         return [Parsed(*places, pages, batch.dead, skips)]
     ends = [part.end for part in chunk.parts]
-    dead: dict[int, list[Rejected]] = {}
+    dead: dict[int, list[RejectedRecord]] = {}
     for each in batch.dead:
         at = bisect_right(ends, each.sequence)
         ordinal = each.sequence - chunk.parts[at].first

@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from streamer.hosts import is_same_url
 from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.url_versions import CHANGE_NAMES, published_changes
@@ -43,7 +44,7 @@ from streamer.model import (
     SignedText,
     Verdict,
 )
-from streamer.pages.chunk import PageBatch, Rejected
+from streamer.pages.chunk import PageBatch, RejectedRecord
 from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_signer import SiteSigner
@@ -147,7 +148,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
             )
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
-                _SIMILARITIES[similarity], other, bool(url) and url == other_url,
+                _SIMILARITIES[similarity], other, bool(url) and is_same_url(url, other_url),
                 text_bytes, fingerprint, fields, text, change, likeness, by_sets,
             )  # fmt: skip
 
@@ -157,7 +158,7 @@ def verdict_lines(block: Verdicts, locate: Locate, fingerprint: str) -> bytes:
     return _encoder.encode_lines(list(verdicts(block, locate, fingerprint)))
 
 
-def dead_letter(rejected: Rejected, location: Location) -> DeadLetter:
+def dead_letter(rejected: RejectedRecord, location: Location) -> DeadLetter:
     """Return the dead letter for a rejected record."""
     key = rejected.key
     return DeadLetter(

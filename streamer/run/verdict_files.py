@@ -18,6 +18,7 @@ from streamer.errors import InputError
 from streamer.model import Verdict
 from streamer.run.outputs import is_table
 from streamer.run.parquet_verdicts import lines_of_parquet
+from streamer.run.verdict_lines import VerdictCheck, check_regular
 
 
 def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
@@ -37,14 +38,15 @@ def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdic
     """Yield the verdicts of a file that `open_verdicts` has opened, from where it stands.
 
     Raises:
-        InputError: a line is not a verdict.
+        InputError: a line is not a verdict, or does not go with those before.
     """
-    decode = msgspec.json.Decoder(Verdict).decode
+    decode, check = msgspec.json.Decoder(Verdict).decode, VerdictCheck(path)
     for number, line in enumerate(file, 1):
         try:
             verdict = decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{path}:{number}: not a verdict ({error})") from error
+        check.take(verdict, number)
         yield verdict
 
 
@@ -53,9 +55,10 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
     """Open a verdict file as JSON lines; others than plain ones become a temporary file first.
 
     Raises:
-        InputError: the file is damaged or cut off, or is CSV.
+        InputError: the file is damaged or cut off, or is CSV or a pipe.
     """
     _check_no_table(path)
+    check_regular(path)
     with path.open("rb") as file, tempfile.TemporaryFile() as plain:
         if is_parquet(path.name):
             plain.writelines(lines_of_parquet(path))

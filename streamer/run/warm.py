@@ -136,6 +136,12 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     _judge(signature, (_signed(signer, number) for number in range(2)))
 
 
+def load_most() -> None:
+    """Have most kernels in memory without an index, whose threads no forked process would have."""
+    _compile_text(main_text=False)
+    _compile_rule()
+
+
 def _compile_text(*, main_text: bool) -> None:
     """Go from text to signatures; the other part has begun with the text of HTML."""
     text = Slices.joined([_BODY.encode()])
@@ -158,6 +164,12 @@ def _compile_index(*, main_text: bool) -> None:
     if main_text:
         keep_main(new_main_text(read_model()), np.empty(1, np.uint8), 0)
     _judge(NATIVE_SIGNATURE, map(_made_up, range(2)))
+    _compile_rule()
+    _compile_frozen()
+
+
+def _compile_rule() -> None:
+    """Compare pages, as the judge does and what measures."""
     sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
     sets = pack_set(np.arange(2, dtype=np.uint64))
     decided_similarity(0, sketches[0], sketches[1], SIMILARITY_ONE, lambda: (sets, sets))
@@ -166,7 +178,6 @@ def _compile_index(*, main_text: bool) -> None:
     scores = np.zeros(2, np.int32)
     matching_pairs(places, starts, sketches, lives, (1, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
-    _compile_frozen()
     mark_doubtful(pairs, sketches, sketches, scores, places)
     nearest_rows(pairs, sketches, sketches, 0, scores, places, places, scores)
 
@@ -190,6 +201,7 @@ def _signed(signer: PageSigner, number: int) -> Pages:
         path = Path(folder) / "pages.jsonl"
         path.write_bytes(_LINE)
         with ByteStream(str(path)) as stream:
+            stream.spread(_LINE)
             lines = LineReader(stream, PAGE_BYTES_MAX).take(1)
     return sign(signer, 0, PageParser().parse(Chunk(number, number + 1, lines=lines)))
 

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
 from streamer.text.canonical import UNSPACED, class_of
 from streamer.text.words import CanonicalOptions
 
@@ -141,7 +142,7 @@ def load_collection(path: Path) -> Collection:
         SettingsError: the file cannot be read or holds something else.
     """
     try:
-        file = msgspec.json.decode(path.read_bytes(), type=CollectionFile)
+        file = msgspec.json.decode(read_given(path), type=CollectionFile)
         if file.format != FORMAT:
             raise ValueError(f"its format is {file.format!r}, not {FORMAT!r}")  # noqa: TRY301 - all that may be wrong gives one message
         counts = file.frequencies.values()

@@ -17,7 +17,8 @@ import hashlib
 import json
 import os
 import secrets
-import unicodedata
+import stat
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,11 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
 from streamer.rules import BETWEEN, MAIN, VISIBLE, Text
 from streamer.sketch.method import Measure
 from streamer.sketch.resemblance import BINS
+from streamer.text.canonical import UNICODE
 from streamer.text.canonical import VERSION as CANONICAL_VERSION
 from streamer.text.main_text import MODEL, SITE_MODEL, Model, read_model
 
@@ -81,19 +84,26 @@ def derive_seeds(secret: bytes, width: int, hashes: int) -> HashSeeds:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the secret in a key file: 64 hexadecimal digits.
+    """Return the secret in a key file: 64 hexadecimal digits; warn where all users may read it.
 
     Raises:
         SettingsError: the file cannot be read or holds something else.
     """
     try:
-        text = path.read_text(encoding="ascii").strip()
+        text = read_given(path).decode("ascii").strip()
         secret = bytes.fromhex(text)
+        is_open = path.stat().st_mode & stat.S_IROTH
     except (OSError, ValueError) as error:
         raise SettingsError(f"Cannot use the key file {path}: {error}. {_REMEDY}") from error
     if len(secret) != SECRET_BYTES:
         raise SettingsError(
             f"The key file {path} holds {len(secret)} bytes, not {SECRET_BYTES}. {_REMEDY}"
+        )
+    if is_open:
+        warnings.warn(
+            f"All users may read the key file {path}, and build pages with it that pass for "
+            "others. Run chmod 600 on it.",
+            stacklevel=1,  # wherever it is read, so that Python shows it once
         )
     return secret
 
@@ -109,10 +119,14 @@ def create_secret(path: Path) -> bytes:
     """
     secret = secrets.token_bytes(SECRET_BYTES)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(secret.hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secret.hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink()  # a half of it would pass for the key that an index has lost
+        raise
     return secret
 
 
@@ -222,7 +236,7 @@ class SignatureSettings(BaseModel):
             "canonical": CANONICAL_VERSION,
             "key": key_id,
             "sketch": SKETCH_VERSION,
-            "unicode": unicodedata.unidata_version,
+            "unicode": UNICODE,
         }
         if not self.is_native:
             parts["methods"] = METHODS_VERSION

@@ -56,7 +56,7 @@ from streamer.text.main_text import MainText, new_main_text
 from streamer.text.scan import Bytes
 from streamer.text.short_tokens import TokenTables, token_tables
 from streamer.text.slices import Places, Slices
-from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
+from streamer.text.tokens import FEW_WORDS, SPARE, TokenScratch, hash_tokens, token_scratch
 from streamer.text.visible import ESCAPED, HTML, Buffer, scratch_bytes, take_repeats, visible_span
 
 TOKENS_BLOCK = 4096
@@ -101,13 +101,14 @@ class SignerParameters(NamedTuple):
     Attributes:
         seeds: uint64[5], of tokens, content and band keys, the sketch's mask, the content's step.
         powers, masks: of shingles and of the rounds of min-hashes, as settings.py has them.
-        tables: of the token kernel.
+        tables, signs: of the token kernel; `signs` for a text in which signs prevail.
     """
 
     seeds: Words
     powers: Words
     masks: Words
     tables: TokenTables
+    signs: TokenTables
 
 
 class SigningScratch(NamedTuple):
@@ -154,25 +155,22 @@ def _hash_elements(count: int, powers: Words, scratch: SigningScratch) -> int:
 
 
 @kernel
-def _sign_text(
+def _read_text(
     text: Bytes,
     place: int,
     end: int,
     parameters: SignerParameters,
+    tables: TokenTables,
     scratch: SigningScratch,
-    sketch: Words,
-) -> tuple[int, int, int]:
-    """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct).
+) -> tuple[int, int, int, bool]:
+    """Take what a page is compared by into the scratch, which is empty.
 
-    `distinct` counts shingles up to DISTINCT_MAX, or words; it is NO_ROOM if the bag is too small.
+    Returns the sum of its content, its tokens, or NO_ROOM in their place, the distinct shingles in
+    `scratch.slots`, and whether these are all.
     """
-    seeds, powers, masks, tables = parameters
+    seeds, powers = parameters.seeds, parameters.powers
     tokens, shingles, minima, bins, slots, in_tokens, collected, bag = scratch
     is_bag = bag.counts.shape[0] > 0
-    empty_bag(bag)
-    minima[:] = np.uint32(EMPTY_MINIMUM)
-    bins[:] = uint64(EMPTY_BIN)
-    collected.held[0] = 0
     content = uint64(0)
     total = kept = members = 0
     more = few = True
@@ -183,7 +181,7 @@ def _sign_text(
         total += count - kept
         found = _hash_elements(count, powers, scratch)
         if found == NO_ROOM:
-            return uint64(0), 0, NO_ROOM
+            return uint64(0), NO_ROOM, 0, False
         lower_minima(shingles, found, minima)
         hash_for_sketch(shingles, found, seeds[3])
         lower_bins(shingles, found, bins)
@@ -196,17 +194,76 @@ def _sign_text(
             members = add_distinct(shingles, found, slots, members)
             few = members <= FEW_MAX
         kept = _shift_tail(tokens, count, powers.shape[0])
+    return content, total, members, few
+
+
+@kernel
+def _signs_prevail(
+    text: Bytes,
+    place: int,
+    end: int,
+    parameters: SignerParameters,
+    scratch: SigningScratch,
+    words: int,
+) -> bool:
+    """Return whether a text with so many words is read with its signs."""
+    found, seed, in_tokens = 0, parameters.seeds[0], scratch.in_tokens
+    while words < FEW_WORDS and found <= 2 * words and place < end:
+        place, count = hash_tokens(
+            text, place, end, seed, parameters.signs, in_tokens, scratch.tokens, 0
+        )
+        found += count
+    in_tokens.half_read[0] = 0  # this stops where it knows
+    return words < FEW_WORDS and found > 2 * words
+
+
+@kernel
+def _empty(scratch: SigningScratch) -> None:
+    """Forget the text before."""
+    empty_bag(scratch.bag)
+    scratch.minima[:] = np.uint32(EMPTY_MINIMUM)
+    scratch.bins[:] = uint64(EMPTY_BIN)
+    scratch.collected.held[0] = 0
+
+
+@kernel
+def _sign_text(
+    text: Bytes,
+    place: int,
+    end: int,
+    parameters: SignerParameters,
+    scratch: SigningScratch,
+    sketch: Words,
+) -> tuple[int, int, int]:
+    """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct).
+
+    `distinct` counts shingles up to DISTINCT_MAX, or words; it is NO_ROOM if the bag is too small.
+    """
+    minima, bins, slots, shingles, bag = (
+        scratch.minima, scratch.bins, scratch.slots, scratch.shingles, scratch.bag,
+    )  # fmt: skip
+    _empty(scratch)
+    content, total, members, few = _read_text(
+        text, place, end, parameters, parameters.tables, scratch
+    )
+    if total != NO_ROOM and _signs_prevail(text, place, end, parameters, scratch, total):
+        _empty(scratch)
+        content, total, members, few = _read_text(
+            text, place, end, parameters, parameters.signs, scratch
+        )
+    if total == NO_ROOM:
+        return uint64(0), 0, NO_ROOM
     if few:
         members = sorted_members(slots, shingles)
-        fill_empty(shingles, members, masks, minima)
+        fill_empty(shingles, members, parameters.masks, minima)
     elif has_empty(minima):
-        fill_empty(shingles, filled_bins(bins, shingles), masks, minima)
+        fill_empty(shingles, filled_bins(bins, shingles), parameters.masks, minima)
     if not few or not pack_listed(shingles, members, sketch):
         pack_dense(bins, sketch)
-    if is_bag:
+    if bag.counts.shape[0] > 0:
         members, few = bag.held[0], True
     distinct = min(members, DISTINCT_MAX) if few else DISTINCT_MAX
-    return content_hash(content, seeds[1]), total, distinct
+    return content_hash(content, parameters.seeds[1]), total, distinct
 
 
 @kernel
@@ -286,8 +343,9 @@ class NativeSigner:
             own.token_seed, own.content_seed, own.band_seed, own.sketch_mask, own.content_step,
         )  # fmt: skip
         self._parameters = SignerParameters(
-            np.array(seeds, np.uint64), own.shingle_powers, own.round_masks, token_tables()
-        )
+            np.array(seeds, np.uint64), own.shingle_powers, own.round_masks,
+            token_tables(), token_tables(signs=True),
+        )  # fmt: skip
         collected = 2 * SET_MAX if settings.exact else 0
         self._scratch = _new_scratch(settings.hashes, collected, BAG_SLOTS if of_bags else 0)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))

@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from streamer.rules import host_of
+from streamer.hosts import host_of
 from streamer.text.furniture import (
     BUCKET_BYTES,
     COUNT_MAX,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,7 @@ from pydantic import ValidationError
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.resemblance import similarity
-from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
+from streamer.sketch.settings import SECRET_BYTES, SignatureSettings, read_secret
 from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import HTML
 from streamer.wrong_values import why_wrong
@@ -50,18 +53,25 @@ class Signature:
 class Signer:
     """Sign texts: `a, b = Signer(key=key).sign([text, other]); a.similarity(b)`.
 
-    `key` is 32 secret bytes that all hashes depend on; without it a random one is made, and
-    signatures of two signers do not compare. Any thread may sign; threads take turns.
+    `key` is 32 secret bytes that all hashes depend on, or their 64 hexadecimal digits, as `openssl
+    rand -hex 32` prints them; `key_file` names a file with these digits. Without either a random
+    key is made, and signatures of two signers do not compare. Any thread may sign; threads take
+    turns.
 
     Raises:
-        SettingsError: a value is out of its range; the message names it.
+        SettingsError: a value cannot be used; the message names it, and shows no key.
     """
 
     def __init__(
-        self, *, bands: int = 14, rows: int = 6, shingle_width: int = 5, key: bytes | None = None
+        self,
+        *,
+        bands: int = 14,
+        rows: int = 6,
+        shingle_width: int = 5,
+        key: bytes | str | None = None,
+        key_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        if key is not None and len(key) != SECRET_BYTES:
-            raise SettingsError(f"key has {len(key)} bytes; it must have {SECRET_BYTES}.")
+        secret = _secret(key, key_file)
         try:
             settings = SignatureSettings(bands=bands, rows=rows, shingle_width=shingle_width)
         except ValidationError as error:
@@ -69,8 +79,19 @@ class Signer:
             raise SettingsError(
                 f"{first['loc'][0]} = {first['input']!r} cannot be used: {why_wrong(first)}."
             ) from None
-        self._signer = NativeSigner(settings, key or secrets.token_bytes(SECRET_BYTES))
+        self._signer = NativeSigner(settings, secret)
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied, so that no pickle holds the key.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "A Signer cannot be pickled or copied, since it has the key. Make one in each process, "
+            "with the same key or key_file."
+        )
 
     def sign(self, texts: Iterable[str], *, html: bool = False) -> list[Signature]:
         """Return the signatures of texts, in their order; of HTML the visible text is signed."""
@@ -81,3 +102,21 @@ class Signer:
             Signature(*each)
             for each in zip(signed.keys, signed.sketches, signed.distinct.tolist(), strict=True)
         ]
+
+
+def _secret(key: bytes | str | None, key_file: str | os.PathLike[str] | None) -> bytes:
+    if key is None:
+        return read_secret(Path(key_file)) if key_file else secrets.token_bytes(SECRET_BYTES)
+    if key_file is not None:
+        raise SettingsError("Give key or key_file, not both.")
+    try:
+        secret = bytes.fromhex(key) if isinstance(key, str) else bytes(key)
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        kind = "characters" if isinstance(key, str) else "bytes"
+        raise SettingsError(
+            f"The key of {len(key)} {kind} cannot be used. It must be {SECRET_BYTES} bytes, or a "
+            f"text of {2 * SECRET_BYTES} hexadecimal digits."
+        )
+    return secret

@@ -75,6 +75,7 @@ RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})  # of records in logs that are writ
 _LISTS_READ_MAX = 100  # of files, until a writer has not changed it meanwhile
 _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # the others hold none of the state
 _CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
+_writers = set[int]()  # processes, up to this one, that have opened a database to write it
 
 
 class Database:
@@ -115,6 +116,18 @@ class Database:
             families = [each for each, name in FAMILIES.items() if name in there]
             return cls(path, _open(links, AccessType.read_only(False), families), families)
 
+    @staticmethod
+    def check_process() -> None:
+        """Raise StoreUnavailable where RocksDB's threads are those of the process before a fork.
+
+        They are one pool for all databases of a process, and closing one waits for them.
+        """
+        if _writers and os.getpid() not in _writers:
+            raise StoreUnavailable(
+                "This process was forked from one that had opened an index, and cannot write any. "
+                "Start it by spawn or forkserver, or open the first index after the fork."
+            )
+
     @classmethod
     def write_to(cls, path: Path, failed: Callable[[], None] = lambda: None) -> Database:
         """Open or create the database in `path` for writing; `failed` is called for failed merges.
@@ -123,6 +136,7 @@ class Database:
             StoreDamaged: a file is missing or damaged.
             StoreUnavailable: another process has it open, or the system refuses.
         """
+        _writers.add(os.getpid())
         with explained(path):
             make_folder(path)
         with _explained(path):

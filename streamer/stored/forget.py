@@ -35,6 +35,7 @@ from streamer.index.codec import (
     unpack_state,
 )
 from streamer.index.forgetting import Forgetting, Terms
+from streamer.index.log_time import LogTime
 from streamer.index.messages import Forget
 from streamer.index.ports import BEFORE_ALL, FlushedRows, KeptRows
 from streamer.index.url_versions import is_hidden
@@ -74,6 +75,7 @@ def forget(
     """
     if store.meta is None:
         return 0
+    wanted = LogTime(_state(store).time).named_by_rows(wanted)
     pages, any_named = _look(store, Terms.of(wanted), progress)
     if dry_run or not (any_named or _is_unfinished(store)):
         return pages

@@ -14,7 +14,6 @@ fit: a store that is refused is not changed.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,6 +86,8 @@ class Store:
 
     Attributes:
         flushes: how many flushes there were since it was opened.
+        was_written: whether there is a flush, or one was begun.
+        needed: the files of the index that are not the store's own.
         failed: is called, in any thread, with "freeze", "merge" or "sweep" when one has failed.
     """
 
@@ -102,8 +103,10 @@ class Store:
         self.failed: Callable[[str], None] = lambda _what: None
         self._database = database
         self._meta = meta
+        self.was_written = meta is not None
         self._witness = witness
         self._is_writing = False
+        self.needed: Sequence[Path] = ()  # without which nobody could use what is written
         self._freed = 0  # slots whose space was given back
         self._freed_urls = 0  # generations of versions of URLs
         self._noting = threading.Lock()
@@ -136,6 +139,7 @@ class Store:
 
     @classmethod
     def _open_to_write(cls, path: Path) -> Store:
+        Database.check_process()
         folder = path.parent
         is_new = not has_index(folder)
         if not is_new and witnessed(folder) is None:
@@ -236,11 +240,23 @@ class Store:
         replaced: Sequence[Entry] = (),
         in_place: bool = False,
     ) -> None:
+        self._check_place()
         state = STATE_KEY, msgspec.msgpack.encode(after)
         self._to_write().write(entries, state, notes=notes, replaced=replaced, in_place=in_place)
         self._meta = after
         assert self._witness is not None, self.path
         self._witness.write(after.seq)
+
+    def _check_place(self) -> None:
+        """Raise StoreUnavailable where the folder is not the one any more that was opened."""
+        assert self._witness is not None, self.path
+        gone = [path for path in self.needed if not is_there(path)]
+        if gone or not self._witness.is_current():
+            what = gone[0] if gone else f"The index {self.path.parent}"
+            raise StoreUnavailable(
+                f"{what} was removed or replaced while the index was open, so nothing is written. "
+                "Begin a new index."
+            )
 
     def delete_dropped(self) -> None:
         """Free the space of what was dropped; no thread may read it any more."""
@@ -262,6 +278,7 @@ class Store:
         """Return the database, opened for writing by the first flush."""
         assert self._witness is not None, f"{self.path} is open for reading"
         if not self._is_writing or self._database is None:
+            self.was_written = True
             self._without_checkpoint()
             # Readers may still use the read-only handle, so it is not closed here.
             self._database = Database.write_to(self.path, lambda: self.failed("merge"))
@@ -411,14 +428,15 @@ class Store:
         return total
 
     def close(self, remove: Iterable[Path] = ()) -> None:
-        """Release the store, remove these files and folders of its index, and release its lock.
+        """Release the store, remove these files of its index, and release its lock.
 
         The file that is locked is the last to go: another process may take the index from then on.
         """
         if self._database is not None:
             self._database.close()
-        for path in sorted(remove, key=lambda each: each.name == WITNESS):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        is_own = self._witness is not None and self._witness.is_current()
+        for path in sorted(remove, key=lambda each: each.name == WITNESS) if is_own else ():
+            path.unlink(missing_ok=True)
         if self._witness is not None:
             self._witness.close()
 

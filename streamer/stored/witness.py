@@ -20,12 +20,15 @@ import hashlib
 import os
 from pathlib import Path
 
-from streamer.errors import StreamerError, damaged, explained
+from streamer.errors import StreamerError, damaged, explained, open_here
 
 _FOLDER_MODE = 0o750  # pages of a crawl may be private
 NAME = "newest-flush"
 PLACE_BYTES = 4096  # a disk writes no less at once
 _PLACES = 2
+
+_held: set[tuple[int, int]] = set()  # devices and inodes of the files that this process has locked
+os.register_at_fork(after_in_child=_held.clear)
 
 
 class Witness:
@@ -38,7 +41,7 @@ class Witness:
         """Take the witness in `folder`, which is made with it if it is not there."""
         self._path = folder / NAME
         self._lock()
-        while not self._is_current():  # its last holder has removed it before releasing it
+        while not self.is_current():  # its last holder has removed it before releasing it
             self.close()
             self._lock()
 
@@ -46,14 +49,17 @@ class Witness:
         """Open the file, making it if need be, and take its lock."""
         with explained(self._path):
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        status = os.fstat(self._file)
+        self._id = status.st_dev, status.st_ino
         try:
             with explained(self._path.parent):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except StreamerError:
-            self.close()
-            raise
+        except StreamerError as error:
+            os.close(self._file)
+            raise (open_here(self._path.parent) if self._id in _held else error) from error
+        _held.add(self._id)
 
-    def _is_current(self) -> bool:
+    def is_current(self) -> bool:
         """Return whether the file that is locked is the one under its path."""
         try:
             return os.path.samestat(os.fstat(self._file), self._path.stat())
@@ -74,7 +80,9 @@ class Witness:
             os.fdatasync(self._file)
 
     def close(self) -> None:
-        """Release the file and its lock."""
+        """Release the file and its lock, which a process that was forked may have open, too."""
+        _held.discard(self._id)
+        fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)
 
 

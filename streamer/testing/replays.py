@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamer.testing import forked
 from streamer.testing.verdicts import (
     DEAD_LETTERS,
     INDEX,
@@ -25,12 +25,13 @@ from streamer.testing.verdicts import (
     check_same_files,
 )
 
-if TYPE_CHECKING:  # it imports numba
+if TYPE_CHECKING:  # it imports numpy
     from streamer import AnyPage
 
 KEY = b"streamer.testing".hex() * 2
 """The secret of all hashes in a test, as a key file has it."""
 
+_KILLED = "streamer.testing.child:main"
 _CACHE = "STREAMER_CACHE_DIR"  # the one variable that is no setting of a replay
 
 
@@ -98,21 +99,20 @@ class Replayer:
 def _run(own: Path, source: Sequence[str], where: Path, kill_at: int | None = None) -> None:
     """Run a replay in `where`, with all that it writes in its `own` folder."""
     __tracebackhide__ = True
-    program = ["streamer"] if kill_at is None else ["streamer.testing.child", str(kill_at)]
-    done = subprocess.run(
+    done = forked.run(
+        forked.COMMANDS if kill_at is None else _KILLED,
         [
-            sys.executable, "-P", "-m", *program, "replay", *source,
-            "--config", own / "settings.toml", "--index", own / INDEX,
-            "--verdicts", own / VERDICTS, "--dead-letters", own / DEAD_LETTERS,
+            *([] if kill_at is None else [str(kill_at)]), "replay", *source,
+            "--config", str(own / "settings.toml"), "--index", str(own / INDEX),
+            "--verdicts", str(own / VERDICTS), "--dead-letters", str(own / DEAD_LETTERS),
         ],
-        cwd=where, env=_environment(), text=True, check=False,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        cwd=where, environment=_environment(),
     )  # fmt: skip
     expected = 0 if kill_at is None else -signal.SIGKILL
     if done.returncode != expected:
         said = f"The replay ended with exit code {done.returncode}, not {expected}"
-        raise AssertionError(f"{said}:\n{done.stdout}")
-    sys.stdout.write(done.stdout)
+        raise AssertionError(f"{said}:\n{done.stdout}{done.stderr}")
+    sys.stdout.write(done.stdout + done.stderr)
 
 
 def _environment() -> dict[str, str]:
@@ -141,15 +141,16 @@ def _toml(value: object) -> str:
 
 def _write_pages(path: Path, pages: Iterable[AnyPage | bytes | KillMarker]) -> list[int]:
     """Write pages as JSON lines; return at which records the replay is to be killed."""
-    from streamer.deduplicator import message_of  # noqa: PLC0415 - imports numba
+    from streamer.pages.program_pages import MessageWriter  # noqa: PLC0415 - imports numpy
 
+    writer = MessageWriter()
     kills, count = [], 0
     with path.open("wb") as file:
         for page in pages:
             if isinstance(page, KillMarker):
                 kills.append(count)
                 continue
-            record = page if isinstance(page, bytes) else message_of(page)
+            record = page if isinstance(page, bytes) else writer.message(page)
             if b"\n" in record:
                 raise TypeError(f"A record is one line, without its end: {record[:80]!r}")
             file.write(record + b"\n")

@@ -46,6 +46,7 @@ from streamer.text.html import (
     BLANK,
     BLOCK,
     CLASS,
+    CONTAINER,
     GREATER,
     LESS,
     SLASH,
@@ -55,6 +56,7 @@ from streamer.text.html import (
     UNKNOWN,
     State,
     after_tag,
+    begin_again,
     begins_tag,
     by_slot,
     copy_text,
@@ -499,10 +501,11 @@ def _pass_tag(
         structure.sums[LINKS] += not is_end
     if traits & BLOCK and not hidden(state, at):
         _end_block(out, place, structure, records)
-        _note_tag(structure, element, (is_end, closes_itself), hints)
+        if not traits & CONTAINER:  # of which the end tag is hidden
+            _note_tag(structure, element, (is_end, closes_itself), hints)
         out[place] = SPACE
         place += 1
-    tag = (number, traits, is_end, closes_itself)
+    tag = (number, traits, stop, is_end, closes_itself)
     return after_tag(source, after, end, out, place, state, tag)
 
 
@@ -547,4 +550,8 @@ def html_to_blocks(
     """
     _clear(structure)
     state = np.zeros(STATE_SIZE, np.int64)
-    return _pass_page(source, start, end, out, state, structure, records)
+    stop = _pass_page(source, start, end, out, state, structure, records)
+    if begin_again(source, start, end, out, 0, stop, state):
+        _clear(structure)
+        stop = _pass_page(source, start, end, out, state, structure, records)
+    return stop

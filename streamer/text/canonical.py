@@ -7,8 +7,15 @@ combining marks look back: they are put into canonical order. Default-ignorable 
 hyphens, zero-width and bidi characters) vanish, as in Unicode's NFKC_Casefold.
 
 A token is a run of letters, marks, numbers and underscores. Scripts written without spaces give one
-token a character: Han and Kana, and those of South-East Asia. The tables follow the interpreter's
-Unicode version, which is therefore part of an index's fingerprint.
+token a character: Han and Kana, and those of South-East Asia. What is left out or typed in two ways
+tells no texts apart: points of Hebrew and Arabic, lines made longer, yeh, kaf and digits of Persian
+keyboards, apostrophes. In a text without any token, each sign is one: symbols, punctuation, and
+what has no name yet.
+
+The same text has the same tokens under each version of Python. What Unicode 14.0 assigned keeps its
+folding, decomposition and order of marks (Unicode's stability policies), and later versions moved
+none between classes (tests/unit/text/test_canonical_unicode.py). What it did not assign is
+unassigned here.
 """
 
 # Words of scripts without spaces cannot be found without a dictionary, and shingles of five
@@ -16,18 +23,20 @@ Unicode version, which is therefore part of an index's fingerprint.
 
 from __future__ import annotations
 
+import json
 import threading
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
-from itertools import compress
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 1  # of the rules in this file: part of the fingerprint
+VERSION = 3  # of these rules and those of visible text (html.py): part of the fingerprint
+UNICODE = "14.0"  # whose characters these rules know: of Python 3.11
 CODE_POINTS = 0x110000
 IOTA_MARK, IOTA_LETTER = "\u0345", "\u03b9"
 
@@ -47,6 +56,17 @@ _IGNORABLE = (
     (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
 )  # fmt: skip
 
+# Hebrew accents and points; Arabic tatweel and vowel signs, but not hamza and madda, which are
+# parts of letters.
+_POINTS = (
+    (0x0591, 0x05BD), (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7),
+    (0x0640, 0x0640), (0x064B, 0x0652), (0x0670, 0x0670),
+)  # fmt: skip
+_VANISHING = (*_IGNORABLE, *_POINTS)
+# Persian yeh, kaf and digits are the Arabic ones; letters that are apostrophes are quotes.
+_SAME = {0x06CC: 0x064A, 0x06A9: 0x0643, 0x02BB: 0x2018, 0x02BC: 0x2019}
+_SAME |= {0x06F0 + digit: 0x0660 + digit for digit in range(10)}
+
 # Han and Kana blocks, and the scripts of Line_Break=SA: Thai, Lao, Myanmar, Khmer, Tai. Ascending.
 _UNSPACED = (
     (0x0E01, 0x0E4E), (0x0E81, 0x0ECF), (0x0EDC, 0x0EDF), (0x1000, 0x103F), (0x1050, 0x108F),
@@ -57,7 +77,14 @@ _UNSPACED = (
     (0xAA80, 0xAADF), (0xF900, 0xFAFF), (0x1AFF0, 0x1B16F), (0x20000, 0x3FFFD),
 )  # fmt: skip
 
-_ASSIGNED = (slice(0, 0x34000), slice(0xE0000, 0xE1000))  # what is beyond has no characters yet
+_ASSIGNED = (slice(0, 0x34000), slice(0xE0000, 0xE1000))  # what is beyond has no characters
+# Where assigned code points begin and where unassigned ones do, in turns, ascending.
+_BOUNDS = tuple(json.loads(Path(__file__).with_name("unicode14.json").read_bytes()))
+_INVISIBLE = ("Z", "Cc", "Cf", "Cs")  # categories of what is no sign
+_REPLACEMENT = "\ufffd"
+
+
+Entries = npt.NDArray[np.uint32]
 
 
 class CanonicalTable(NamedTuple):
@@ -69,17 +96,27 @@ class CanonicalTable(NamedTuple):
         another. combining: uint8[0x110000], canonical combining classes.
     """
 
-    entries: npt.NDArray[np.uint32]
-    sequences: npt.NDArray[np.uint32]
+    entries: Entries
+    sequences: Entries
     combining: npt.NDArray[np.uint8]
 
 
-_IGNORABLE_SET = frozenset(c for first, last in _IGNORABLE for c in range(first, last + 1))
+_VANISHING_SET = frozenset(c for first, last in _VANISHING for c in range(first, last + 1))
 
 
 def is_ignorable(code_point: int) -> bool:
-    """Return whether a code point has no visible effect of its own."""
-    return code_point in _IGNORABLE_SET
+    """Return whether a code point has no visible effect of its own, or may be left out."""
+    return code_point in _VANISHING_SET
+
+
+def is_assigned(character: str) -> bool:
+    """Return whether Unicode 14.0 has a character of this code point."""
+    return bisect_right(_BOUNDS, ord(character)) % 2 == 1
+
+
+def category(character: str) -> str:
+    """Return the general category of a character; "Cn" if it is not assigned."""
+    return unicodedata.category(character) if is_assigned(character) else "Cn"
 
 
 def fold(character: str) -> str:
@@ -88,12 +125,17 @@ def fold(character: str) -> str:
     The Greek iota below (IOTA_MARK) stays a mark: it folds to a letter, but only once the marks
     about it are in order (Unicode, definition D145).
     """
+    if not is_assigned(character):
+        return character
     folded = unicodedata.normalize("NFKD", character)
     while (again := unicodedata.normalize("NFKD", _casefold(folded))) != folded:
         folded = again  # case folding and decomposition can each make work for the other
-    if len(folded) == 1:
-        return folded
-    return "".join(c for c in folded if not is_ignorable(ord(c)))
+    return in_one_way("".join(c for c in folded if not is_ignorable(ord(c))))
+
+
+def in_one_way(text: str) -> str:
+    """Return a text with one code point where two are typed for the same character."""
+    return text.translate(_SAME)
 
 
 def _casefold(text: str) -> str:
@@ -107,26 +149,38 @@ def _in_ranges(code_point: int, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 def class_of(character: str) -> int:
     """Return SEPARATOR, WORD, UNSPACED or MARK of one folded character."""
-    category = unicodedata.category(character)
-    if category[0] == "M":
+    kind = category(character)
+    if kind[0] == "M":
         return MARK
-    if character == "_" or category[0] in "LN" or character.isalnum():
+    if character == "_" or kind[0] in "LN" or (kind != "Cn" and character.isalnum()):
         return UNSPACED if _in_ranges(ord(character), _UNSPACED) else WORD
     return SEPARATOR
+
+
+def is_sign(character: str) -> bool:
+    """Return whether a separator is a token where a text has no other."""
+    return not category(character).startswith(_INVISIBLE) and character != _REPLACEMENT
 
 
 def canonical_table() -> CanonicalTable:
     """Return the table; whichever thread comes first builds it, once a process."""
     with _building:
-        return _built_table()
+        return _built_tables()[0]
+
+
+def sign_table() -> CanonicalTable:
+    """Return the table for a text without tokens, where each separator that is a sign is one."""
+    with _building:
+        return _built_tables()[1]
 
 
 @cache
-def _built_table() -> CanonicalTable:
-    """Build the table, in about a tenth of a second: most characters fold to themselves."""
-    code_points, text, categories = _visible_characters()
+def _built_tables() -> tuple[CanonicalTable, CanonicalTable]:
+    """Build both, in about a tenth of a second: most characters fold to themselves."""
+    assigned = _assigned_characters()
+    code_points, text, categories = _visible(*assigned)
     entries = np.zeros(CODE_POINTS, np.uint32)
-    for first, last in _IGNORABLE:
+    for first, last in _VANISHING:
         entries[first : last + 1] = IGNORED << CLASS_SHIFT
     entries[code_points] = _classes(code_points, text, categories) << CLASS_SHIFT | code_points
     sequences: list[int] = []
@@ -136,27 +190,55 @@ def _built_table() -> CanonicalTable:
             entries[ord(character)] = EXPANDED << CLASS_SHIFT | len(sequences)
             sequences += [len(folded), *map(_entry, folded)]
         else:
-            entries[ord(character)] = _entry(folded) if folded else 0
+            entries[ord(character)] = _entry(folded) if folded else IGNORED << CLASS_SHIFT
     combining = np.zeros(CODE_POINTS, np.uint8)
     marks = code_points[np.char.startswith(categories, b"M")]
     combining[marks] = [unicodedata.combining(chr(mark)) for mark in marks.tolist()]
-    return CanonicalTable(entries, np.array(sequences, np.uint32), combining)
+    table = CanonicalTable(entries, np.array(sequences, np.uint32), combining)
+    return table, _with_signs(table, *assigned)
 
 
-def _visible_characters() -> tuple[npt.NDArray[np.uint32], str, npt.NDArray[np.bytes_]]:
-    """Return the assigned characters that do not vanish: code points, text, and categories."""
+def _with_signs(
+    table: CanonicalTable, code_points: Entries, categories: npt.NDArray[np.bytes_]
+) -> CanonicalTable:
+    """Return the table with each separator that `is_sign` as a token by itself."""
+    signs = np.ones(CODE_POINTS, np.bool_)
+    signs[[*range(0xD800, 0xE000), ord(_REPLACEMENT)]] = False
+    for kind in _INVISIBLE:
+        signs[code_points[np.char.startswith(categories, kind.encode())]] = False
+
+    def turned(entries: Entries, own: npt.NDArray[np.integer[Any]]) -> Entries:
+        chosen = signs[own] & (entries >> CLASS_SHIFT == SEPARATOR)
+        return np.where(chosen, UNSPACED << CLASS_SHIFT | own, entries).astype(np.uint32)
+
+    values, parts = table.entries & VALUE_MASK, table.sequences & VALUE_MASK
+    entries = turned(table.entries, np.where(values, values, np.arange(CODE_POINTS)))
+    sequences = turned(table.sequences, parts)
+    starts = values[table.entries >> CLASS_SHIFT == EXPANDED]
+    sequences[starts] = table.sequences[starts]  # these are lengths
+    return CanonicalTable(entries, sequences, table.combining)
+
+
+def _assigned_characters() -> tuple[Entries, npt.NDArray[np.bytes_]]:
+    """Return the assigned code points except those of private planes, and their categories."""
     code_points = np.r_[_ASSIGNED].astype(np.uint32)
-    characters = [*map(chr, code_points.tolist())]
-    categories = np.frombuffer("".join(map(unicodedata.category, characters)).encode(), "S2")
-    visible = ~np.isin(categories, [b"Cn", b"Cs", b"Co"])
-    for first, last in _IGNORABLE:
+    code_points = code_points[np.searchsorted(_BOUNDS, code_points, side="right") % 2 == 1]
+    found = "".join(map(unicodedata.category, map(chr, code_points.tolist())))
+    return code_points, np.frombuffer(found.encode(), "S2")
+
+
+def _visible(
+    code_points: Entries, categories: npt.NDArray[np.bytes_]
+) -> tuple[Entries, str, npt.NDArray[np.bytes_]]:
+    """Return the characters that do not vanish: code points, text, and categories."""
+    visible = ~np.isin(categories, [b"Cs", b"Co"])
+    for first, last in _VANISHING:
         visible[(code_points >= first) & (code_points <= last)] = False
-    return code_points[visible], "".join(compress(characters, visible)), categories[visible]
+    code_points = code_points[visible]
+    return code_points, "".join(map(chr, code_points.tolist())), categories[visible]
 
 
-def _classes(
-    code_points: npt.NDArray[np.uint32], text: str, categories: npt.NDArray[np.bytes_]
-) -> npt.NDArray[np.uint32]:
+def _classes(code_points: Entries, text: str, categories: npt.NDArray[np.bytes_]) -> Entries:
     """Return what `class_of` gives for each character of `text`, as if none were folded."""
     starts, ends = np.array(_UNSPACED).T
     place = np.searchsorted(starts, code_points, side="right") - 1
@@ -177,7 +259,7 @@ def _folding(text: str) -> Iterator[str]:
 
 
 def _folds(text: str) -> bool:
-    return text.casefold() != text or not unicodedata.is_normalized("NFKD", text)
+    return in_one_way(text.casefold()) != text or not unicodedata.is_normalized("NFKD", text)
 
 
 @cache

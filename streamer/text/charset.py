@@ -19,8 +19,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
 import webencodings
 from chardetng_py import EncodingDetector
+
+from streamer.text.canonical import category
 
 SAMPLE_BYTES = 4_096  # the detector takes 65 ns a byte
 WINDOW_BYTES = 65_536  # where a sample is looked for, from the first high byte on
@@ -28,11 +31,16 @@ PRESCAN_BYTES = 4_096
 HIGH_BYTES_MIN = 12  # below this a fitting label is believed rather than the detector
 DAMAGE_MAX = 0.02  # the share of a page's high bytes that a believed charset may fail on
 DISAGREEMENT_MAX = 0.05  # of the non-ASCII characters: two charsets that read "the same text"
-NULS_MIN = 0.2  # of the bytes at odd (even) places, for UTF-16; a tenth if a label says so
+CONTROLS_MIN = 0.2  # of the bytes at odd (even) places, for UTF-16 without a label
 ESCAPE = 0x1B  # begins every shift of ISO-2022-JP
-NULS_COUNT_MIN = 4  # fewer are stray bytes
+CONTROLS_COUNT_MIN = 4  # fewer are stray bytes
+ODD_MAX = 0.02  # of the characters of a text: controls, and what is not assigned
 
+_ABOUT_JSON = b" \t\r[],"
+_OBJECTS = 8  # that are looked at
 _ASCII = bytes(range(128))
+# Upper bytes of UTF-16 in scripts with small code points. No other charset has these in text.
+_CONTROL_BYTES = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
 _HIGH = re.compile(rb"[\x80-\xff]")
 _ASCII_RUN = re.compile(rb"(?<=[\x80-\xff])([\x00-\x7f]{4})[\x00-\x7f]{29,}")
 _CONTROLS = re.compile("[\x80-\x84\x86-\x9f\ufffd]")
@@ -146,16 +154,29 @@ def _sample(body: bytes) -> bytes:
 
 
 def _utf16(body: bytes, labels: list[tuple[str, str]]) -> str | None:
-    """Return the UTF-16 codec that the NUL bytes of ASCII characters speak for, if any."""
+    """Return the UTF-16 codec that upper bytes below 32 speak for, or a label that fits, if any."""
     head = body[:PRESCAN_BYTES]
-    if 0 not in head:
-        return None
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    codec, many, few = ("utf-16-le", odd, even) if odd > even else ("utf-16-be", even, odd)
+    if len(head.translate(None, _CONTROL_BYTES)) == len(head):
+        return None  # as nearly all pages
     announced = any(label.startswith("utf-16") for label, _ in labels)
-    share = NULS_MIN / 10 if announced else NULS_MIN
-    enough = many >= share * len(head) / 2 and many >= NULS_COUNT_MIN
-    return codec if enough and few * 10 <= many else None
+    even, odd = (
+        len(part) - len(part.translate(None, _CONTROL_BYTES)) for part in (head[::2], head[1::2])
+    )
+    codecs = ("utf-16-le", "utf-16-be") if odd > even else ("utf-16-be", "utf-16-le")
+    many, few = max(odd, even), min(odd, even)
+    if announced and many + few > ODD_MAX * len(head):
+        # Of large code points, lower bytes are controls: either order may be right.
+        return next((each for each in codecs if _is_text(head, each)), None)
+    enough = many >= CONTROLS_MIN * len(head) / 2 and many >= CONTROLS_COUNT_MIN
+    return codecs[0] if enough and few * 10 <= many else None
+
+
+def _is_text(head: bytes, codec: str) -> bool:
+    """Return whether the beginning of a text has hardly a control or unassigned character."""
+    text = head[: len(head) & ~1].decode(codec, "replace")
+    odd = sum(category(each) in {"Cc", "Cn", "Co"} for each in text)
+    odd += text.count("\ufffd") - sum(map(text.count, "\t\n\r"))
+    return odd <= ODD_MAX * len(text)
 
 
 def _mostly_utf8(sample: bytes) -> bool:
@@ -193,6 +214,52 @@ def _believed(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
     if fitting and _high_bytes(sample) < HIGH_BYTES_MIN:
         return fitting[0]
     return guess, "detected"
+
+
+def other_charset(head: bytes, *, json: bool = False) -> str | None:
+    """Return the charset that a text without a label begins in; None for UTF-8, damaged or not.
+
+    In another charset half of the lines or more are malformed as UTF-8, at nearly every high byte.
+    Of JSON those count that are objects, and one of them is to be an object in that charset.
+    """
+    if wide := _utf16(head, []):
+        return wide
+    if _is_utf8(head):
+        return None
+    lines = head.splitlines()
+    if json:
+        objects = [each for line in lines if (each := line.strip(_ABOUT_JSON)).startswith(b"{")]
+        if not objects:
+            return None
+        json = any(len(each) > 1 for each in objects)
+        # Of objects that are spread over lines those count that are not for the syntax alone.
+        lines = objects if json else [line for line in lines if not line.isascii()]
+    odd = [line for line in lines if not _is_utf8(line)]
+    if 2 * len(odd) < len(lines) or _high_bytes(b"".join(odd)) < HIGH_BYTES_MIN:
+        return None
+    if _mostly_utf8(b"".join(odd)):
+        return None
+    guess = _detect(_sample(b"\n".join(odd)))
+    return guess if not json or any(_is_json(each, guess) for each in odd[:_OBJECTS]) else None
+
+
+def _is_json(line: bytes, codec: str) -> bool:
+    """Return whether a line is JSON in a charset, and not damaged."""
+    try:
+        msgspec.json.decode(line.decode(codec, "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def without_utf16(body: bytes, declared: str | None) -> bytes:
+    """Return a body in UTF-8 if it is UTF-16 by a mark or by its upper bytes, else as it is."""
+    marked = body.startswith(tuple(mark for mark, codec in _BOMS if codec != "utf-8"))
+    label = codec_of(declared)
+    codec = _utf16(body, [(label, "declared")] if label else [])
+    if marked or (codec and _is_text(body[:PRESCAN_BYTES], codec)):
+        return decode_body(body, codec, html=False).utf8
+    return body
 
 
 def decode_body(body: bytes, declared: str | None, *, html: bool) -> Decoded:

@@ -156,11 +156,12 @@ def list_blocks(
     at = int64(0)
     for i in range(starts.shape[0]):
         if marks[1][i] and hosts[i] != uint64(0):
+            source, start, end = data, starts[i], ends[i]
             if marks[0][i]:
-                end = unescape_json(data, starts[i], ends[i], unescaped, 0)
-                html_to_blocks(unescaped, 0, end, text, main.structure, main.records)
-            else:
-                html_to_blocks(data, starts[i], ends[i], text, main.structure, main.records)
+                end = unescape_json(data, start, end, unescaped, 0)
+                source, start = unescaped, int64(0)
+            # Of one kind, as data that is only read: for two kinds, all would be compiled twice.
+            html_to_blocks(source, start, end, text, main.structure, main.records)
             at = _add_blocks(text, hosts[i], main, own, at)
         own.ends[i] = at
 

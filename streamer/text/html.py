@@ -13,9 +13,12 @@ A cut tag or comment is dropped. No rule may need a list of open elements.
 An element has traits; names that are not listed have none and are inline, as in a browser. Block
 elements part words at their start and end tags. Raw elements hold no markup: their
 contents end at their own end tag; those of RCDATA elements are text, those of the others are never
-seen. The contents of containers are invisible markup, and containers nest. A name is held
-as a number in base 38: exact for up to twelve letters and digits, longer names are unknown. The
-numbers are hashed into a table without collisions, found at import.
+seen. The contents of containers are invisible markup, and containers nest; but those of a
+declarative shadow root (a template with `shadowrootmode`) and of a dialog that is `open` are
+visible. `<noscript>` is passed unseen, except where it has more text than the rest of the page:
+scripts would build that page. A name is held as a number in base 38: exact for up to twelve letters
+and digits, longer names are unknown. The numbers are hashed into a table without collisions, found
+at import.
 
 Looking to the page's end in vain, once for every tag, would make a page of such tags cost its
 square; so what was not found is noted in `state`, and is not looked for again: what is missing
@@ -44,11 +47,11 @@ if TYPE_CHECKING:
 
 BLOCK, RAW, RCDATA, CONTAINER, ENDLESS = 1, 2, 4, 8, 16  # ENDLESS: hides the rest if never closed
 MEMO_SHIFT = 8  # traits << 0 | the element's number among those that keep state << MEMO_SHIFT
-MEMOS = 10  # elements with state
+MEMOS = 11  # elements with state
 
 _BLOCKS = (
     "address article aside blockquote body br button canvas caption center col colgroup dd "
-    "details dialog dir div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 "
+    "details dir div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 "
     "h5 h6 head header hgroup hr html iframe legend li link listing main menu meta nav "
     "noframes ol optgroup option p plaintext pre search section select summary table tbody td "
     "textarea tfoot th thead title tr ul video xmp"
@@ -64,8 +67,11 @@ _STATEFUL = {
     "textarea": RAW | RCDATA | BLOCK,
     "svg": CONTAINER,
     "template": CONTAINER,
+    "dialog": CONTAINER | BLOCK,
 }
-SVG_MEMO, TEMPLATE_MEMO = (list(_STATEFUL).index(name) for name in ("svg", "template"))
+SVG_MEMO, TEMPLATE_MEMO, DIALOG_MEMO, NOSCRIPT_MEMO = (
+    list(_STATEFUL).index(name) for name in ("svg", "template", "dialog", "noscript")
+)
 NAME_BYTES_MAX = 12  # 38 ** 12 is the last power below 2 ** 63
 _BASE = 38
 _SLOT_BITS = 10
@@ -146,16 +152,20 @@ QUOTE, APOSTROPHE, BRACKET = b"\"']"
 
 # The scanner's whole memory between two tags. state[memo] of a raw element: 1 once no end tag
 # follows. state[memo] of a container: the depth in it; state[LAST_ENDS + memo]: the place of its
-# last end tag, plus 2 (1 if there is none, 0 if it is not known). The last: 1 once no `]]>`
-# follows.
+# last end tag, plus 2 (1 if there is none, 0 if it is not known). Then: 1 once no `]]>` follows;
+# the bytes of `<noscript>` that were passed; 1 where they are read.
 LAST_ENDS = MEMOS
 NO_SECTION_END = 2 * MEMOS
-STATE_SIZE = 2 * MEMOS + 1
+NOSCRIPT_BYTES, READS_NOSCRIPT = NO_SECTION_END + 1, NO_SECTION_END + 2
+STATE_SIZE = READS_NOSCRIPT + 1
 
 _SECTION = np.frombuffer(b"<![CDATA[", np.uint8)
+_SHADOW_ROOT = np.frombuffer(b"shadowrootmode", np.uint8)
+_OPEN = np.frombuffer(b"open", np.uint8)
 
 State = npt.NDArray[np.int64]
-Tag = tuple[int, int, bool, bool]  # number, traits; whether it is an end tag, or closes itself
+# Number, traits, where the name ends; whether it is an end tag, or closes itself.
+Tag = tuple[int, int, int, bool, bool]
 
 BLANK, NAME_END, _VALUE_END = 1, 2, 4
 CLASS = np.zeros(256, np.uint8)
@@ -218,6 +228,23 @@ def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
         if not slash and not CLASS[byte] & BLANK:
             _, _, at = pass_attribute(source, at, end)
     return end + 1, False
+
+
+@kernel
+def _has_attribute(source: Bytes, at: int, end: int, name: Bytes) -> bool:
+    """Return whether a tag has an attribute, between its name and `end`; its name in lower case."""
+    wanted = len(name)
+    while at < end:
+        byte, start = source[at], at
+        at += 1
+        if byte != SLASH and not CLASS[byte] & BLANK:
+            name_end, _, at = pass_attribute(source, at, end)
+            same = 0
+            while same < wanted and source[start + same] | 0x20 == name[same]:
+                same += 1
+            if same == wanted == name_end - start:
+                return True
+    return False
 
 
 @kernel
@@ -307,6 +334,8 @@ def hidden(state: State, at: int) -> bool:
     """Return whether `at` is inside a container that still has an end tag to come."""
     if state[SVG_MEMO] > 0 and at + 2 <= state[LAST_ENDS + SVG_MEMO]:
         return True
+    if state[DIALOG_MEMO] > 0 and at + 2 <= state[LAST_ENDS + DIALOG_MEMO]:
+        return True
     return bool(state[TEMPLATE_MEMO] > 0 and at + 2 <= state[LAST_ENDS + TEMPLATE_MEMO])
 
 
@@ -324,9 +353,16 @@ def copy_text(
 
 
 @kernel
-def _enter_container(source: Bytes, after: int, end: int, number: int, state: State) -> None:
-    """Count a container's start tag, if an end tag of its kind follows."""
+def _enter_container(
+    source: Bytes, name_end: int, after: int, end: int, number: int, state: State
+) -> None:
+    """Count a container's start tag, which ends at `after`, if an end tag of its kind follows."""
     memo = _traits_of(number) >> MEMO_SHIFT
+    # Within a hidden one it counts as any other, since its end tag does.
+    if memo != SVG_MEMO and not state[memo]:
+        shown_by = _OPEN if memo == DIALOG_MEMO else _SHADOW_ROOT
+        if _has_attribute(source, name_end, after - 1, shown_by):
+            return
     last = LAST_ENDS + memo
     if state[last] == 0:
         state[last] = find_last_end_tag(source, after, end, number) + 2
@@ -341,12 +377,14 @@ def _pass_raw(
     """Pass the contents of a raw element; return the position of its end tag and the new place."""
     traits = _traits_of(number)
     memo = traits >> MEMO_SHIFT
-    if state[memo]:
+    if state[memo] or (memo == NOSCRIPT_MEMO and state[READS_NOSCRIPT]):
         return at, place
     stop = find_end_tag(source, at, end, number)
     if stop == end:
         state[memo] = 1
         return (end if traits & ENDLESS else at), place
+    if memo == NOSCRIPT_MEMO:
+        state[NOSCRIPT_BYTES] += stop - at
     if traits & RCDATA and not hidden(state, at):
         _, place = copy_text(source, at, stop, out, place, AMPERSAND)
     return stop, place
@@ -357,7 +395,7 @@ def after_tag(
     source: Bytes, after: int, end: int, out: Bytes, place: int, state: State, tag: Tag
 ) -> tuple[int, int]:
     """Note a tag that ends at `after`, and pass what a raw element holds."""
-    number, traits, is_end, closes_itself = tag
+    number, traits, name_end, is_end, closes_itself = tag
     if traits <= BLOCK:
         return after, place
     if is_end:
@@ -367,7 +405,7 @@ def after_tag(
     if closes_itself:
         return after, place
     if traits & CONTAINER:
-        _enter_container(source, after, end, number, state)
+        _enter_container(source, name_end, after, end, number, state)
         return after, place
     return _pass_raw(source, after, end, out, place, state, number)
 
@@ -386,7 +424,7 @@ def _pass_tag(
     if traits & BLOCK and not hidden(state, at):
         out[place] = SPACE
         place += 1
-    tag = (number, traits, is_end, closes_itself)
+    tag = (number, traits, stop, is_end, closes_itself)
     return after_tag(source, after, end, out, place, state, tag)
 
 
@@ -414,6 +452,52 @@ def pass_no_tag(
     return at + 1, place
 
 
+@kernel
+def _pass_page(source: Bytes, at: int, end: int, out: Bytes, place: int, state: State) -> int:
+    """Write the text of source[at:end] to out[place:]; return where it ends."""
+    while at < end:
+        if hidden(state, at):
+            at = find_byte(source, at, end, LESS)
+        else:
+            at, place = copy_text(source, at, end, out, place, LESS)
+        if at < end and begins_tag(source, at, end):
+            at, place = _pass_tag(source, at, end, out, place, state)
+        elif at < end:
+            at, place = pass_no_tag(source, at, end, out, place, state)
+    return place
+
+
+@kernel
+def _seen(text: Bytes, start: int, end: int) -> int:
+    """Return how many bytes of text[start:end] are no white space."""
+    count = 0
+    for i in range(start, end):
+        count += text[i] > SPACE
+    return count
+
+
+@kernel
+def begin_again(
+    source: Bytes, start: int, end: int, out: Bytes, place: int, stop: int, state: State
+) -> bool:
+    """Return whether the page is to be passed again, and have the state say how.
+
+    A first pass has written out[place:stop]. `<noscript>` is to be read where it has more text than
+    that. To see this, a pass overwrites `out`, so the result is true whatever was seen.
+    """
+    if not state[NOSCRIPT_BYTES]:
+        return False
+    without = _seen(out, place, stop)
+    if state[NOSCRIPT_BYTES] * GROWTH[0] <= without * GROWTH[1]:
+        return False
+    state[:] = 0
+    state[READS_NOSCRIPT] = 1
+    counts = _seen(out, place, _pass_page(source, start, end, out, place, state)) > 2 * without
+    state[:] = 0
+    state[READS_NOSCRIPT] = counts
+    return True
+
+
 @allocating_kernel
 def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) -> int:
     """Write the visible text of source[start:end] to out[place:], UTF-8 as far as the page is.
@@ -430,14 +514,7 @@ def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) ->
         The place behind the last byte written; what follows it in `out` is scratch.
     """
     state = np.zeros(STATE_SIZE, np.int64)
-    at = start
-    while at < end:
-        if hidden(state, at):
-            at = find_byte(source, at, end, LESS)
-        else:
-            at, place = copy_text(source, at, end, out, place, LESS)
-        if at < end and begins_tag(source, at, end):
-            at, place = _pass_tag(source, at, end, out, place, state)
-        elif at < end:
-            at, place = pass_no_tag(source, at, end, out, place, state)
-    return place
+    stop = _pass_page(source, start, end, out, place, state)
+    if begin_again(source, start, end, out, place, stop, state):
+        stop = _pass_page(source, start, end, out, place, state)
+    return stop

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from streamer.kernel import kernel
 from streamer.text.escapes import BACKSLASH, MEANING, UNIT_BYTES, code_unit
-from streamer.text.scan import VECTOR_BYTES, Bytes, string_lane
+from streamer.text.scan import VECTOR_BYTES, Bytes, find_byte, string_lane
 from streamer.text.slices import Slices
 
 QUOTE = 0x22
@@ -205,6 +205,19 @@ def skip_value(data: Bytes, at: int, end: int) -> int:
     return -1
 
 
+@kernel
+def may_have_two_objects(data: Bytes, between: npt.NDArray[np.bool_]) -> bool:
+    """Return whether bytes that are `between`, or none, stand between a `}` and a `{`."""
+    at, end = 0, data.shape[0]
+    while at < end:
+        at = find_byte(data, at, end, CLOSE_OBJECT) + 1
+        while at < end and between[data[at]]:
+            at += 1
+        if at < end and data[at] == OPEN_OBJECT:
+            return True
+    return False
+
+
 UNKNOWN, PLAIN, ESCAPES = 0, 1, 2  # what is known of a message; ESCAPES: plain, its body has some
 
 Spans = npt.NDArray[np.int64]
@@ -316,7 +329,7 @@ def _take_value(data: Bytes, at: int, end: int, field: int, spans: Spans) -> tup
     return close + 1, escaped
 
 
-_SPACE, _NEWLINE, _DELETE = 0x20, 0x0A, 0x7F
+_SPACE, _NEWLINE, _DELETE, _LESS = 0x20, 0x0A, 0x7F, ord("<")
 
 Mask = npt.NDArray[np.bool_]
 
@@ -335,6 +348,17 @@ def mark_sure(
         while sure[i] and at < end:
             sure[i] = _SPACE < data[at] < _DELETE
             at += 1
+
+
+@kernel
+def keep_marked(data: Bytes, spans: Spans, bytes_max: int, wanted: Mask) -> None:
+    """Leave those wanted whose body has a `<` or an escape among its first bytes: maybe markup."""
+    for i in range(spans.shape[0]):
+        if wanted[i]:
+            start = spans[i, BODY, 0]
+            end = min(spans[i, BODY, 1], start + bytes_max)
+            wanted[i] = find_byte(data, start, end, _LESS) < end
+            wanted[i] |= find_byte(data, start, end, BACKSLASH) < end
 
 
 @kernel

@@ -39,6 +39,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
+from streamer.given_file import read_given
 from streamer.kernel import inline_kernel, int64, kernel
 from streamer.text import blocks
 from streamer.text.blocks import (
@@ -584,7 +585,7 @@ def read_model(path: Path | None = None) -> Model:
 @cache
 def _read_model(path: Path) -> Model:
     try:
-        return model_in(path.read_bytes())
+        return model_in(read_given(path))
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"The model {path} cannot be used: {error}. Put back that of the package."

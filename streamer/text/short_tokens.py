@@ -45,6 +45,7 @@ from streamer.text.canonical import (
     VALUE_MASK,
     WORD,
     canonical_table,
+    sign_table,
 )
 from streamer.text.scan import Bytes, decode, pack_code_point
 
@@ -243,7 +244,10 @@ def pieces_of(
 
 
 class TokenTables(NamedTuple):
-    """What the token kernel looks up: the canonical table's arrays, and uint64[PIECES]."""
+    """What the token kernel looks up: the canonical table's arrays, and uint64[PIECES].
+
+    Without pieces, it looks at each character by itself.
+    """
 
     entries: Entries
     sequences: Entries
@@ -252,8 +256,10 @@ class TokenTables(NamedTuple):
 
 
 @cache
-def token_tables() -> TokenTables:
-    """Return the tables of the token kernel."""
+def token_tables(*, signs: bool = False) -> TokenTables:
+    """Return the tables of the token kernel; `signs`: those by which signs are tokens."""
+    if signs:
+        return TokenTables(*sign_table(), np.empty(0, np.uint64))
     table = canonical_table()
     return TokenTables(*table, pieces_of(*table))
 

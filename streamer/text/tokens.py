@@ -33,6 +33,7 @@ from streamer.text.canonical import (
     class_of,
     fold,
     is_ignorable,
+    is_sign,
 )
 from streamer.text.scan import INVALID, Bytes, decode, pack_code_point
 from streamer.text.short_tokens import (
@@ -55,6 +56,9 @@ MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UA
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
 _IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
+# Where a text has fewer words, its signs are counted: navigation beside Braille has not as many.
+FEW_WORDS = 50
+
 # Where fewer bytes of a window are left, it moves, so that its last run is whole.
 NEAR = 256
 
@@ -64,11 +68,23 @@ SLACK = 16
 
 def tokens(text: str) -> list[str]:
     """Return the canonical tokens of `text`: folded, decomposed, marks in canonical order."""
+    return _tokens(text, signs=signs_prevail(text))
+
+
+def signs_prevail(text: str) -> bool:
+    """Return whether signs are tokens as well: a text has few words, and more signs than words."""
+    words = len(_tokens(text, signs=False))
+    return words < FEW_WORDS and len(_tokens(text, signs=True)) > 2 * words
+
+
+def _tokens(text: str, *, signs: bool) -> list[str]:
     result: list[str] = []
     current = ""
     unspaced = False
     for character in (f for c in text if not is_ignorable(ord(c)) for f in fold(c)):
         kind = class_of(character)
+        if signs and kind == SEPARATOR and is_sign(character):
+            kind = UNSPACED
         if kind == MARK:
             current += character if current else ""
             continue
@@ -267,7 +283,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 view = _look(text, place, end, window)
                 run = 0
             # Whole runs of plain characters are hashed together, as many as follow each other.
-            if between and to_skip == 0 and place < view.whole_end:
+            if between and to_skip == 0 and place < view.whole_end and tables.pieces.shape[0]:
                 while run < view.runs and view.first + window.edges[2 * run] < place:
                     run += 1
                 if run == 0 or view.first + window.edges[2 * run - 1] <= place:

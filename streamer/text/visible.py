@@ -1,12 +1,6 @@
-r"""The visible text of a body, and what its author says of it: description, canonical link.
+"""The visible text of a body, and what its author says of it: description, canonical link.
 
 The kernel serves the native signer; the functions serve methods in Python, which see the same text.
-
-Is a page HTML? By its type where that says something, else by its first bytes. The signatures are
-those of the WHATWG sniffing standard and a few more elements that pages begin
-with. Escaped bodies are sniffed before their escapes are undone: white space may be written `\n`
-there, and `<` may be `\u003c`. At most LEADING_MAX characters of white space are skipped, so
-that the cost has a bound.
 """
 
 from __future__ import annotations
@@ -17,7 +11,6 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.kernel import allocating_kernel, kernel
 from streamer.text.escapes import unescape_json
@@ -40,53 +33,6 @@ from streamer.text.tokens import SLACK
 ESCAPED = 1  # the inside of a JSON string: escapes not yet undone
 HTML = 2  # HTML; otherwise plain text
 MAIN = 4  # of HTML, functions in Python take the main text, where the page has one
-
-
-LEADING_MAX = 512
-
-_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
-# Types that servers and crawlers give when they do not know.
-_VAGUE_TYPES = frozenset(
-    {"", "*/*", "application/octet-stream", "application/xml", "text/xml", "unknown/unknown"}
-)
-_LESS = rb"(?:<|\\u003[cC])"
-_ELEMENTS = (
-    rb"html|head|body|title|meta|link|base|script|style|noscript|iframe|div|span|p|a|b|i|h[1-6]|br"
-    rb"|table|ul|ol|li|dl|img|font|center|form|main|article|section|header|nav|pre|strong|em"
-)
-_BEGINNINGS = np.zeros(256, np.bool_)
-_BEGINNINGS[list(b"\xef\\ \t\n\f\r<")] = True
-_HTML = re.compile(
-    rb"(?:\xef\xbb\xbf|\\ufeff)?(?:[\t\n\f\r ]|\\[nrtf]){0,%d}+"
-    rb"(?:%b\?xml[^<>]{0,200}>(?:[\t\n\f\r ]|\\[nrtf])*+)?"
-    rb"%b(?:!--|!doctype(?:\s|\\[nrtf])+html|(?:%b)(?=[\t\n\f\r />\\]))"
-    % (LEADING_MAX, _LESS, _LESS, _ELEMENTS),
-    re.IGNORECASE,
-)
-
-
-def declared_html(content_type: str | None) -> bool | None:
-    """Return whether a type is that of HTML; None for one that says nothing."""
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    if kind in _HTML_TYPES:
-        return True
-    return None if kind in _VAGUE_TYPES else False
-
-
-def may_begin_html(first: Bytes) -> npt.NDArray[np.bool_]:
-    """Return whether bodies that begin with these bytes may look like HTML."""
-    return _BEGINNINGS[first]
-
-
-def sniffed_html(body: bytes | bytearray | memoryview) -> bool:
-    """Return whether a body begins like HTML; UTF-8 text or the inside of a JSON string."""
-    return _HTML.match(body) is not None
-
-
-def looks_like_html(body: bytes | bytearray | memoryview, content_type: str | None) -> bool:
-    """Return whether a page is HTML: by its type, or else by its body."""
-    declared = declared_html(content_type)
-    return sniffed_html(body) if declared is None else declared
 
 
 Buffer = bytes | bytearray | memoryview

@@ -30,8 +30,20 @@ from pydantic import (
 )
 
 from streamer.errors import needs_extra
-from streamer.text.canonical import MARK, UNSPACED, WORD, class_of, fold, is_ignorable
-from streamer.text.tokens import in_canonical_order, tokens
+from streamer.text.canonical import (
+    MARK,
+    SEPARATOR,
+    UNSPACED,
+    WORD,
+    category,
+    class_of,
+    fold,
+    in_one_way,
+    is_assigned,
+    is_ignorable,
+    is_sign,
+)
+from streamer.text.tokens import FEW_WORDS, in_canonical_order, signs_prevail, tokens
 from streamer.text.visible import HTML, MAIN
 
 RUSSIAN_STOP_WORDS = (
@@ -125,12 +137,13 @@ class Word(NamedTuple):
 
 
 class Splitting(NamedTuple):
-    """How words are split off and written; CanonicalOptions says what each field means."""
+    """How words are split off and written: as in CanonicalOptions, and whether signs are words."""
 
     compatibility: bool
     fold_case: bool
     keep_punctuation: bool
     split_unspaced: bool
+    signs: bool
 
 
 def split_chunk(chunk: str, splitting: Splitting) -> tuple[Word, ...]:
@@ -148,7 +161,7 @@ def split_chunk(chunk: str, splitting: Splitting) -> tuple[Word, ...]:
                 first = first if current else place
                 current, last = current + piece, place + 1
                 unspaced = kind == UNSPACED or (kind == MARK and unspaced)
-            elif splitting.keep_punctuation and unicodedata.category(piece)[0] in "PS":
+            elif splitting.keep_punctuation and category(piece)[0] in "PS":
                 result.append(Word(piece, place, place + 1))
     if current:
         result.append(Word(in_canonical_order(current), first, last))
@@ -161,6 +174,8 @@ def _pieces(character: str, splitting: Splitting) -> tuple[tuple[str, int], ...]
     if is_ignorable(ord(character)):
         return ()
     kinds = [(piece, class_of(piece)) for piece in _written(character, splitting)]
+    if splitting.signs:
+        kinds = [(s, UNSPACED if k == SEPARATOR and is_sign(s) else k) for s, k in kinds]
     if splitting.split_unspaced:
         return tuple(kinds)
     return tuple((piece, WORD if kind == UNSPACED else kind) for piece, kind in kinds)
@@ -170,11 +185,13 @@ def _written(character: str, splitting: Splitting) -> str:
     """Return a character fully decomposed, folded as far as the options say."""
     if splitting.compatibility and splitting.fold_case:
         return fold(character)
+    if not is_assigned(character):
+        return character
     form: Literal["NFKD", "NFD"] = "NFKD" if splitting.compatibility else "NFD"
     result = unicodedata.normalize(form, character)
     if splitting.fold_case:
         result = unicodedata.normalize(form, result.casefold())
-    return "".join(c for c in result if not is_ignorable(ord(c)))
+    return in_one_way("".join(c for c in result if not is_ignorable(ord(c))))
 
 
 _STOP = r"[.!?\u2026\u061f\u0964]"
@@ -270,14 +287,25 @@ DEFAULT_OPTIONS = CanonicalOptions()
 
 
 def canonical_words(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> list[str]:
-    """Return the words of `text` in canonical form, in order."""
+    """Return the words of `text` in canonical form, in order; with signs where these prevail."""
+    return [word.text for word in words_with_spans(text, options)]
+
+
+def words_of_part(part: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> list[str]:
+    """Return the words of a part of a text in canonical form, in order."""
     words_of = _chunk_rule(options)
-    return [word.text for chunk in _CHUNK.findall(text) for word in words_of(chunk)]
+    return [word.text for chunk in _CHUNK.findall(part) for word in words_of(chunk)]
 
 
 def words_with_spans(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> list[Word]:
-    """Return the words of `text` in canonical form, in order, with their places in it."""
-    words_of = _chunk_rule(options)
+    """Return the words of `text` as `canonical_words` does, with their places in it."""
+    words = _placed(text, _chunk_rule(options))
+    if len(words) >= FEW_WORDS or not signs_prevail(text):
+        return words
+    return _placed(text, _chunk_rule(options, signs=True))
+
+
+def _placed(text: str, words_of: Callable[[str], tuple[Word, ...]]) -> list[Word]:
     return [
         Word(word, chunk.start() + start, chunk.start() + end)
         for chunk in _CHUNK.finditer(text)
@@ -286,9 +314,12 @@ def words_with_spans(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> 
 
 
 @lru_cache(OPTIONS_REMEMBERED)
-def _chunk_rule(options: CanonicalOptions) -> Callable[[str], tuple[Word, ...]]:
+def _chunk_rule(
+    options: CanonicalOptions, *, signs: bool = False
+) -> Callable[[str], tuple[Word, ...]]:
     """Return the function from a chunk to its words."""
-    splitting = Splitting(*(getattr(options, name) for name in Splitting._fields))
+    own = (options.compatibility, options.fold_case, options.keep_punctuation)
+    splitting = Splitting(*own, options.split_unspaced, signs)
     change = _word_rule(options)
 
     def words_of(chunk: str) -> tuple[Word, ...]:

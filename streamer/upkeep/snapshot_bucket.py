@@ -7,8 +7,10 @@ about to need a newer one.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +32,7 @@ from streamer.upkeep.snapshot_places import (
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
 
+_LISTING_SECONDS = 300.0
 _YOUNG = timedelta(days=1)  # no upload takes so long
 
 
@@ -68,8 +71,17 @@ class Bucket:
         return {_last(found): found["size"] for found in self._listed(folder)["objects"]}
 
     def _listed(self, folder: str) -> ListResult[Sequence[ObjectMeta]]:
-        with self._explained():
-            return obstore.list_with_delimiter(self._store, folder)
+        async def listing() -> ListResult[Sequence[ObjectMeta]]:
+            async with asyncio.timeout(_LISTING_SECONDS):
+                return await obstore.list_with_delimiter_async(self._store, folder)
+
+        # In its own thread, since the caller's may be in the midst of what asyncio runs there.
+        with self._explained(), ThreadPoolExecutor(1) as apart:
+            try:
+                return apart.submit(lambda: asyncio.run(listing())).result()
+            except TimeoutError as error:
+                seconds = f"{_LISTING_SECONDS:g} seconds"
+                raise OSError(f"the listing does not end within {seconds}") from error
 
     def read(self, name: str) -> bytes:
         """Return what is in an object."""

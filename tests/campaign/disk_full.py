@@ -1,9 +1,10 @@
-"""A disk that fills while a replay judges pages, is emptied, and must be gone on with.
+"""A disk that fills while pages are judged, is emptied, and must be gone on with.
 
 Index, verdicts and dead letters are on a file system in memory, with a ballast that leaves only
 some room. The room ends within a flush, within an output, or as the index is made, as the seed has
 it. The command must end with one sentence about space; twice as much room may end again. When the
 ballast is gone, the same command must go on and end with the bytes of a run that had room enough.
+In each fourth round a program adds the pages by the library: what it has flushed must stay.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
+from streamer.deduplicator import Deduplicator
 from streamer.errors import StreamerError
 
 DISK_BYTES = 64 << 20
@@ -40,21 +42,22 @@ def run(rounds: int, seed: int, folder: Path) -> list[str]:
     for number in range(rounds):
         room = BLOCK * Random(f"{seed}/{number}").randint(1, used // BLOCK)
         with _disk(folder / "disk") as disk:
-            said = _filled(disk, pages, room)
-            if not said and _outputs(disk) != wanted:
+            by_library = number % 4 == 3
+            said = _filled(disk, pages, room, _Adding() if by_library else _replay)
+            if not said and not by_library and _outputs(disk) != wanted:
                 said = "other bytes than an undisturbed run"
         if said:
             violations.append(f"round {number}, seed {seed}: {room} bytes of room: {said}")
     return violations
 
 
-def _filled(disk: Path, pages: Path, room: int) -> str:
-    """Replay with little room, then with all; return what was broken."""
+def _filled(disk: Path, pages: Path, room: int, judge: Callable[[Path, Path], str]) -> str:
+    """Judge the pages with little room, then with all; return what was broken."""
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, max(BLOCK, shutil.disk_usage(disk).free - room))
     for _ in range(2):
-        said = _replay(pages, disk)
+        said = judge(pages, disk)
         if not said:
             return ""
         if "No space is left" not in said:
@@ -62,7 +65,7 @@ def _filled(disk: Path, pages: Path, room: int) -> str:
         os.truncate(ballast, max(0, ballast.stat().st_size - room))
     ballast.unlink()
     emptied = time.monotonic()
-    if said := _replay(pages, disk):
+    if said := judge(pages, disk):
         return f"did not go on when the disk was emptied: {said}"
     pause = time.monotonic() - emptied
     return "" if pause <= GOES_ON_SECONDS else f"went on after {pause:.0f} s"
@@ -112,6 +115,32 @@ def _replay(pages: Path, disk: Path) -> str:
     if isinstance(result.exception, StreamerError):
         return str(result.exception)
     return "" if result.exit_code == 0 else f"{result.exit_code}: {result.exception!r}"
+
+
+class _Adding:
+    """A program that adds the pages by the library, and flushes every 100."""
+
+    def __init__(self) -> None:
+        self.flushed = 0
+
+    def __call__(self, pages: Path, disk: Path) -> str:
+        """Go on behind what is flushed; return why it ended, "" where it is done."""
+        lines = pages.read_bytes().splitlines()
+        rows = [json.loads(line) for line in lines if line.startswith(b"{")]
+        try:
+            with Deduplicator(disk / "index", key_file=pages.with_name("key")) as own:
+                found = [own.check(row).verdict for row in rows[: self.flushed]]
+                if found != ["duplicate"] * len(found):
+                    return "pages are lost that were flushed"
+                while self.flushed < len(rows):
+                    said = len([*own.add(rows[self.flushed : self.flushed + 100])])
+                    own.flush()
+                    self.flushed += said
+                kept = len(own)
+        except StreamerError as error:
+            return str(error)
+        texts = {row["body"] for row in rows}
+        return "" if kept == len(texts) else f"{kept} pages are kept of {len(texts)}"
 
 
 def _outputs(disk: Path) -> list[bytes]:

@@ -18,8 +18,8 @@ from streamer.run.index_folder import store_folder
 from streamer.stored.frozen import read_note
 from streamer.stored.row_blocks import gather_rows, rows_at
 from streamer.stored.store import Store
+from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything
-from tests.helpers.growing_index import run as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +110,7 @@ def _judge(folder: Path, seed: int, options: tuple[str, ...]) -> Path:
 
 
 def _done(*arguments: object) -> str:
-    code, said = command(*arguments)
+    code, said = ended(*arguments)
     assert code == 0, said
     return said
 

@@ -82,6 +82,7 @@ class Judge:
         folder.mkdir(parents=True)
         key_file = folder / "key"
         key_file.write_text(secret.hex())
+        key_file.chmod(0o600)
         self._folder = IndexFolder.open(folder / "index", SETTINGS, key_file)
         self._judge = replay_judge(self._folder, IndexSettings())
         self._signer = NativeSigner(SETTINGS, secret)

@@ -47,7 +47,7 @@ from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from tests.campaign.judging import Judge, check_batch, peak_bytes, reset_peak, watch
-from tests.helpers.cdx import archive
+from tests.helpers.cdx import archive, warc_record
 from tests.helpers.schema_registry import PAGE_SCHEMA, avro_page, by_number, fake_registry
 
 SECONDS_MAX = 1.0  # of the processor, for one input of a few records
@@ -73,13 +73,6 @@ def crawled() -> list[bytes]:
 def _bodies(rng: Random, count: int) -> list[bytes]:
     pages = [msgspec.json.decode(line) for line in rng.choices(crawled(), k=count)]
     return [str(page.get("body", "")).encode() for page in pages]
-
-
-def warc_record(kind: str, url: str, block: bytes, *headers: tuple[str, str]) -> bytes:
-    """Return a valid record."""
-    lines = [("WARC-Type", kind), ("WARC-Target-URI", url), *headers]
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines)
-    return f"WARC/1.0\r\n{head}Content-Length: {len(block)}\r\n\r\n".encode() + block + b"\r\n\r\n"
 
 
 def _resource(url: str, body: bytes) -> bytes:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -23,7 +23,8 @@ EPILOG = """\
 commands:
   up      start two nodes with names, volumes, Kafka and a crawler, apply the base, and leave it so
   run     that and all that a deployment lives through; write docs/kubernetes.md; end it
-  short   that, as continuous integration does it: verdicts, rollout, a killed pod, verify; end it
+  short   as continuous integration does it: an index for each partition, owned by two pods, has
+          verdicts, is rolled out anew, loses a pod, and is verified; end it
   chart   the base, and the Helm chart beside it: installed, tested, upgraded, removed; end it
   down    end it, and leave nothing of it behind
 
@@ -40,7 +41,7 @@ exit codes: 0 done, 1 something did not hold or could not be had.
 
 
 FAILURES = (ClusterError, AssertionError, subprocess.TimeoutExpired)
-Step = Callable[[], None]
+Step = Callable[[Life], None]
 
 
 def main() -> int:
@@ -65,9 +66,9 @@ def main() -> int:
         say(f"Two nodes are ready, after {time.monotonic() - began:.0f} s.")
         life.furnish()
         say(f"Kafka and a crawler run, after {time.monotonic() - began:.0f} s.")
-        for step in STORIES[asked.command](life):
+        for step in STORIES[asked.command]:
             try:
-                step()
+                step(life)
             except FAILURES as error:  # what comes after it may be told all the same
                 broken.append(str(error))
                 say(f"try: {error}")
@@ -96,49 +97,28 @@ def _tell(life: Life, report: Path | None, broken: list[str]) -> None:
         console.print(f"The page is {report}.")
 
 
-def _up(life: Life) -> Iterator[Step]:
-    yield life.secrets
-    yield life.base
+def _kill_index(life: Life) -> None:
+    life.kill_pod("index")
 
 
-def _short(life: Life) -> Iterator[Step]:
-    yield life.secrets
-    yield life.dry_run
-    yield life.base
-    yield life.restart
-    yield lambda: life.kill_pod("index")
-    yield life.end
+def _kill_signer(life: Life) -> None:
+    life.kill_pod("sign")
 
 
-def _run(life: Life) -> Iterator[Step]:
-    yield life.secrets
-    yield life.dry_run
-    yield life.base
-    yield life.overlay
-    yield life.read_only
-    yield life.quiet
-    yield life.new_version
-    yield life.kill_process
-    yield lambda: life.kill_pod("index")
-    yield lambda: life.kill_pod("sign")
-    yield life.drain
-    yield life.scale_out
-    yield life.rotate
-    yield life.lose_volume
-    yield life.policies
-    yield life.end
-    yield lambda: try_chart(life)
+def _see_that_all_was_run(life: Life) -> None:
     assert not life.readme.left, f"never run: {life.readme.left}"
 
 
-def _chart(life: Life) -> Iterator[Step]:
-    yield life.secrets
-    yield life.base
-    yield life.end
-    yield lambda: try_chart(life)
-
-
-STORIES = {"chart": _chart, "up": _up, "short": _short, "run": _run}
+STORIES: dict[str, tuple[Step, ...]] = {
+    "chart": (Life.secrets, Life.base, Life.end, try_chart),
+    "up": (Life.secrets, Life.base),
+    "short": (Life.secrets, Life.dry_run, Life.per_partition, Life.restart, _kill_index, Life.end),
+    "run": (
+        Life.secrets, Life.dry_run, Life.base, Life.overlay, Life.read_only, Life.quiet,
+        Life.new_version, Life.kill_process, _kill_index, _kill_signer, Life.drain, Life.scale_out,
+        Life.rotate, Life.lose_volume, Life.policies, Life.end, try_chart, _see_that_all_was_run,
+    ),
+}  # fmt: skip
 
 
 def _asked() -> argparse.Namespace:

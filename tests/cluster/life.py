@@ -24,11 +24,11 @@ import yaml
 from tests.cluster.images import write_image
 from tests.cluster.machines import (
     HERE,
-    NODES,
     ROOT,
     ClusterError,
     Machines,
     address,
+    filled,
     is_ready,
     say,
     wait_for,
@@ -120,9 +120,8 @@ class Life:
         machines.load(machines.folder / "images/coredns.tar")
         for name in ("dns", "volumes"):
             self.kubectl("apply", "-f", str(HERE / f"manifests/{name}.yaml"))
-        self.kubectl(
-            "apply", "-f", "-", given=yaml.safe_dump_all(map(self._volume, range(VOLUMES)))
-        )
+        volumes = "---\n".join(map(self._volume, range(VOLUMES)))
+        self.kubectl("apply", "-f", "-", given=volumes)
         machines.load(self.images / "broker.tar")
         machines.load(self.images / "streamer.tar", f"docker.io/library/{NEW}")
         self._start_kafka()
@@ -135,23 +134,10 @@ class Life:
         self._feed(1)
         self.kubectl(*rollout, "--namespace=kafka", "deployment/crawler")
 
-    def _volume(self, number: int) -> dict[str, Any]:
+    def _volume(self, number: int) -> str:
         folder = self.machines.folder / "volumes" / str(number)
         folder.mkdir()
-        there = [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(NODES)}]
-        return {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": f"volume-{number}"},
-            "spec": {
-                "capacity": {"storage": "25Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "made-beforehand",
-                "local": {"path": str(folder)},
-                # One folder of this computer, for both nodes: as a disk that either can attach.
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": there}]}},
-            },
-        }
+        return filled(HERE / "manifests/volume.yaml", NUMBER=number, FOLDER=folder)
 
     def _authority(self) -> Path:
         return self.machines.folder / "certs/kafka/kafka-ca.pem"
@@ -214,6 +200,19 @@ class Life:
         load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
         if first > FIRST_VERDICT_SECONDS and load < BUSY:
             raise ClusterError(f"the first verdict came after {first:.0f} s")
+
+    def per_partition(self) -> None:
+        """Apply an overlay with an index for each partition, on a cluster that has seen none."""
+        self._do("cp -r deploy/kubernetes/overlays/six-signers")
+        self._write_overlay("0.1.0", "../per-partition")
+        with self.step("two pods own an index for each partition, until the first verdict") as step:
+            since = time.time()
+            self._do("kubectl kustomize deploy/kubernetes/overlays/mine")
+            step.seconds = self._first_verdict(since)
+        for pod in range(2):
+            own = self._exec(f"streamer-index-{pod}", "ls", "/var/lib/streamer").split()
+            numbers = {int(name[6:]) % 2 for name in own if name.startswith("shard-")}
+            assert numbers == {pod}, own
 
     def overlay(self) -> None:
         """Replace the index by one of the overlay, which is a new index."""
@@ -443,7 +442,7 @@ class Life:
     def _verify(self, *options: str) -> str:
         """Hold the index against its promises; return what was counted."""
         where = "/tmp/verified.json"  # noqa: S108 - in the pod
-        self._exec(SIGN, "streamer", "verify", "--json", where, *options)
+        self._exec(SIGN, "streamer", "verify", "--json", where, "--overwrite", *options)
         counted = json.loads(self._exec(SIGN, "cat", where))
         pages = counted["checks"]["outcomes"]["looked_at"]
         say(f"verified: {pages:,} pages, {counted['counts']}")
@@ -483,36 +482,11 @@ class Life:
         given = json.dumps({"stringData": {"password": password}})
         self.kubectl("--namespace=kafka", "patch", "secret", "kafka", f"--patch={given}")
 
-    def _write_overlay(self, tag: str) -> None:
+    def _write_overlay(self, tag: str, base: str = "../../base") -> None:
         """Change the copy of the overlay as the README says: for this cluster's size and names."""
-        small = [
-            {"op": "replace", "path": f"/spec/template/spec/containers/0/resources/requests/{what}",
-             "value": value}
-            for what, value in (("cpu", "100m"), ("memory", "256Mi"))
-        ]  # fmt: skip
-        written = {
-            "apiVersion": "kustomize.config.k8s.io/v1beta1",
-            "kind": "Kustomization",
-            "namespace": SPACE,
-            "resources": ["../../base"],
-            "configMapGenerator": [
-                {
-                    "name": "streamer-settings",
-                    "behavior": "merge",
-                    "literals": [f"STREAMER_INDEX_NAME={self.index}"],
-                }
-            ],
-            "replicas": [
-                {"name": "streamer-sign", "count": 2},
-            ],
-            "images": [{"name": "streamer", "newTag": tag}],
-            "patches": [
-                {"target": {"kind": kind}, "patch": yaml.safe_dump(small)}
-                for kind in ("StatefulSet", "Deployment")
-            ],
-        }
+        written = filled(HERE / "manifests/overlay.yaml", INDEX=self.index, TAG=tag, BASE=base)
         path = self.work / "deploy/kubernetes/overlays/mine/kustomization.yaml"
-        path.write_text(yaml.safe_dump(written), encoding="utf-8")
+        path.write_text(written, encoding="utf-8")
 
 
 def _with_component(component: Path) -> Path:

@@ -90,6 +90,14 @@ def wait_for(what: str, true: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.3)
 
 
+def filled(template: Path, **values: object) -> str:
+    """Return a file in which the values stand for their names, each behind a dollar sign."""
+    text = template.read_text("utf-8")
+    for name, value in values.items():
+        text = text.replace(f"${name}", str(value))
+    return text
+
+
 def is_ready(found: Mapping[str, Any]) -> bool:
     """Return whether a pod or a node is ready, as the API server has it."""
     conditions = found["status"].get("conditions", ())
@@ -188,39 +196,23 @@ class Machines:
             rows = csv.writer(file)
             for name, (user, group) in USERS.items():
                 rows.writerow([tokens[name], user, name, *([group] if group else [])])
+        server = f"https://{address('control')}:6443"
+        known = {"SERVER": server, "AUTHORITY": authority.cafile}
         for name in USERS:
-            cluster = {
-                "server": f"https://{address('control')}:6443",
-                "certificate-authority": str(authority.cafile),
-            }
-            written = {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "try", "cluster": cluster}],
-                "users": [{"name": name, "user": {"token": tokens[name]}}],
-                "contexts": [{"name": "try", "context": {"cluster": "try", "user": name}}],
-                "current-context": "try",
-            }
+            written = filled(HERE / "node/kubeconfig.yaml", USER=name, TOKEN=tokens[name], **known)
             path = self.folder / f"kubeconfig.{name}"
             path.touch(mode=0o600)
-            path.write_text(yaml.safe_dump(written), encoding="utf-8")
+            path.write_text(written, encoding="utf-8")
 
     def _write_node(self, node: str) -> None:
         """Write the settings of a node's programs."""
         folder = self.folder / node
         (folder / "cni").mkdir(exist_ok=True)
         for name in ("containerd.toml", "kubelet.yaml", "proxy.yaml", "cni/10-pods.conflist"):
-            text = (HERE / "node" / Path(name).name).read_text("utf-8")
-            values = {
-                "FOLDER": str(folder),
-                "CLUSTER": str(self.folder),
-                "NODE": node,
-                "PODS": NODES[node],
-                "DNS": DNS,
-                "NETWORK": NETWORK,
-            }
-            for key, value in values.items():
-                text = text.replace(f"${key}", value)
+            text = filled(
+                HERE / "node" / Path(name).name, FOLDER=folder, CLUSTER=self.folder, NODE=node,
+                PODS=NODES[node], DNS=DNS, NETWORK=NETWORK,
+            )  # fmt: skip
             (folder / name).write_text(text, encoding="utf-8")
         (folder / "resolv.conf").touch()
         for group in CGROUPS.iterdir():

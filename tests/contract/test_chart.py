@@ -142,6 +142,16 @@ def test_the_chart_gives_what_a_component_gives(component: str, tmp_path: Path) 
     assert rendered != chart()
 
 
+def test_pods_of_the_index_are_those_of_the_overlay_and_each_partition_has_a_log() -> None:
+    each = "settings.STREAMER_PER_PARTITION=true"
+    rendered = chart("index.pods=2", each, "strimzi.enabled=true", "strimzi.partitions=3")
+    overlay = as_helm_has_it(kustomized(KUBERNETES / "overlays" / "per-partition"), rendered)
+    assert {name: rendered[name] for name in overlay} == overlay
+    logs = {name for name in rendered if ".bands." in name}
+    assert logs == {f"KafkaTopic streamer.bands.{number}" for number in range(3)}
+    assert "one index has one pod" in refused("--set", "index.pods=2")
+
+
 def test_the_chart_gives_what_strimzis_folder_gives() -> None:
     expected = as_helm_has_it(kustomized(KUBERNETES / "strimzi"), {})
     for name, manifest in expected.items():
@@ -194,7 +204,8 @@ def test_the_chart_is_of_the_version_of_the_program() -> None:
 def everything(folder: Path) -> str:
     """Return all that the chart and kustomize give: kubeconform takes seconds, however little."""
     components = [f"components/{name}" for name in COMPONENTS]
-    folders = [KUBERNETES / name for name in ("base", "overlays/six-signers", "strimzi")]
+    names = ("base", "overlays/six-signers", "overlays/per-partition", "strimzi")
+    folders = [KUBERNETES / name for name in names]
     texts = [
         charted(),
         charted(*EVERYTHING),
@@ -232,7 +243,7 @@ def test_the_schema_knows_every_setting_but_those_that_are_the_charts() -> None:
     own = {
         "preset", "fields", "role", "own_shards", "threads", "health_host",
         "health_port", "key_file", "instance_id", "sasl_password", "chunk_seconds", "url_prefix",
-        "registry_password", "cdx_base",
+        "registry_password", "cdx_base", "include", "exclude",
     }  # fmt: skip
     assert known == {f"STREAMER_{name.upper()}" for name in set(Settings.model_fields) - own}
 

@@ -12,27 +12,19 @@ import yaml
 
 from streamer.config import Settings
 from streamer.errors import SettingsError
-from streamer.kafka.topics import SHARDS, pages_topic
+from streamer.kafka.topics import pages_topic
 from streamer.sketch.settings import read_secret
-from tests.helpers.kubernetes_tools import kustomized
+from tests.helpers.kubernetes_tools import KUBERNETES, ROOT, Manifest, called, kustomized, load_all
 
-ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-KUBERNETES = DEPLOY / "kubernetes"
 BASE = KUBERNETES / "base"
-OVERLAY = KUBERNETES / "overlays" / "six-signers"
+OVERLAY, PER_PARTITION = (KUBERNETES / "overlays" / one for one in ("six-signers", "per-partition"))
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 UID = 10001
 VERSIONS = ("1.28", kubernetes_validate.latest_version())  # the oldest that we name, the newest
 NO_SCHEMA = {"PodMonitor", "PrometheusRule"}  # the operator's own kinds
 WORKLOADS = ("StatefulSet", "Deployment")
-
-Manifest = dict[str, Any]
-
-
-def load_all(text: str) -> list[Manifest]:
-    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
 
 def kustomization(folder: Path) -> Manifest:
@@ -60,10 +52,6 @@ MANIFESTS = [
 
 def kind(name: str) -> list[Manifest]:
     return [manifest for manifest in MANIFESTS if manifest["kind"] == name]
-
-
-def called(manifest: Manifest) -> str:
-    return f"{manifest['kind']} {manifest['metadata']['name']}"
 
 
 PODS = {
@@ -142,7 +130,7 @@ def test_every_environment_variable_of_ours_in_deploy_is_a_setting_or_of_a_scrip
 def test_the_settings_of_the_base_are_ones_that_the_program_takes() -> None:
     settings = {name.removeprefix("STREAMER_").lower(): value for name, value in SETTINGS.items()}
     for role in ("index", "sign"):
-        made = Settings(**settings, role=role, own_shards="0", threads="2")  # type: ignore[arg-type]
+        made = Settings(**settings, role=role, own_shards="0/1", threads="2")  # type: ignore[arg-type]
         assert made.role == role
 
 
@@ -177,13 +165,27 @@ def test_the_ports_of_health_are_the_same_everywhere() -> None:
 # The index
 
 
-def test_an_index_pod_takes_the_shard_of_its_ordinal() -> None:
+def test_a_pod_of_the_index_knows_its_ordinal() -> None:
     (index,) = kind("StatefulSet")
     variables = environment(worker(index["spec"]["template"]))
-    path = variables["STREAMER_OWN_SHARDS"]["valueFrom"]["fieldRef"]["fieldPath"]
+    path = variables["POD_INDEX"]["valueFrom"]["fieldRef"]["fieldPath"]
     assert path == "metadata.labels['apps.kubernetes.io/pod-index']"
     assert index["spec"].get("ordinals", {"start": 0})["start"] == 0
-    assert index["spec"]["replicas"] == SHARDS
+    assert own_shards(index) == ("$(POD_INDEX)/1", 1)
+
+
+def own_shards(index: Manifest) -> tuple[str, int]:
+    """Return what a pod of the index is told to own, and how many there are."""
+    variables = environment(worker(index["spec"]["template"]))
+    assert [*variables].index("POD_INDEX") < [*variables].index("STREAMER_OWN_SHARDS")
+    return variables["STREAMER_OWN_SHARDS"]["value"], index["spec"]["replicas"]
+
+
+def test_pods_of_the_index_share_what_there_is_of_partitions() -> None:
+    manifests = {called(one): one for one in rendered(PER_PARTITION)}
+    assert own_shards(manifests["StatefulSet streamer-index"]) == ("$(POD_INDEX)/2", 2)
+    (settings,) = [one for name, one in manifests.items() if "streamer-settings" in name]
+    assert settings["data"]["STREAMER_PER_PARTITION"] == "true"
 
 
 def test_the_index_has_one_pod_and_the_rendered_overlay_six_signers() -> None:

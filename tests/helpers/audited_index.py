@@ -24,7 +24,7 @@ from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from streamer.model import page_ref
-from streamer.pages.chunk import Rejected
+from streamer.pages.chunk import RejectedRecord
 from streamer.pages.parse import PageParser
 from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.signed_pages import BANDS, family_pages
@@ -215,7 +215,7 @@ def _write_records(index: SmallIndex, random: Random, pages: Pages) -> list[Reco
 
 def _write_bad(index: SmallIndex, partition: int, offset: int) -> None:
     bad = Message(partition, offset, b"k", b"{broken")
-    rejected = Rejected(offset, "invalid_json", "", bad.key, b"{broken", 7)
+    rejected = RejectedRecord(offset, "invalid_json", "", bad.key, b"{broken", 7)
     key, value, headers, *_ = dead_letter_message(rejected, bad, NAMES, partition, 1 << 20)
     index.records.append(bad)
     index.dead_letters.append(Message(0, len(index.dead_letters), key, value, tuple(headers)))

@@ -86,6 +86,8 @@ def broker(command: str, folder: Path, *port: int) -> str:
         **os.environ,
         "BROKER_LIBS": str(LIBRARIES),
         "BROKER_HEAP": "384m",
+        # A start takes half of the time: most brokers of tests end before more compiling pays.
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     done = subprocess.run(
         [str(SCRIPT), command, str(folder), *map(str, port)],
@@ -217,3 +219,11 @@ def send(brokers: str, topic: str, messages: Iterable[tuple[Any, ...]], **option
                 await producer.send(topic, value, key, 0, *time)
 
     asyncio.run(run())
+
+
+def fill_topic(
+    brokers: str, topic: str, messages: Iterable[tuple[Any, ...]], *, partitions: int = 1
+) -> None:
+    """Make a topic, and send these messages to its partition 0."""
+    make_topic(brokers, topic, partitions)
+    send(brokers, topic, messages)

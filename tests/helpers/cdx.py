@@ -42,3 +42,10 @@ def archive(
     ends = [0, *itertools.accumulate(map(len, parts))]
     places = [(start, end - start) for start, end in itertools.pairwise(ends)]
     return Archive(name, b"".join(parts), places)
+
+
+def warc_record(kind: str, url: str, block: bytes, *headers: tuple[str, str]) -> bytes:
+    """Return a valid record."""
+    lines = [("WARC-Type", kind), ("WARC-Target-URI", url), *headers]
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines)
+    return f"WARC/1.0\r\n{head}Content-Length: {len(block)}\r\n\r\n".encode() + block + b"\r\n\r\n"

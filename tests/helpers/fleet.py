@@ -22,18 +22,25 @@ from streamer.cli.main import run
 from streamer.errors import StreamerError
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
+from streamer.testing import forked
 
 ROOT = Path(__file__).parents[2]
 KEY = "5a" * 32
+LOADS_KERNELS = "NUMBA_CACHE_DIR"  # a test that names their folder has each process load its own
+
+AnyProcess = forked.Running | subprocess.Popen[bytes]
 
 
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
+def streamer(*arguments: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run a command as a process of its own."""
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "120"}
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
-    )
+    given = [*map(str, arguments)]
+    if LOADS_KERNELS in os.environ:
+        command = [sys.executable, "-m", "streamer", *given]
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        )
+    return forked.run(forked.COMMANDS, given, cwd=cwd, environment=environment)
 
 
 def exit_code(*arguments: object) -> int:
@@ -52,25 +59,37 @@ class Fleet:
     brokers: str
     names: Names
     options: tuple[str, ...] = ()
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, AnyProcess] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)  # where the log of the present one begins
 
-    def start(self, name: str, *options: object) -> subprocess.Popen[bytes]:
+    def start(self, name: str, *options: object) -> AnyProcess:
         """Start a worker; without options, with those that it had before."""
         if options:
             self.commands[name] = tuple(map(str, options))
         key = self.folder / "key"
         key.write_text(KEY)
+        key.chmod(0o600)
         command = [
-            sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
+            "worker", "--brokers", self.brokers,
             "--input-topic", self.names.pages, "--index-name", self.names.index,
             "--key-file", str(key), "--health-port", "0",
             "--threads", "1", *self.options, *self.commands[name],
         ]  # fmt: skip
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.marks[name] = log.tell()
-            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        log = self.folder / f"{name}.log"
+        log.touch()
+        self.marks[name] = log.stat().st_size
+        process: AnyProcess
+        if LOADS_KERNELS in os.environ:
+            with log.open("ab") as out:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "streamer", *command], cwd=ROOT, stdout=out, stderr=out
+                )
+        else:
+            process = forked.Running(
+                forked.COMMANDS, command, cwd=ROOT, environment=os.environ,
+                streams=forked.Streams(stdout=log, stderr=log),
+            )  # fmt: skip
         self.running[name] = process
         return process
 
@@ -117,6 +136,10 @@ class Fleet:
         except (StreamerError, KafkaError):
             return 1
 
+    def told(self) -> int:
+        """Return how many verdicts there are."""
+        return asyncio.run(_length(self.brokers, self.names.verdicts))
+
     def wait_until_settled(self, seconds: float = 120) -> None:
         """Wait until everything is judged and committed; restart whoever has ended meanwhile."""
         deadline = time.monotonic() + seconds
@@ -127,6 +150,16 @@ class Fleet:
             quiet = quiet + 1 if left == 0 else 0
             assert time.monotonic() < deadline, (left, self.tails())
             time.sleep(0.3)
+
+    def settle(self, name: str, *options: object) -> None:
+        """Start a worker, and wait until everything is judged and committed."""
+        self.start(name, *options)
+        self.wait_until_settled()
+
+    def see_that_all_holds(self, *options: str) -> None:
+        """Have `streamer verify` find nothing wrong, and nothing left to be judged."""
+        done = self.verify("--settled", *options)
+        assert done.returncode == 0, (done.stdout, done.stderr, self.tails())
 
     def tails(self) -> dict[str, str]:
         """Return the ends of all logs, for a failure's message."""
@@ -162,6 +195,11 @@ def fleet(
         yield made
     finally:
         made.close()
+
+
+async def _length(brokers: str, topic: str) -> int:
+    async with open_reader({"bootstrap_servers": brokers}) as reader:
+        return sum([(await reader.bounds(topic, i))[1] for i in await reader.partitions(topic)])
 
 
 async def _left(brokers: str, names: Names) -> int:

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import msgspec
 import xxhash
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
-from streamer.errors import StreamerError
 from streamer.run.index_folder import store_folder
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
@@ -56,14 +53,6 @@ def holds(index: Path, rows: int) -> None:
         assert store.meta.owner == str(rows).encode()
         assert_holds(store, range(rows))
     assert not any(finding.damage for finding in check_index(index))
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    """Run a command; return its exit code and what it said."""
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
-    if isinstance(done.exception, StreamerError):
-        return done.exception.exit_code, str(done.exception)
-    return done.exit_code, " ".join(done.output.split())
 
 
 def forge(path: Path, change: Callable[[list[dict[str, str]]], None]) -> None:

@@ -97,10 +97,10 @@ class FakeConsumer:
             raise ConsumerNotStarted
         return self.assigned
 
-    def hold(self) -> None:
+    def hold(self, _tps: Iterable[TP]) -> None:
         self.held = True
 
-    def release(self) -> None:
+    def release(self, _tps: Iterable[TP]) -> None:
         self.held = False
 
     def ack(self, message: Any) -> None:

@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from streamer.testing import forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,19 +36,60 @@ def die_before(step: int, *calls: tuple[Any, str]) -> None:
 
 
 def code_of(program: str, *arguments: object) -> int:
-    """Run a program; return its exit code, or that of its signal."""
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
+    """Run a program; return its exit code, or that of its signal (negative)."""
+    return ran(program, *arguments).returncode
+
+
+def ran(program: str, *arguments: object, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process in which most is loaded already."""
+    given = [program, *map(str, arguments)]
+    return forked.run(f"{__name__}:{run.__name__}", given, cwd=cwd, environment=os.environ)
+
+
+def run() -> None:
+    """Run the program that is the first argument, as `python -c` does."""
+    exec(sys.argv.pop(1), {"__name__": "__main__"})  # noqa: S102 - programs of these tests
 
 
 def answers_until_killed(
     program: str, *arguments: object, lines: int, pause: float = 0.0
 ) -> list[int]:
     """Run a program that prints numbers; kill it `pause` seconds after so many; return these."""
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
+    given = [program, *map(str, arguments)]
+    with Piped(f"{__name__}:{run.__name__}", given) as process:
         told = [int(process.stdout.readline()) for _ in range(lines)]
         time.sleep(pause)
-        process.send_signal(signal.SIGKILL)
+        process.kill()
     return told
+
+
+class Piped(forked.Running):
+    """A program between two pipes, whose errors go into a file."""
+
+    def __init__(self, program: str, arguments: Sequence[str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="piped-")
+        self._errors = Path(self._folder.name, "stderr")
+        pipes = [Path(self._folder.name, name) for name in ("stdin", "stdout")]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        super().__init__(
+            program, arguments, cwd=Path.cwd(), environment=os.environ,
+            streams=forked.Streams(pipes[0], pipes[1], self._errors),
+        )  # fmt: skip
+        self.stdin = pipes[0].open("wb", buffering=0)  # waits until the process reads
+        self.stdout = pipes[1].open("rb", buffering=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.wait()
+        self.stdin.close()
+        self.stdout.close()
+        self._folder.cleanup()
+
+    def errors(self) -> str:
+        """Wait for the end; return what was written to standard error."""
+        self.wait()
+        return self._errors.read_text()

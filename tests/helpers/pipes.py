@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import select
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO
+
+from streamer.testing import forked
+from tests.helpers.cdx import warc_record as archived
+from tests.helpers.kills import Piped
 
 WAIT_SECONDS_MAX = 240.0  # a machine may be slow; what waits for the end of the pipe never comes
 
@@ -33,9 +33,7 @@ def http_of(number: int) -> bytes:
 
 def warc_record(number: int) -> bytes:
     """Return the page of `line` as a WARC record."""
-    block = http_of(number)
-    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url_of(number)}\r\n"
-    return f"{head}Content-Length: {len(block)}\r\n\r\n".encode() + block + b"\r\n\r\n"
+    return archived("response", url_of(number), http_of(number))
 
 
 def arc_record(number: int) -> bytes:
@@ -45,33 +43,23 @@ def arc_record(number: int) -> bytes:
     return head.encode() + block + b"\n"
 
 
-@contextmanager
-def coprocess(*options: str) -> Iterator[subprocess.Popen[bytes]]:
+def coprocess(*options: str) -> Piped:
     """Run a replay of standard input to standard output."""
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "-", *options]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return Piped(forked.COMMANDS, ["replay", "-", "--verdicts", "-", *options])
 
 
-def read_line(stream: IO[bytes] | None) -> bytes:
+def read_line(stream: io.FileIO) -> bytes:
     """Return the next line of a pipe, or what of it came in time."""
-    assert stream is not None
     found, deadline = b"", time.monotonic() + WAIT_SECONDS_MAX
     while not found.endswith(b"\n"):
         ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready or not (part := stream.raw.read(1)):  # type: ignore[attr-defined]
+        if not ready or not (part := stream.read(1)):
             break
         found += part
     return found
 
 
-def give(process: subprocess.Popen[bytes], data: bytes) -> None:
+def give(process: Piped, data: bytes) -> None:
     """Write to a process, at once."""
-    assert process.stdin is not None
-    process.stdin.write(data)
-    process.stdin.flush()
+    while data:
+        data = data[process.stdin.write(data) :]

@@ -57,8 +57,8 @@ def _planted(rng: random.Random, articles: list[str], planted: int) -> Iterator[
             session = f"PHPSESSID={rng.getrandbits(64):016x}"
             yield _page(f"https://{SHOP}/item?id={n}&{session}", f"{bought[n]}<p>Item {n}")
         letters = re.sub(r"<[^>]*>|[!-~]", "", russian[n % len(russian)])
-        lost = letters.encode("ascii", "replace").decode()
-        body = f"<html><h1>??????? ???</h1><p>{lost}</p><p>2026 novosti</p></html>"
+        lost = letters.encode("ascii", "replace").decode().replace("?", "\ufffd")
+        body = f"<html><h1>\ufffd\ufffd</h1><p>{lost}</p><p>2026 novosti</p></html>"
         yield _page(f"https://{LOST}/news/{rng.getrandbits(24)}", body)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
-
-import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.resemblance import similarity
 from tests.oracles.hash_sets import decided
+from tests.oracles.log_time import PlainTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,11 +86,12 @@ def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
     return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
 
 
-def is_named(forget: Forget, url: bytes, time: int) -> bool:
-    """Return whether one of the terms names a page with this URL and time."""
+def is_named(forget: Forget, url: bytes, is_before: Callable[[int], bool]) -> bool:
+    """Return whether one of the terms names a page with this URL, `is_before` a moment or not."""
     host = (urlsplit(url.decode()).hostname or "").encode()
     return any(
-        (kind, value) in {("url", url), ("host", host)} or (kind == "before" and time < int(value))
+        (kind, value) in {("url", url), ("host", host)}
+        or (kind == "before" and is_before(int(value)))
         for kind, value in forget.terms
     )
 
@@ -107,18 +108,18 @@ def serial_verdicts(
     at a place where other indexes have one like it, or, with near misses, one as like as any.
     """
     kept = _Kept(settings)
-    times = np.maximum.accumulate(pages.times).tolist()
+    time = kept.time
     result = []
     for place, ref in enumerate(pages.refs.tolist()):
-        time = times[place]
         for forget in forgets.get(place, ()):
-            kept.forget(lambda page, then, f=forget: is_named(f, pages.urls[page], then))  # type: ignore[misc]
+            kept.forget(
+                lambda page, f=forget: is_named(f, pages.urls[page], partial(time.is_before, page))  # type: ignore[misc]
+            )
+        time.take(int(pages.times[place]))
         keys = own_keys(pages, place, settings)
-        candidates = kept.candidates(keys, time)
+        candidates = kept.candidates(keys)
         candidates = candidates[: settings.candidates_max]
-        scores = [
-            (*likeness(pages, place, kept.rows[row].page, settings), -row) for row in candidates
-        ]
+        scores = [(*likeness(pages, place, kept.rows[row], settings), -row) for row in candidates]
         score, exact, best = max(scores, default=(-1, False, 0), key=lambda s: (s[0], s[2]))
         own = own_settings(pages, place, settings)
         short = pages.distinct[place] < own.shingles_min
@@ -126,7 +127,7 @@ def serial_verdicts(
         if other is not None and other.similarity > max(score, own.similarity_min - 1):
             result.append(other)
             continue
-        match = kept.rows[-best].page if candidates else 0
+        match = kept.rows[-best] if candidates else 0
         mine = int(pages.refs[match]), pages.urls[match]
         if score >= own.similarity_min:
             same = bool(keys) and -best in kept.buckets[keys[-1]]
@@ -141,47 +142,42 @@ def serial_verdicts(
         shown = near if settings.margin and near[0] >= lowest else None
         result.append(Judged(ref, -1, basis, 0, b"", False, shown))
         if keys:
-            kept.insert(place, time, keys)
+            kept.insert(place, keys)
     return result
 
 
-class _Row(NamedTuple):
-    """A kept page as it was inserted: which one, and when."""
-
-    page: int
-    time: int
-
-
 class _Kept:
-    """The rows of a serial index, and its buckets of them."""
+    """The rows of a serial index, each by the place of its page, and its buckets of them."""
 
     def __init__(self, settings: IndexSettings) -> None:
         self._settings = settings
         self._age = settings.expire_after_ms or math.inf
         self._newest = settings.keep_pages or math.inf
-        self.rows: list[_Row] = []
+        self.time = PlainTime()
+        self.rows: list[int] = []
         self.buckets: dict[int, list[int]] = defaultdict(list)
 
-    def forget(self, names: Callable[[int, int], bool]) -> None:
-        """Forget the rows that `names` names, by page and time."""
-        named = {row for row, each in enumerate(self.rows) if names(each.page, each.time)}
+    def forget(self, names: Callable[[int], bool]) -> None:
+        """Forget the rows whose pages `names` names."""
+        named = {row for row, page in enumerate(self.rows) if names(page)}
         for key, bucket in self.buckets.items():
             self.buckets[key] = [row for row in bucket if row not in named]
 
-    def candidates(self, keys: Sequence[int], time: int) -> list[int]:
-        """Return the rows under keys that may answer a page of this time, in order."""
+    def candidates(self, keys: Sequence[int]) -> list[int]:
+        """Return the rows under keys that may answer a page now, in order."""
         for key in keys:
             self.buckets[key] = [
                 row
                 for row in self.buckets[key]
-                if time - self.rows[row].time <= self._age and len(self.rows) - row <= self._newest
+                if self.time.age(self.rows[row]) <= self._age
+                and len(self.rows) - row <= self._newest
             ]
         return sorted({row for key in keys for row in self.buckets[key]})
 
-    def insert(self, page: int, time: int, keys: Sequence[int]) -> None:
+    def insert(self, page: int, keys: Sequence[int]) -> None:
         """Insert a page under those of its keys whose buckets have room."""
-        self.candidates(keys, time)
+        self.candidates(keys)
         for key in keys:
             if len(self.buckets[key]) < self._settings.bucket_max:
                 self.buckets[key].append(len(self.rows))
-        self.rows.append(_Row(page, time))
+        self.rows.append(page)

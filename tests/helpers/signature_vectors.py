@@ -23,7 +23,7 @@ from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.signer import NativeSigner
 from streamer.text.short_tokens import token_tables
-from streamer.text.tokens import SLACK, SPARE, hash_tokens, token_scratch, tokens
+from streamer.text.tokens import SLACK, SPARE, hash_tokens, signs_prevail, token_scratch, tokens
 
 KEY = bytes(range(32))
 MURMUR_BYTES = (0, 1, 8, 15, 16, 17, 33)
@@ -75,6 +75,7 @@ CASES = (
     _case("marks_over_30", "x a" + "\u0301\u0323" * 20 + "b one two three"),
     _case("three_tokens", "Not enough words"),
     _case("no_tokens", " \n"),
+    _case("signs", "⠠⠓⠑⠇⠇⠕ \u2026 (😀) page 1"),
     Case("150_words", _numbered(150)),
     Case("450_words", _numbered(450)),
     Case("450_words_many_min_hashes", _numbered(450), bands=64, rows=7, shingle_width=2),
@@ -94,9 +95,8 @@ def _hexadecimal(words: Iterable[int], digits: int = 16) -> list[str]:
 def _token_hashes(body: bytes, seed: int) -> Any:
     data = np.frombuffer(body + bytes(SLACK), np.uint8)
     out = np.empty(TOKENS_MAX + SPARE, np.uint64)
-    end, count = hash_tokens(
-        data, 0, len(body), uint64(seed), token_tables(), token_scratch(), out, 0
-    )
+    tables = token_tables(signs=signs_prevail(body.decode(errors="replace")))
+    end, count = hash_tokens(data, 0, len(body), uint64(seed), tables, token_scratch(), out, 0)
     assert end == len(body)
     return out[:count]
 

@@ -28,7 +28,7 @@ def keys_of(rows: Sequence[int]) -> Keys:
 
 def state_before(next_row: int) -> bytes:
     """Return the state of a shard at rest whose next row has this number."""
-    state = ShardState(None, {}, 0, 0, next_row, 0, 0, NO_HORIZON, (0, 0, 0), PendingForget(), {})
+    state = ShardState(None, {}, 0, 0, next_row, 0, NO_HORIZON, (0, 0, 0), PendingForget(), {})
     return pack_state(state)
 
 

@@ -1,7 +1,7 @@
 """Digests of the verdicts of known pages, by which a change shows that it changes no verdict.
 
-`python -m tests.helpers.verdict_digests` writes tests/fixtures/verdict_digests.json. The digests
-there are those of commit d71dbfb. Write them again only in a commit that means to change verdicts.
+`python -m tests.helpers.verdict_digests` writes tests/fixtures/verdict_digests.json. Write them
+again only in a commit that means to change verdicts, and says which.
 """
 
 from __future__ import annotations

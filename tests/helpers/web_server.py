@@ -16,11 +16,13 @@ class WebServer:
     """A running server: its files by path, and how it answers.
 
     Attributes:
-        tags: the ETags of files; others have one of their own, with "" none.
+        tags: the ETags of files; others have one of their own, with "" none. Several, with blanks
+            between, are given in turns.
         modified: the Last-Modified header of all files; "" for none.
         cuts: how many connections are still to be cut, each after `cut_bytes` of an answer.
         broken: from which byte on nothing of a file is sent any more.
         ranges: whether parts of files are given; `status`: an answer to all requests but 200.
+        heads: the status for HEAD; with 204, a 200 without size, ETag and time, as some give.
         failures: how many requests are still to be answered with 503.
         statuses: the answers to GET for files; `delay`: seconds before an answer.
         most: how many requests were answered at the same time.
@@ -35,7 +37,7 @@ class WebServer:
     cut_bytes: int = 50_000
     broken: dict[str, int] = field(default_factory=dict)
     ranges: bool = True
-    heads: bool = True
+    heads: int = 200
     status: int = 200
     failures: int = 0
     statuses: dict[str, int] = field(default_factory=dict)
@@ -101,8 +103,13 @@ class _Handler(BaseHTTPRequestHandler):
             web.now -= 1
         data = web.files.get(path)
         status = web.status if data is not None else 404
-        if self.command == "HEAD" and not web.heads:
-            status = 403
+        if self.command == "HEAD" and status == 200:
+            status = web.heads
+        if status == 204:
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if self.command == "GET":
             status = web.statuses.get(path, status)
         with self.lock:
@@ -124,7 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
         if web.lengths:
             self.send_header("Content-Length", str(end - start))
-        if tag := web.tags.get(path):
+        if tags := web.tags.get(path, "").split():
+            tag = tags[len(web.asked) % len(tags)]
             self.send_header("ETag", tag if tag.startswith("W/") else f'"{tag}"')
         if web.modified:
             self.send_header("Last-Modified", web.modified)

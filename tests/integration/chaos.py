@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from pathlib import Path
 from streamer.kafka.topics import Names
 from tests.helpers.broker import broker
 from tests.helpers.feeder import fed
-from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.fleet import Fleet, fleet, streamer
 
 SESSION_SECONDS = 10.0
 PAUSE_SECONDS_MAX = 30.0
@@ -42,8 +40,7 @@ def load(brokers: str, names: Names, file: Path, partitions: int = 4) -> None:
 
 
 def _streamer(*arguments: object) -> None:
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    done = streamer(*arguments)
     assert done.returncode == 0, done.stderr
 
 
@@ -149,8 +146,7 @@ def judging(
         start_all(workers, signers)
         yield workers
         workers.wait_until_settled(seconds)
-        checked = workers.verify("--settled")
-        assert checked.returncode == 0, (checked.stdout, checked.stderr, workers.tails())
+        workers.see_that_all_holds()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ import pytest
 from streamer.kafka.topics import Names
 from tests.helpers.broker import need_broker, shared_broker
 from tests.helpers.object_store import ObjectStore, running_store
+from tests.helpers.place import Place
+from tests.helpers.web_server import WebServer, web_server
 from tests.integration.chaos import make_crawl
 
 LONG = "tests/integration/test_campaign.py"
@@ -68,3 +70,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
 @pytest.fixture(scope="session")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_crawl(tmp_path_factory.mktemp("crawl"), 3_000)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    with web_server() as server:
+        yield server

@@ -11,8 +11,8 @@ from typing import Any
 from streamer.kafka.topics import Names
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import KEY, fleet, streamer
+from tests.helpers.place import lines
 from tests.integration.chaos import load
-from tests.integration.test_replay import lines
 
 
 def halves(crawl: Path, folder: Path) -> tuple[Path, Path]:
@@ -86,14 +86,12 @@ def test_a_worker_compares_with_another_index_and_its_log_names_it(
     load(brokers, names, second)
     also = ("--also", f"clean={clean}")
     with fleet(tmp_path / "run", brokers, names, also) as workers:
-        workers.start("all", "--index", index)
-        workers.wait_until_settled()
+        workers.settle("all", "--index", index)
         held = messages_of(brokers, names.verdicts)
         values = [message.value for part in held.values() for message in part]
         found = [json.loads(value) for value in values]
         assert len(elsewhere(found)) > 50
-        verified = workers.verify("--settled", *also)
-        assert verified.returncode == 0, verified.stdout + verified.stderr
+        workers.see_that_all_holds(*also)
         missing = workers.verify("--settled")
         assert (missing.returncode, "Give --also clean=" in missing.stderr) == (3, True)
         lines = [json.loads(line) for line in workers.replayed()]

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers.web_server import WebServer, web_server
-from tests.integration.test_replay import Place, page
+from tests.helpers.place import Place, page
+from tests.helpers.web_server import WebServer
 
 SIGNED = "X-Amz-Signature=SECRET"
+pytest.importorskip("obstore")
 TEXT = b"<html><p>one two three four five six seven eight nine</p></html>"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    pytest.importorskip("obstore")
-    return Place(tmp_path)
-
-
-@pytest.fixture
-def web() -> Iterator[WebServer]:
-    with web_server() as server:
-        yield server
 
 
 def reported(place: Place, capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:

@@ -86,7 +86,8 @@ def test_a_worker_without_brokers_says_so_and_ends_when_it_is_asked_to(away: Awa
     code, seconds = away.stop("all")
     assert code == 1
     assert seconds < PROMISED_SECONDS * SLOW
-    last = json.loads(away.workers.log("all").splitlines()[-1])
+    lines = [json.loads(line) for line in away.workers.log("all").splitlines()]
+    last = lines[-1]
     assert last["event"] == "worker_failed"
     assert "no broker has answered since" in last["reason"]
 

@@ -56,6 +56,5 @@ def test_changes_are_those_of_the_log_through_kills_and_a_lost_index(
         assert [found[offset]["change"] for offset in range(PAGES)] == expected
         edited = [v["change_similarity"] for v in found.values() if v["change"] == "edited"]
         assert min(edited) > 0.85
-        told = workers.verify("--settled")
-        assert told.returncode == 0, told.stdout
+        workers.see_that_all_holds()
         assert sorted(workers.replayed()) == sorted(set(verdicts_of(brokers, names)))

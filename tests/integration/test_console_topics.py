@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,10 +16,15 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from streamer.console.topic_fold import TopicFold
+from streamer.console.view import VerdictView
+from streamer.errors import StreamerError
+from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from tests.helpers.broker import (
     broker,
     delete_topic,
+    fill_topic,
     free_port,
     listens,
     make_topic,
@@ -85,8 +91,7 @@ def test_the_console_follows_a_worker(
     ):
         arguments = ["--brokers", brokers, "--index-name", names.index]
         arguments += ["--input-topic", names.pages]
-        make_topic(brokers, names.pages)
-        send(brokers, names.pages, [*pages(0, 20), (None, b"no page")])
+        fill_topic(brokers, names.pages, [*pages(0, 20), (None, b"no page")])
         with console(view, *arguments) as (address, process):
             said = wait_until(lambda said: said["warnings"], address)
             assert f"There is no topic {names.verdicts}" in said["warnings"][0]
@@ -119,5 +124,27 @@ def test_the_console_follows_a_worker(
             wait_until(lambda said: f"There is no topic {names.verdicts}" in str(said), address)
             make_topic(brokers, names.verdicts)
             send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])
-            said = wait_until(lambda said: said["pages"] == 1, address)
-            assert said["letters"] == 1
+            wait_until(lambda said: (said["pages"], said["letters"]) == (1, 1), address)
+
+
+def test_a_topic_that_is_deleted_is_named_and_no_broker_blamed(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    make_topic(brokers, names.verdicts)
+    send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])
+    view = VerdictView(tmp_path / "view")
+    fold, said = TopicFold(view, Connection(brokers), names), set[str]()
+    fold.go_on()
+    assert fold.state().trouble == ""
+    delete_topic(brokers, names.verdicts)
+    deadline = time.monotonic() + 60
+    while not said and time.monotonic() < deadline:
+        try:
+            fold.go_on()
+        except StreamerError as error:
+            said.add(str(error))
+        said |= {fold.state().trouble} - {""}
+    fold.close()
+    view.close()
+    assert [each.partition(":")[0] for each in said] == [f"There is no topic {names.verdicts}"]

@@ -20,7 +20,7 @@ import pytest
 from pyarrow import parquet
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import LIBRARIES, free_port, make_topic, send
+from tests.helpers.broker import LIBRARIES, fill_topic, free_port, make_topic, send
 from tests.helpers.missing import leave_out
 
 ROOT = Path(__file__).parents[2]
@@ -125,8 +125,7 @@ def test_java_counts_each_page_once(clone: Path, variables: dict[str, str], name
     brokers = variables["STREAMER_BROKERS"]
     verdicts = [verdict(0), verdict(1), verdict(2, 1), verdict(3, 0), verdict(4, 1)]
     repeated = [*verdicts, *verdicts[3:], verdict(5)]
-    make_topic(brokers, names.verdicts)
-    send(brokers, names.verdicts, [(None, value) for value in repeated])
+    fill_topic(brokers, names.verdicts, [(None, value) for value in repeated])
     done = run(commands_of("java"), clone / "examples" / "java", **variables)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines() == [

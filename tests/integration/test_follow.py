@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -90,3 +92,37 @@ def test_what_cannot_be_followed_from_is_refused_with_the_remedy(
     administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(3)}))
     with pytest.raises(InputError, match="Verdicts have expired"):
         following(1, since={0: 2})
+
+
+LEFT = """
+import asyncio, sys
+from streamer import follow
+
+async def main():
+    followed = follow(*sys.argv[1:])
+    async for verdict in followed:
+        print(verdict.page.offset, flush=True)
+        break
+
+async def main_with():
+    async with follow(*sys.argv[1:]) as followed:
+        async for verdict in followed:
+            print(verdict.page.offset, flush=True)
+            break
+
+asyncio.run({})
+"""
+
+
+@pytest.mark.parametrize("main", ["main()", "main_with()"])
+def test_it_can_be_left_in_silence(brokers: str, names: Names, main: str) -> None:
+    """Without `async with`, Python warns of what was left open, where it is asked to."""
+    make_topic(brokers, names.verdicts, 2)
+    publish(brokers, names, 0, 5)
+    program = LEFT.replace("{}", main)
+    checks = ["-X", "dev"] if main == "main_with()" else []
+    done = subprocess.run(
+        [sys.executable, *checks, "-c", program, brokers, names.index],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

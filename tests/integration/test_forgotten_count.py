@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from tests.campaign.forgotten import write_key, write_pages
-from tests.helpers.growing_index import run
+from tests.helpers.commands import ended
 
 
 def test_the_number_of_forgotten_pages_does_not_depend_on_flushes(tmp_path: Path) -> None:
@@ -16,13 +16,13 @@ def test_the_number_of_forgotten_pages_does_not_depend_on_flushes(tmp_path: Path
     counts = set()
     for head in (20, 10_000):
         index = tmp_path / f"index{head}"
-        code, said = run(
+        code, said = ended(
             "replay", tmp_path / "1.jsonl", tmp_path / "2.jsonl", "--index", index, "--key-file",
             key, "--verdicts", tmp_path / f"{head}.jsonl", "--track-changes",
             "--keep-pages", "150", "--head-pages", head,
         )  # fmt: skip
         assert code == 0, said
-        counts.add(run("forget", index, "--host", ".example", "--dry-run")[1].split()[0])
-        counts.add(run("forget", index, "--host", ".example")[1].split()[0])
+        counts.add(ended("forget", index, "--host", ".example", "--dry-run")[1].split()[0])
+        counts.add(ended("forget", index, "--host", ".example")[1].split()[0])
     assert len(counts) == 1
     assert counts != {"0"}

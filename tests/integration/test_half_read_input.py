@@ -11,14 +11,17 @@ import io
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamer.compression import zstd
-from tests.helpers.fleet import exit_code
+from tests.helpers.pipes import arc_record
+from tests.helpers.place import Place, lines
 
+CHECKED = partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
 
@@ -36,50 +39,31 @@ def record(number: int, length: int | None = None, kind: str = "response") -> by
     return head.encode() + b"Content-Length: %d\r\n\r\n" % said + block + b"\r\n\r\n"
 
 
-def arc_record(number: int) -> bytes:
-    block = HEAD + page(number)
-    head = b"http://a.example/%d 192.0.2.1 20080430204825 text/html %d\n" % (number, len(block))
-    return head + block + b"\n"
-
-
-class Place:
-    """A folder with an index to run in."""
+class HalfRead(Place):
+    """A folder in which pages come by a pipe, too."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._monkeypatch = monkeypatch
         self.said = ""
 
-    def write(self, name: str, content: bytes) -> Path:
-        path = self.folder / name
-        path.write_bytes(content)
-        return path
-
     def replay(self, *arguments: str | Path, piped: bytes = b"") -> int:
         """Run the command; return its exit code. `said` is what it printed."""
-        outputs = ("--index", self.folder / "index", "--summary", self.folder / "summary")
         read, write = os.pipe()
         os.write(write, piped[: 60 << 10])  # what a pipe holds
         os.close(write)
         with io.StringIO() as said, os.fdopen(read, "rb") as stdin:
             self._monkeypatch.setattr(sys, "stdin", stdin)
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                code = exit_code("replay", *arguments, "--verdicts", self.verdicts, *outputs)
+                code = super().replay(*arguments, "--summary", self.folder / "summary")
             self.said = " ".join(said.getvalue().split())
         return code
-
-    @property
-    def verdicts(self) -> Path:
-        return self.folder / "verdicts.jsonl"
 
     @property
     def summary(self) -> Any:
         return json.loads((self.folder / "summary").read_bytes())
 
-    def _lines(self, path: Path) -> list[Any]:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-
-    def judged(self) -> list[tuple[str, int, str]]:
+    def places(self) -> list[tuple[str, int, str]]:
         """Return the name of the source, the ordinal and the end of the URL of each verdict."""
         return [
             (
@@ -87,17 +71,17 @@ class Place:
                 said["page"]["offset"],
                 said["url"].rpartition("/")[2],
             )
-            for said in self._lines(self.verdicts)
+            for said in lines(self.verdicts)
         ]
 
     def dead(self) -> list[tuple[int, str, str]]:
-        letters = self._lines(Path(f"{self.verdicts}.dead.jsonl"))
+        letters = lines(Path(f"{self.verdicts}.dead.jsonl"))
         return [(each["page"]["offset"], each["code"], each["detail"]) for each in letters]
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return Place(tmp_path, monkeypatch)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HalfRead:
+    return HalfRead(tmp_path, monkeypatch)
 
 
 def all_of(name: str, count: int) -> list[tuple[str, int, str]]:
@@ -133,28 +117,28 @@ def with_checksum(content: bytes) -> bytes:
     [("a.jsonl.gz", gzip.compress), ("a.jsonl.gz", in_members), ("a.jsonl.zst", with_checksum)],
 )
 def test_a_damaged_file_is_judged_up_to_there_and_repaired_goes_on(
-    place: Place, name: str, pack: Any, damage: Any
+    place: HalfRead, name: str, pack: Any, damage: Any
 ) -> None:
     whole = pack(b"".join(map(page, range(300))))
     path, other = place.write(name, damage(whole)), place.write("b.jsonl", page(1000))
     assert place.replay(path, other) == 1
     assert f"Not read to the end: {path} (" in place.said
-    assert "Copy what is damaged or cut off again; the same command then goes on" in place.said
+    assert "Put whole files in their place; the same command then goes on" in place.said
     assert place.summary["sources_incomplete"].keys() == {str(path)}
-    first = place.judged()
+    first = place.places()
     assert first == [*all_of(name, len(first) - 1), ("b.jsonl", 0, "1000")]
     assert len(first) > 1 or pack is not in_members
     assert place.replay(path, other) == 1, "the same file, damaged as before"
-    assert place.judged() == first
+    assert place.places() == first
     path.write_bytes(whole)
     assert place.replay(path, other) == 0
-    assert sorted(place.judged()) == [*all_of(name, 300), ("b.jsonl", 0, "1000")]
+    assert sorted(place.places()) == [*all_of(name, 300), ("b.jsonl", 0, "1000")]
     assert place.dead() == []
     assert place.replay(path, other) == 0
     assert "Nothing new" in place.said
 
 
-def test_a_cut_off_file_is_refused_where_other_records_come_in_its_place(place: Place) -> None:
+def test_a_cut_off_file_is_refused_where_other_records_come_in_its_place(place: HalfRead) -> None:
     lines = [*map(page, range(300))]
     path = place.write("a.jsonl.gz", cut(gzip.compress(b"".join(lines))))
     assert place.replay(path) == 1
@@ -167,16 +151,16 @@ def test_a_cut_off_file_is_refused_where_other_records_come_in_its_place(place: 
     assert place.verdicts.read_bytes() == before
 
 
-def test_a_repaired_file_may_be_compressed_otherwise(place: Place) -> None:
+def test_a_repaired_file_may_be_compressed_otherwise(place: HalfRead) -> None:
     content = b"".join(map(page, range(300)))
     path = place.write("a.jsonl.gz", cut(gzip.compress(content)))
     assert place.replay(path) == 1
     path.write_bytes(zstd.compress(content))
     assert place.replay(path) == 0
-    assert place.judged() == all_of("a.jsonl.gz", 300)
+    assert place.places() == all_of("a.jsonl.gz", 300)
 
 
-def test_other_pages_in_a_second_pipe_are_judged(place: Place) -> None:
+def test_other_pages_in_a_second_pipe_are_judged(place: HalfRead) -> None:
     for numbers in (range(30), range(100, 140), range(30)):
         assert place.replay("-", piped=b"".join(map(page, numbers))) == 0
     assert "Nothing new" in place.said
@@ -187,16 +171,16 @@ def test_other_pages_in_a_second_pipe_are_judged(place: Place) -> None:
     ]
 
 
-def test_a_pipe_that_is_given_again_goes_on(place: Place) -> None:
+def test_a_pipe_that_is_given_again_goes_on(place: HalfRead) -> None:
     for count in (10, 30, 25, 40):
         code = place.replay("-", piped=b"".join(map(page, range(count))))
         assert code == (3 if count == 25 else 0)
         if code:
             assert "and ends within the 30 that were judged" in place.said
-    assert place.judged() == all_of("-", 40)
+    assert place.places() == all_of("-", 40)
 
 
-def test_a_pipe_that_begins_alike_and_goes_on_otherwise_is_refused(place: Place) -> None:
+def test_a_pipe_that_begins_alike_and_goes_on_otherwise_is_refused(place: HalfRead) -> None:
     pages = [page(number, 5) for number in range(200)]
     assert place.replay("-", piped=b"".join(pages)) == 0
     before = place.verdicts.read_bytes()
@@ -205,17 +189,17 @@ def test_a_pipe_that_begins_alike_and_goes_on_otherwise_is_refused(place: Place)
     assert place.verdicts.read_bytes() == before
 
 
-def test_a_pipe_that_ends_within_a_line_is_not_done(place: Place) -> None:
+def test_a_pipe_that_ends_within_a_line_is_not_done(place: HalfRead) -> None:
     pages = b"".join(map(page, range(20)))
     assert place.replay("-", piped=pages[:-30]) == 1
     assert "it ends within a line, after 19 records" in place.said
     assert place.replay("-", piped=pages) == 0
-    assert place.judged() == all_of("-", 20)
+    assert place.places() == all_of("-", 20)
     assert place.dead() == []
 
 
 @pytest.mark.parametrize("keep_time", [True, False])
-def test_an_edit_in_the_middle_of_a_file_is_refused(place: Place, keep_time: bool) -> None:  # noqa: FBT001 - a parameter
+def test_an_edit_in_the_middle_of_a_file_is_refused(place: HalfRead, keep_time: bool) -> None:  # noqa: FBT001 - a parameter
     pages = [*map(page, range(500))]
     path = place.write("a.jsonl", b"".join(pages))
     assert place.replay(path) == 0
@@ -229,7 +213,7 @@ def test_an_edit_in_the_middle_of_a_file_is_refused(place: Place, keep_time: boo
     assert place.verdicts.read_bytes() == before
 
 
-def test_a_file_that_was_only_touched_has_nothing_new(place: Place) -> None:
+def test_a_file_that_was_only_touched_has_nothing_new(place: HalfRead) -> None:
     path = place.write("a.jsonl", page(1) + page(2))
     assert place.replay(path) == 0
     before = place.verdicts.read_bytes()
@@ -239,53 +223,56 @@ def test_a_file_that_was_only_touched_has_nothing_new(place: Place) -> None:
     assert place.verdicts.read_bytes() == before
 
 
-def test_a_line_without_an_end_waits_for_it(place: Place) -> None:
+def test_a_line_without_an_end_waits_for_it(place: HalfRead) -> None:
     whole = page(0) + page(1)
     path = place.write("a.jsonl", whole[:-50])
     for _ in range(2):
         assert place.replay(path) == 0
         assert f"The last line has no end, and is left for the next run: {path}" in place.said
         assert "Add --complete" in place.said
-    assert place.judged() == all_of("a.jsonl", 1)
+    assert place.places() == all_of("a.jsonl", 1)
     path.write_bytes(whole + page(2).rstrip())
     assert place.replay(path) == 0
-    assert place.judged() == all_of("a.jsonl", 2)
+    assert place.places() == all_of("a.jsonl", 2)
     assert place.replay(path, "--complete") == 0
-    assert place.judged() == all_of("a.jsonl", 3)
+    assert place.places() == all_of("a.jsonl", 3)
     path.write_bytes(whole + page(2) + page(3))
     assert place.replay(path) == 0
-    assert place.judged() == all_of("a.jsonl", 4)
+    assert place.places() == all_of("a.jsonl", 4)
     assert place.dead() == []
 
 
-def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(place: Place) -> None:
-    members = [gzip.compress(record(number)) for number in range(10)]
+@pytest.mark.parametrize(("name", "pack"), [("a.warc.gz", gzip.compress), ("a.warc.zst", CHECKED)])
+def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(
+    place: HalfRead, name: str, pack: Any
+) -> None:
+    members = [pack(record(number)) for number in range(10)]
     start = sum(map(len, members[:4]))
     broken = b"".join([*members[:4], flipped(members[4]), *members[5:]])
-    path = place.write("a.warc.gz", broken)
+    path = place.write(name, broken)
     assert place.replay(path) == 0
-    wanted = [each for each in all_of("a.warc.gz", 10) if each[1] != 4]
-    assert place.judged() == wanted
+    wanted = [each for each in all_of(name, 10) if each[1] != 4]
+    assert place.places() == wanted
     ((ordinal, code, detail),) = place.dead()
     assert (ordinal, code) == (4, "damaged_member")
     assert f"bytes {start} to {start + len(members[4])} of the file" in detail
     with path.open("ab") as file:
-        file.write(b"".join(map(gzip.compress, map(record, range(10, 12)))))
+        file.write(b"".join(map(pack, map(record, range(10, 12)))))
     assert place.replay(path) == 0
-    assert place.judged() == [*wanted, ("a.warc.gz", 10, "10"), ("a.warc.gz", 11, "11")]
-    path.write_bytes(b"".join(members) + gzip.compress(record(10)) * 3)
+    assert place.places() == [*wanted, (name, 10, "10"), (name, 11, "11")]
+    path.write_bytes(b"".join(members) + pack(record(10)) * 3)
     assert place.replay(path) == 3, "the damaged record has its dead letter: it cannot come now"
 
 
 @pytest.mark.parametrize("said", [10_000, 20_000_000, 10**14])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_length_that_is_too_large_costs_its_record_only(
-    place: Place, said: int, pack: Any
+    place: HalfRead, said: int, pack: Any
 ) -> None:
     records = [record(number, said if number == 3 else None) for number in range(60)]
     path = place.write("a.warc", b"".join(map(pack, records)))
     assert place.replay(path) == 0
-    assert place.judged() == [each for each in all_of("a.warc", 60) if each[1] != 3]
+    assert place.places() == [each for each in all_of("a.warc", 60) if each[1] != 3]
     begin = sum(map(len, records[:3]))
     ((ordinal, code, detail),) = place.dead()
     assert (ordinal, code) == (3, "bad_warc_record")
@@ -293,19 +280,19 @@ def test_a_length_that_is_too_large_costs_its_record_only(
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_warc_that_is_cut_off_goes_on_once_it_is_whole(place: Place, pack: Any) -> None:
+def test_a_warc_that_is_cut_off_goes_on_once_it_is_whole(place: HalfRead, pack: Any) -> None:
     whole = b"".join(pack(record(number)) for number in range(20))
     path = place.write("a.warc", whole[:-200])
     assert place.replay(path) == 1
     assert f"Not read to the end: {path} (it ends" in place.said
-    assert place.judged() == all_of("a.warc", 19)
+    assert place.places() == all_of("a.warc", 19)
     path.write_bytes(whole)
     assert place.replay(path) == 0
-    assert place.judged() == all_of("a.warc", 20)
+    assert place.places() == all_of("a.warc", 20)
     assert place.dead() == []
 
 
-def test_responses_without_http_headers_are_pages(place: Place) -> None:
+def test_responses_without_http_headers_are_pages(place: HalfRead) -> None:
     body = b"<html><body><p>Bread at five and cake at six.</p></body></html>"
     types = ["application/http; msgtype=response", "text/html", "text/dns"]
     records = [
@@ -316,13 +303,13 @@ def test_responses_without_http_headers_are_pages(place: Place) -> None:
     ]
     path = place.write("a.warc", b"".join(records))
     assert place.replay(path) == 0
-    assert place.judged() == all_of("a.warc", 2)
+    assert place.places() == all_of("a.warc", 2)
     assert place.summary["skipped"] == {"response_not_http": 1}
 
 
 @pytest.mark.parametrize("way", ["file", "pipe"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_arc_files_are_read(place: Place, pack: Any, way: str) -> None:
+def test_arc_files_are_read(place: HalfRead, pack: Any, way: str) -> None:
     version = b"1 0 Example\nURL IP-address Archive-date Content-type Archive-length\n\n"
     head = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain %d\n%b\n" % (len(version), version)
     lookup = b"dns:a.example 192.0.2.1 20080430204825 text/dns 30\n%b\n" % (b"2" * 30)
@@ -331,7 +318,7 @@ def test_arc_files_are_read(place: Place, pack: Any, way: str) -> None:
     path = place.write("a.arc", content)
     assert place.replay(*([path] if way == "file" else ["-"]), piped=content) == 0
     name = "a.arc" if way == "file" else "-"
-    assert place.judged() == all_of(name, 20)[2:]
+    assert place.places() == all_of(name, 20)[2:]
     assert place.summary["skipped"] == {"arc_filedesc": 1, "response_not_http": 1}
 
 
@@ -348,7 +335,7 @@ def test_arc_files_are_read(place: Place, pack: Any, way: str) -> None:
     ],
 )
 def test_what_is_no_page_file_is_named_with_the_remedy(
-    place: Place, content: bytes, words: str
+    place: HalfRead, content: bytes, words: str
 ) -> None:
     for name in ("a.parquet", "a.jsonl"):
         assert place.replay(place.write(name, content)) == 1
@@ -358,12 +345,12 @@ def test_what_is_no_page_file_is_named_with_the_remedy(
     assert not place.verdicts.exists() or not place.verdicts.read_bytes()
 
 
-def test_binary_data_in_a_pipe_is_refused(place: Place) -> None:
+def test_binary_data_in_a_pipe_is_refused(place: HalfRead) -> None:
     assert place.replay("-", piped=b"\x89HDF\r\n\x1a\n" + bytes(range(200))) == 1
     assert "is binary data (byte 6 is 0x1a) and neither JSON lines nor WARC nor ARC" in place.said
 
 
-def test_an_empty_file_is_called_empty(place: Place) -> None:
+def test_an_empty_file_is_called_empty(place: HalfRead) -> None:
     path = place.write("a.jsonl", b"")
     for _ in range(2):
         assert place.replay(path) == 0
@@ -371,13 +358,3 @@ def test_an_empty_file_is_called_empty(place: Place) -> None:
     assert place.summary["sources_empty"] == [str(path)]
     assert place.replay("-") == 0
     assert "Empty: -. Nothing new: the input holds no record." in place.said
-
-
-def test_files_that_are_passed_over_are_named(place: Place) -> None:
-    crawl = place.folder / "crawl"
-    crawl.mkdir()
-    for name in ("a.jsonl", *(f"{number}.txt" for number in range(7))):
-        (crawl / name).write_bytes(page(1))
-    assert place.replay(crawl) == 0
-    assert f"no page files: 7 .txt (as {crawl / '0.txt'})." in place.said
-    assert len(place.summary["files_passed_over"]) == 7

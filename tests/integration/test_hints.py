@@ -16,7 +16,7 @@ import pytest
 from streamer.analysis.sample.url_variants import TRUTH_FILE, read_url_truth, write_url_variants
 from tests.helpers.fleet import exit_code
 from tests.helpers.missing import leave_out
-from tests.integration.test_replay import lines
+from tests.helpers.place import lines
 
 PRECISION_MIN, RECALL_MIN = 0.98, 0.9
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamer.errors import SettingsError, StreamerError
-from streamer.kafka.topics import Topic, ensure_topic
+from streamer.kafka.topics import Topic, ensure_topic, pages_topic
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from tests.helpers.broker import administer, messages_of, send
@@ -128,6 +128,16 @@ def test_a_topic_that_we_make_takes_messages_of_any_time(brokers: str, topic: st
     ensure(brokers, Topic(topic, 1, 1, {"retention.ms": "-1"}))
     send(brokers, topic, [(None, b"%d" % days, moment) for days, moment in dated.items()])
     assert [m.timestamp for m in messages_of(brokers, topic)[0]] == [*dated.values()]
+
+
+def test_a_topic_of_pages_refuses_dates_of_the_future_as_the_brokers_do(
+    brokers: str, topic: str
+) -> None:
+    ensure(brokers, pages_topic(topic, 1, 1))
+    now = round(1000 * time.time())
+    send(brokers, topic, [(None, b"now", now)])
+    send(brokers, topic, [(None, b"tomorrow", now + 86_400_000)])
+    assert [m.timestamp for m in messages_of(brokers, topic)[0]] == [now]
 
 
 def test_what_the_brokers_refuse_is_told(brokers: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from pyarrow import feather, parquet
 
 from streamer.errors import StoreUnavailable
 from streamer.run.kept_tables import KeptTable
+from streamer.run.outputs import part_of
+from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
-from tests.integration.test_page_outputs import KILLED
-from tests.integration.test_replay import Place, lines, page
-from tests.integration.test_replay_dead_letters import tree
+from tests.helpers.place import Place, killed_replay, lines, page
 from tests.integration.test_verdict_parquet import DIES
 from tests.unit.pages.test_table_copy import write
 
@@ -30,13 +29,6 @@ COLUMNS = pa.schema(
         "meta": pa.struct({"tags": pa.list_(pa.string())}),
     }
 ).with_metadata({"made": "here"})  # fmt: skip
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
-    return place
 
 
 def crawl(start: int, count: int) -> list[dict[str, Any]]:
@@ -90,7 +82,7 @@ def test_rows_stay_rows_in_the_order_of_their_files(place: Place, suffix: str, o
         write_rows(place.folder / "in" / f"{name}.{suffix}", rows): rows
         for name, rows in (("a", crawl(0, 200)), ("b", crawl(7, 5)), ("c", crawl(150, 90)))
     }
-    kept, others = (place.folder / "new" / f"{name}.{out}" for name in ("kept", "others"))
+    kept, others = (place.folder / f"{name}.{out}" for name in ("kept", "others"))
     arguments = ("--kept", kept, "--duplicates", others, "--threads", "3")
     assert place.replay(place.folder / "in", *arguments, "--head-pages", "25") == 0
     wanted = split(place.verdicts, files)
@@ -131,15 +123,15 @@ def test_a_killed_run_goes_on_with_each_row_once(place: Place) -> None:
     def arguments(name: str) -> tuple[str | Path, ...]:
         kept, others = (place.folder / f"{name}.{part}.parquet" for part in ("kept", "others"))
         few = ("--head-pages", "25", "--threads", "3")
-        outputs = ("--kept", kept, "--duplicates", others, "--key-file", place.folder / "key")
+        outputs = ("--kept", kept, "--duplicates", others, *place.key)
         verdicts = place.folder / f"{name}.jsonl"
         return (path, "--verdicts", verdicts, "--index", place.folder / name, *outputs, *few)
 
     for step, call in ((3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (4, "sync")):
-        assert code_of(KILLED, step, call, *arguments("killed")) == -signal.SIGKILL, (step, call)
+        assert killed_replay(step, call, *arguments("killed")) == -signal.SIGKILL, (step, call)
         assert not (place.folder / "killed.kept.parquet").exists()
-    assert code_of(KILLED, 0, "", *arguments("killed")) == 0
-    own = ("--index", place.folder / "killed", "--key-file", place.folder / "key")
+    assert killed_replay(0, "", *arguments("killed")) == 0
+    own = ("--index", place.folder / "killed", *place.key)
     assert place.streamer("verify", path, *own, "--verdicts", place.folder / "killed.jsonl") == 0
     assert place.streamer("replay", *arguments("quiet")) == 0
     for name in ("killed", "quiet"):
@@ -166,12 +158,11 @@ def test_a_kill_at_the_end_leaves_the_table_before_and_the_next_run_makes_it(
     write_rows(two, more)
     command = ["replay", str(two), "--verdicts", str(place.verdicts), "--index", str(place.index)]
     command += ["--kept", str(kept)]
-    done = subprocess.run([sys.executable, "-c", DIES, where, *command], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert code_of(DIES, where, *command) == -signal.SIGKILL
     assert read_rows(kept) == before
     assert place.streamer(*command) == 0
     assert read_rows(kept) == split(place.verdicts, {one: rows, two: more})[0]
-    assert not [*place.folder.glob("*.part")]
+    assert not part_of(str(kept)).exists()
 
 
 def test_where_one_file_cannot_be_made_the_others_are(
@@ -208,18 +199,18 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
         assert place.replay(path, "--kept", kept) == 0
     whole = read_rows(kept)
     moved = one.rename(place.folder / "moved.parquet")
-    before = tree(place.folder)
+    before = everything(place.folder)
     assert place.replay(three, "--kept", kept) == 2
     assert f"has rows of {one}, which is not there any more. Put it back, or give --moved" in said(
         capsys
     )
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
     write_rows(one, crawl(1, 30))
-    before = tree(place.folder)
+    before = everything(place.folder)
     assert place.replay(three, "--kept", kept) == 1
     assert f"{one}: has changed since its rows were judged" in said(capsys)
     assert read_rows(kept) == whole
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
     one.unlink()
     assert place.replay(three, moved, "--kept", kept, "--moved", f"{one}={moved}") == 0
     assert read_rows(kept) == split(place.verdicts, files)[0]
@@ -266,11 +257,11 @@ def test_other_inputs_are_refused_before_anything_is_judged(
     place: Place, names: list[str], out: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = _folder(place, names)
-    before = tree(place.folder)
+    before = everything(place.folder)
     with mock.patch("streamer.run.replay.Replay.run", side_effect=AssertionError):
         assert place.replay(*paths, "--kept", place.folder / out) == 2
     assert why in said(capsys)
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
 
 
 def test_a_pipe_a_topic_and_a_file_that_is_there_are_refused(
@@ -281,19 +272,61 @@ def test_a_pipe_a_topic_and_a_file_that_is_there_are_refused(
     assert "- is not a Parquet or Arrow file" in said(capsys)
     [path] = _folder(place, ["in.parquet"])
     assert place.replay(path, "--kept", kept) == 2
-    assert "exists and was not written with this index" in said(capsys)
+    assert "exists, and this index has not made it" in said(capsys)
     topic = ("--from-topic", "pages", "--verdicts", place.verdicts)
     assert place.streamer("replay", *topic, "--kept", place.folder / "k.parquet") == 2
     assert "a topic has messages. Name it .jsonl" in said(capsys)
     assert kept.read_bytes() == b"PAR1"
 
 
-def test_pages_of_a_folder_of_html_are_lines(place: Place) -> None:
-    _folder(place, ["a.html"])
-    kept = place.folder / "kept.jsonl"
-    assert place.replay(place.folder / "a.html", "--kept", kept) == 0
-    [found] = lines(kept)
-    assert found == {
-        "url": str(place.folder / "a.html"), "content_type": "text/html",
-        "body": "<p>some words of a page",
-    }  # fmt: skip
+@pytest.mark.parametrize("option", ["--kept", "--duplicates", "--verdicts"])
+def test_an_index_replaces_only_the_table_that_it_has_made(
+    place: Place, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two, three = (
+        write_rows(place.folder / f"{start}.parquet", crawl(start, 30)) for start in (0, 20, 40)
+    )
+    table, held = place.folder / "table.parquet", place.write("held", b"of somebody else")
+    more: list[str | Path] = [] if option == "--verdicts" else ["--verdicts", place.verdicts]
+    run: list[str | Path] = ["replay", "--index", place.index, *more, option, table]
+    assert place.streamer(*run, one) == 0
+    own = table.read_bytes()
+
+    def refused(why: str) -> None:
+        before = everything(place.folder)
+        assert place.streamer(*run, one, two) == 2
+        assert why in said(capsys)
+        assert everything(place.folder) == before
+
+    table.write_bytes(own[:-1] + b"x")
+    refused(f"{table} exists, and this index has not made it")
+    table.unlink()
+    table.symlink_to(held)
+    refused(f"Cannot write {table}: it is a link")
+    table.unlink()
+    os.mkfifo(table)
+    refused(f"Cannot write {table}: it is a pipe")
+    table.unlink()
+    assert place.streamer(*run, one, two) == 0
+    assert table.read_bytes() != own
+    assert place.streamer(*run, one, two, three) == 0
+    assert held.read_bytes() == b"of somebody else"
+
+
+def test_a_table_of_somebody_else_that_comes_during_the_run_stays(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, kept = write_rows(place.folder / "in.parquet", crawl(0, 30)), place.folder / "k.parquet"
+    write = KeptTable.write
+
+    def late(table: KeptTable, *arguments: Any) -> None:
+        kept.write_bytes(b"of somebody else")
+        write(table, *arguments)
+
+    with mock.patch("streamer.cli.replay.KeptTable.write", late):
+        assert place.replay(path, "--kept", kept) == 2
+    assert f"{kept} exists, and this index has not made it" in said(capsys)
+    assert kept.read_bytes() == b"of somebody else"
+    kept.unlink()
+    assert place.replay(path, "--kept", kept) == 0
+    assert read_rows(kept) == split(place.verdicts, {path: crawl(0, 30)})[0]

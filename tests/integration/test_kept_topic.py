@@ -26,6 +26,7 @@ from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from tests.helpers.broker import (
     administer,
+    fill_topic,
     free_port,
     make_topic,
     messages_of,
@@ -246,8 +247,7 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
     pages = [page(n, body=f"{random.Random(n).random()} " * 40) for n in range(6)]
     send(brokers, names.pages, [(None, each) for each in pages])
     with fleet(tmp_path, brokers, names) as workers:
-        workers.start("all", "--index", tmp_path / "index")
-        workers.wait_until_settled()
+        workers.settle("all", "--index", tmp_path / "index")
         assert workers.kill("all", signal.SIGTERM) == 0
         place = TopicPartition(names.pages, 0)
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
@@ -267,8 +267,7 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
 def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
-    make_topic(brokers, names.pages)
-    send(brokers, names.pages, [(None, page(0))])
+    fill_topic(brokers, names.pages, [(None, page(0))])
     place = TopicPartition(names.verdicts, 0)
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
         workers.start("all", "--index", tmp_path / "index")
@@ -276,8 +275,7 @@ def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
         assert workers.kill("all", signal.SIGTERM) == 0
         workers.options = ()
         send(brokers, names.pages, [(None, page(1, body="another text of a page " * 30))])
-        workers.start("all")
-        workers.wait_until_settled()
+        workers.settle("all")
         assert workers.kill("all", signal.SIGTERM) == 0
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
         workers.options = kept(names)
@@ -292,8 +290,7 @@ def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
 def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
-    make_topic(brokers, names.pages)
-    send(brokers, names.pages, [(None, page(0))])
+    fill_topic(brokers, names.pages, [(None, page(0))])
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
         workers.start("all", "--index", tmp_path / "index")
         wait_until_copied(workers)

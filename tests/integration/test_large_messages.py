@@ -34,7 +34,7 @@ def test_what_is_too_large_for_a_topic_stops_no_worker(
         worker = workers.running["all"]
         workers.wait_until_settled()
         assert worker.poll() is None, workers.log("all")
-        assert workers.verify("--settled").returncode == 0
+        workers.see_that_all_holds()
     *letters, cut = messages_of(brokers, names.dead_letters)[0]
     assert [(m.key, m.value) for m in letters] == whole
     assert (cut.key, cut.value) == (b"key", large[:KEPT])

@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from lxml import etree
-from typer.testing import CliRunner
 
 from streamer import Verdict
-from streamer.cli.main import app
 from streamer.testing import Replayer
+from tests.helpers.commands import run
 
 HEAD = "What happened on this day"
 FLOOD = [
@@ -70,12 +69,6 @@ PAGES = {
     "http://shop.example/again": site(SHELVES, []),
     "http://text.example/": " ".join(STRIKE),
 }
-
-
-def run(*arguments: object) -> str:
-    done = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "100"})
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done.stdout
 
 
 def found(verdicts: Sequence[Verdict]) -> dict[str, str]:
@@ -174,12 +167,12 @@ def test_explain_shows_which_blocks_counted(
     assert [each for each in counting if each != HEAD] == FLOOD  # a headline may count or not
     others = " ".join(each["text"] for each in report["blocks"] if not each["counts"])
     assert all(word in others for word in (*SHELVES, "Copyright", "Terms"))
-    shown = run(*arguments)
+    shown = run(*arguments, columns=100)
     assert "what belongs to its site dim" in shown
     assert all(each in shown for each in FLOOD)
     list_page = tmp_path / "list.html"
     list_page.write_text(PAGES["http://shop.example/"], "utf-8")
-    shown = run("explain", list_page, "--index", index)
+    shown = run("explain", list_page, "--index", index, columns=100)
     assert "All visible text counts: the page has no main text." in shown
 
 

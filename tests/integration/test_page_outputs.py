@@ -16,34 +16,11 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from streamer.compression import zstd
-from tests.helpers.kills import code_of
-from tests.integration.test_replay import Place, lines, page
-from tests.integration.test_replay_dead_letters import tree
+from tests.helpers.growing_index import everything
+from tests.helpers.place import Place, killed_replay, lines, page
 from tests.integration.test_small_files import FILES, without_url, write_files
 
-KILLED = """
-import sys
-from streamer.cli.main import app
-from streamer.pages import lines, warc
-from streamer.run import replay, outputs
-from streamer.stored.store import Store
-from tests.helpers.kills import die_before
-lines.CHUNK_RECORDS_MAX = warc.CHUNK_RECORDS_MAX = 20
-if int(sys.argv[1]):
-    owners = {"_judge_new": replay.Replay, "_write": outputs.OutputFile, "flush": Store}
-    owners |= {"sync": outputs.OutputFile, "start": outputs.OutputFile}
-    die_before(int(sys.argv[1]), (owners[sys.argv[2]], sys.argv[2]))
-sys.argv = ["streamer", "replay", *sys.argv[3:]]
-app(standalone_mode=False)
-"""
 BROKEN = b"{broken\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
-    return place
 
 
 def crawl(count: int) -> list[bytes]:
@@ -104,11 +81,9 @@ def test_kept_duplicates_and_dead_letters_are_all_records_each_once(place: Place
     kept, others = place.folder / "kept.jsonl.gz", place.folder / "others.jsonl.zst"
     outputs = ("--kept", kept, "--duplicates", others, "--complete", "--threads", "3")
     summary = place.folder / "summary.json"
+    more = ("--head-pages", "16", "--summary", summary)
     with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 50):
-        assert place.replay(
-            place.folder / "in", *outputs, "--head-pages", "16",
-            "--summary", summary,
-        ) == 0  # fmt: skip
+        assert place.replay(place.folder / "in", *outputs, *more) == 0
     wanted = split(place.verdicts, line_of)
     assert all(wanted)
     assert (expanded(kept), expanded(others)) == wanted
@@ -160,13 +135,13 @@ def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table
 
     def arguments(name: str, table: str = table) -> tuple[str | Path, ...]:
         kept, others = (place.folder / f"{name}.{part}.{form}" for part in ("kept", "others"))
-        key, few = place.folder / "key", ("--head-pages", "25", "--threads", "3", "--complete")
-        outputs = ("--kept", kept, "--duplicates", others, "--key-file", key, *few)
+        few = ("--head-pages", "25", "--threads", "3", "--complete")
+        outputs = ("--kept", kept, "--duplicates", others, *place.key, *few)
         verdicts = place.folder / f"{name}.verdicts.{table}"
         return (pages, "--verdicts", verdicts, "--index", place.folder / name, *outputs)
 
     for step, call in ((3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (0, "")):
-        code = code_of(KILLED, step, call, *arguments("killed"))
+        code = killed_replay(step, call, *arguments("killed"))
         assert code == (-signal.SIGKILL if step else 0), (step, call)
     assert place.streamer("replay", *arguments("quiet")) == 0
     assert place.streamer("replay", *arguments("lines", "jsonl")) == 0
@@ -185,14 +160,13 @@ def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
     assert place.replay(one, "--kept", kept) == 0
     assert place.replay(one, two, "--kept", kept) == 0
     assert kept.read_bytes() == page(1) + page(2)
-    before = tree(place.folder)
     three = place.write("3.jsonl", page(3), page(2))
-    before = tree(place.folder)
+    before = everything(place.folder)
     assert place.replay(three) == 2
     assert "Give --kept with this file" in " ".join(capsys.readouterr().err.split())
     assert place.replay(three, "--kept", kept, "--duplicates", place.folder / "others") == 2
     assert "has judged pages without --duplicates" in " ".join(capsys.readouterr().err.split())
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
     assert place.replay(three, "--kept", later) == 0
     assert (kept.read_bytes(), later.read_bytes()) == (page(1) + page(2), page(3))
     moved = later.rename(place.folder / "moved.jsonl")
@@ -201,33 +175,17 @@ def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
     assert moved.read_bytes() == page(3) + page(4)
 
 
-def test_a_file_with_other_records_is_refused_before_and_a_pipe_when_it_shows(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages, archive = place.write("1.jsonl", page(1)), place.write("2.warc", warc_record(2))
-    kept = place.folder / "kept"
-    before = tree(place.folder)
-    assert place.replay(pages, archive, "--kept", kept) == 2
-    assert "2.warc holds WARC records, but --kept" in " ".join(capsys.readouterr().err.split())
-    assert place.replay(archive, "--kept", place.folder / "kept.jsonl") == 2
-    assert tree(place.folder) == before
+def test_a_pipe_with_other_records_is_refused_when_it_shows(place: Place) -> None:
+    pages, kept = place.write("1.jsonl", page(1)), place.folder / "kept"
     assert place.replay(pages, "--kept", kept) == 0
-    piped = _piped(
-        warc_record(2), "--kept", kept, "--index", place.index, "--verdicts", place.verdicts
-    )
+    outputs = ("--index", place.index, "--verdicts", place.verdicts)
+    piped = _piped(warc_record(2), "--kept", kept, *outputs)
     assert piped.returncode == 2, piped.stderr
     assert b"- holds WARC records, but --kept" in b" ".join(piped.stderr.split())
     assert kept.read_bytes() == page(1)
     assert len(lines(place.verdicts)) == 1
-    other = (
-        "--kept",
-        place.folder / "kept.warc",
-        "--index",
-        place.index,
-        "--verdicts",
-        place.verdicts,
-    )
-    assert _piped(warc_record(2), *other).returncode == 0
+    other = ("--kept", place.folder / "kept.warc")
+    assert _piped(warc_record(2), *other, *outputs).returncode == 0
     assert (place.folder / "kept.warc").read_bytes() == warc_record(2)
 
 
@@ -259,17 +217,10 @@ def test_dead_letters_that_are_judged_again_come_as_lines(place: Place) -> None:
     assert others.read_bytes() == page(1) + odd[1] + b"".join(odd[12:])
 
 
-def test_hard_links_of_inputs_and_of_other_outputs_are_refused(place: Place) -> None:
+def test_the_other_names_of_an_output_that_is_replaced_keep_what_they_have(place: Place) -> None:
     pages = place.write("in.jsonl", page(1))
-    link, other = place.folder / "link.jsonl", place.folder / "other.jsonl"
-    os.link(pages, link)
-    place.write("one.jsonl")
-    os.link(place.folder / "one.jsonl", other)
-    before = tree(place.folder)
-    for outputs in (
-        ("--kept", link),
-        ("--kept", place.folder / "one.jsonl", "--duplicates", other),
-    ):
-        arguments = ("replay", pages, "--verdicts", place.folder / "v", *outputs, "--overwrite")
-        assert place.streamer(*arguments) == 2
-        assert tree(place.folder) == before
+    out = place.folder / "v.jsonl"
+    os.link(place.write("real", b"old"), out)
+    assert place.streamer("replay", pages, "--verdicts", out, "--overwrite") == 0
+    assert (place.folder / "real").read_text() == "old"
+    assert "unique" in out.read_text()

@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,42 +15,25 @@ from streamer.pages import remote
 from tests.helpers.cdx import Archive, archive
 from tests.helpers.object_store import ObjectStore
 from tests.helpers.pipes import url_of, warc_record
-from tests.helpers.web_server import WebServer, web_server
-from tests.integration.test_replay import Place, lines
+from tests.helpers.place import Place, lines
+from tests.helpers.web_server import WebServer
 
 PAGES = 240
 CRAWL = archive("crawl-data/a.warc.gz", [*map(warc_record, range(PAGES))])
+pytest.importorskip("obstore")
 LINES = [CRAWL.line(number, url_of(number)) for number in range(PAGES)]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    pytest.importorskip("obstore")
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
+@pytest.fixture(autouse=True)
+def _served(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     put(place, CRAWL)
-    return place
-
-
-@pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
-    with web_server() as server:
-        yield server
 
 
 def put(place: Place, crawl: Archive) -> None:
     (place.folder / crawl.name).parent.mkdir(exist_ok=True)
     (place.folder / crawl.name).write_bytes(crawl.data)
-
-
-def judged(place: Place, name: str, *pages: str | Path) -> bytes:
-    """Return the verdicts on pages under one key, from an index of their own."""
-    own, index = place.folder / f"{name}.jsonl", place.folder / f"{name}-index"
-    outputs = "--verdicts", own, "--index", index, "--key-file", place.folder / "key"
-    assert place.streamer("replay", *pages, *outputs) == 0
-    return own.read_bytes()
 
 
 def offsets(place: Place) -> list[int]:
@@ -61,18 +43,18 @@ def offsets(place: Place) -> list[int]:
 def test_verdicts_are_those_of_the_archive_though_the_connection_is_cut_ten_times(
     place: Place, web: WebServer
 ) -> None:
-    whole = judged(place, "whole", place.folder / CRAWL.name)
+    whole = place.judged("whole", place.folder / CRAWL.name)
     assert whole.count(b'"duplicate"') == PAGES // 3
     path = place.write("index.cdxj", *LINES)
-    here = judged(place, "here", path)
+    here = place.judged("here", path)
     assert here.replace(b"index.cdxj", CRAWL.name.encode()) == whole
     web.put(f"/{CRAWL.name}", CRAWL.data)
     url = web.put("/index.cdxj.gz", gzip.compress(b"".join(LINES)))
     web.cuts, web.cut_bytes = 10, len(CRAWL.data) // 12
-    there = judged(place, "there", url)
+    there = place.judged("there", url)
     assert web.cuts == 0
     assert there.replace(url.encode(), str(path).encode()) == here
-    assert judged(place, "base", path, "--cdx-base", web.url) == here
+    assert place.judged("base", path, "--cdx-base", web.url) == here
 
 
 def test_archives_in_an_object_store_are_read(place: Place, store: ObjectStore) -> None:
@@ -80,8 +62,8 @@ def test_archives_in_an_object_store_are_read(place: Place, store: ObjectStore) 
     (store.files / CRAWL.name).write_bytes(CRAWL.data)
     (store.files / "index.cdxj").write_bytes(b"".join(LINES))
     bucket = store.url.rpartition("/")[0]
-    there = judged(place, "there", f"{bucket}/index.cdxj")
-    here = judged(place, "here", place.write("index.cdxj", *LINES))
+    there = place.judged("there", f"{bucket}/index.cdxj")
+    here = place.judged("here", place.write("index.cdxj", *LINES))
     assert there.replace(f"{bucket}/".encode(), f"{place.folder}/".encode()) == here
     absent = CRAWL.line(0, url_of(0), filename="crawl-data/none.warc.gz")
     path = place.write("more.cdxj", absent, LINES[1])

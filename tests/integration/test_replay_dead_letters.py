@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.growing_index import everything
+from tests.helpers.place import Place, lines, page
 
 FIELDS = ("--fields", '{"url": "/uri", "body": "/html"}')
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def crawled(number: int, **more: Any) -> bytes:
@@ -28,21 +23,13 @@ def crawled(number: int, **more: Any) -> bytes:
 
 
 def summary(place: Place, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
-    """Replay; return the summary."""
+    """Replay; return the summary. Where dead letters are all that came, the run has failed."""
     file = place.folder / "summary"
-    assert place.replay(*arguments, "--summary", file) == code
+    returned = place.replay(*arguments, "--summary", file)
     found: dict[str, Any] = json.loads(file.read_bytes())
+    only_dead = bool(found["dead_letters"]) and not found["pages"]
+    assert returned == (code or int(only_dead))
     return found
-
-
-def tree(folder: Path) -> dict[str, str]:
-    """Return all that is below a folder."""
-    return {
-        str(path.relative_to(folder)): hashlib.md5(path.read_bytes()).hexdigest()  # noqa: S324
-        if path.is_file()
-        else "folder"
-        for path in folder.rglob("*")
-    }
 
 
 @pytest.mark.parametrize("count", [10, 2_000])
@@ -50,7 +37,7 @@ def test_first_records_that_all_fail_alike_end_the_run_and_leave_nothing(
     place: Place, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pages = place.write("pages.jsonl", *(crawled(i) for i in range(count)))
-    before = tree(place.folder)
+    before = everything(place.folder)
     assert place.replay(pages) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1, said
@@ -58,16 +45,9 @@ def test_first_records_that_all_fail_alike_end_the_run_and_leave_nothing(
     for words in ("missing_url", "record 0", "/uri, /html, /meta/status", "/url", "--keep-going"):
         assert words in said
     assert "fox" not in said, "names of fields only"
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
     found = summary(place, pages, *FIELDS)
     assert (found["pages"], found["total"]["dead"]) == (count, {})
-
-
-def test_the_first_run_without_an_index_does_not_take_old_verdicts_away(place: Place) -> None:
-    place.verdicts.write_text("old\n")
-    pages = place.write("pages.jsonl", *map(crawled, range(10)))
-    assert place.streamer("replay", pages, "--verdicts", place.verdicts) == 2
-    assert place.verdicts.read_text() == "old\n"
 
 
 def test_keep_going_makes_dead_letters_of_them(
@@ -109,9 +89,9 @@ def test_a_second_source_that_fails_ends_the_run_and_what_was_before_it_stands(
     few = place.write("c.jsonl", *map(crawled, range(9)))
     assert place.replay(good, bad) == 2
     assert len(lines(place.verdicts)) == 20
-    state = tree(place.folder)
+    state = everything(place.folder)
     assert place.replay(bad) == 2
-    assert tree(place.folder) == state
+    assert everything(place.folder) == state
     found = summary(place, good, few)
     assert (found["sources_done_before"], found["dead_letters"]) == (1, {"missing_url": 9})
     assert place.replay(bad, *FIELDS) == 0
@@ -154,7 +134,7 @@ def test_dead_letters_that_do_not_hold_their_record_stay_what_they_are(place: Pl
     archive = place.write("pages.warc", b"WARC/1.0\r\nWARC-Type: response\r\n\r\n")
     long = place.write("long.jsonl", crawled(2), b'{"url": "%s"}\n' % (b"x" * 70_000), crawled(3))
     common = ("--keep-going", "--page-bytes-max", "65536")
-    assert place.replay(archive, long, *common) == 0
+    assert place.replay(archive, long, *common) == 1
     letters = Path(f"{place.verdicts}.dead.jsonl")
     before = lines(letters)
     assert [each["truncated"] for each in before] == [False, False, True, False]
@@ -170,19 +150,25 @@ def test_an_index_does_not_take_its_own_dead_letters_while_it_writes_them(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert place.replay(place.write("pages.jsonl", page(1), crawled(2))) == 0
-    before = tree(place.folder)
+    before = everything(place.folder)
     assert place.replay(Path(f"{place.verdicts}.dead.jsonl"), *FIELDS) == 2
     assert "is both input and output" in capsys.readouterr().err
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
 
 
-def test_dead_letters_beside_pages_are_no_pages_of_a_folder(place: Place) -> None:
+def test_dead_letters_beside_pages_are_no_pages_of_a_folder(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     crawl = place.folder / "crawl"
     crawl.mkdir()
     (crawl / "pages.jsonl").write_bytes(page(1) + crawled(2))
     outs = ("--verdicts", crawl / "v", "--dead-letters", crawl / "old.dead.jsonl")
     assert place.streamer("replay", crawl / "pages.jsonl", *outs) == 0
+    capsys.readouterr()
     found = summary(place, crawl)
+    said = " ".join(capsys.readouterr().out.split())
+    passed_over = f"not read: 1 beside pages (as {crawl / 'old.dead.jsonl'}), 1 unknown format (as"
+    assert f"Files of folders that are {passed_over}" in said
     assert found["files_passed_over"] == [str(crawl / "old.dead.jsonl"), str(crawl / "v")]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import select
-import subprocess
-import sys
 import time
 import zlib
 from pathlib import Path
@@ -14,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from streamer.testing import forked
 from tests.helpers.fleet import exit_code
+from tests.helpers.kills import Piped
 from tests.helpers.pipes import (
     WAIT_SECONDS_MAX,
     arc_record,
@@ -121,11 +121,9 @@ def test_a_record_that_may_hold_another_waits_for_what_follows(tmp_path: Path) -
     with coprocess("--chunk-seconds", "0.1") as process:
         give(process, warc_record(3) + whole)
         found = [json.loads(read_line(process.stdout))]
-        assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], 1.0)
         assert not ready
         give(process, b"no record\n" + inner)
-        assert process.stdin is not None
         process.stdin.close()
         found += [json.loads(each) for each in process.stdout]
     expected = judged_at_once(tmp_path / "a.warc", [warc_record(3), whole, b"no record\n", inner])
@@ -140,7 +138,6 @@ def test_a_pipe_that_never_pauses_for_long_gives_verdicts_in_time(make: Any) -> 
         for data in make(100):  # within a tick of each other, for two seconds
             give(process, data)
             time.sleep(0.02)
-        assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], 0)
         assert ready
 
@@ -158,22 +155,18 @@ def test_a_verdict_file_grows_while_its_pipe_is_open(tmp_path: Path) -> None:
 def test_pages_of_a_file_are_judged_while_the_pipe_after_it_is_silent(tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_bytes(line(0))
-    command = [sys.executable, "-m", "streamer", "replay", str(pages), "-", "--verdicts", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with Piped(forked.COMMANDS, ["replay", str(pages), "-", "--verdicts", "-"]) as process:
         verdict = read_line(process.stdout)
-        process.kill()
     assert json.loads(verdict)["url"] == "http://a.example/0"
 
 
 def test_a_pipe_whose_reader_has_gone_ends_the_run_in_silence(tmp_path: Path) -> None:
     with coprocess("--chunk-seconds", "0.1", "--summary", str(tmp_path / "summary")) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         give(process, line(0))
         read_line(process.stdout)
         process.stdout.close()
         give(process, line(1))
-        said = process.stderr.read().decode()
         assert process.wait(WAIT_SECONDS_MAX) == 141
+        said = process.errors()
     assert "rror" not in said
     assert not (tmp_path / "summary").exists() or not (tmp_path / "summary").read_bytes()

@@ -8,9 +8,9 @@ import pytest
 
 from streamer.run.index_folder import store_folder
 from streamer.stored.store import Store
+from tests.helpers.growing_index import everything
+from tests.helpers.place import Place, page
 from tests.integration.test_page_outputs import warc_record
-from tests.integration.test_replay import Place, page
-from tests.integration.test_replay_dead_letters import tree
 
 NEW_OUTPUTS = ("--verdicts", "new/folder/v.jsonl", "--index", "new/index")
 KNOWN = ("--verdicts", "v.jsonl", "--index", "index")
@@ -31,6 +31,11 @@ REFUSALS = {
     ),
     "verdicts at a URL": ("pages.jsonl", "--verdicts", "s3://bucket/v.jsonl"),
     "a URL with a password": ("https://user:word@127.0.0.1/pages.jsonl",),
+    "verdicts in a missing folder": ("pages.jsonl", "--verdicts", "typo/v.jsonl"),
+    "verdicts with an unknown ending": ("pages.jsonl", "--verdicts", "v.db"),
+    "dead letters with the ending of a table": ("pages.jsonl", "--dead-letters", "d.csv"),
+    "kept pages with an unknown ending": ("pages.jsonl", "--kept", "new/k.db"),
+    "the summary is a file of somebody else": ("pages.jsonl", "--summary", "notes.txt"),
     "verdicts below a file": ("pages.jsonl", "--verdicts", "notes.txt/v.jsonl"),
     "dead letters below a file": ("pages.jsonl", "--dead-letters", "notes.txt/d.jsonl"),
     "dead letters are a folder": ("pages.jsonl", "--dead-letters", "empty"),
@@ -75,10 +80,9 @@ REFUSALS = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Return a folder with pages, an index with verdicts, and what stands in the way."""
     monkeypatch.chdir(tmp_path)
-    place = Place(tmp_path)
     assert place.streamer("replay", place.write("old.jsonl", page(1)), *KNOWN) == 0
     place.write("pages.jsonl", page(1), page(2))
     place.write("odd.jsonl", *[b'{"uri": "http://a.example/"}\n'] * 20)
@@ -87,6 +91,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     place.write("notes.doc", b"notes\n")
     place.write("page.warc", warc_record(1))
     (tmp_path / "empty").mkdir()
+    (tmp_path / "new" / "folder").mkdir(parents=True)
     return place
 
 
@@ -94,7 +99,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def test_a_refused_replay_leaves_everything_as_it_was(
     place: Place, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = tree(place.folder)
+    before = everything(place.folder)
     for outputs in (NEW_OUTPUTS, KNOWN, WITHOUT_INDEX):
         given = [name for name in ("--verdicts", "--index") if name in arguments]
         pairs = zip(outputs[::2], outputs[1::2], strict=True)
@@ -103,16 +108,14 @@ def test_a_refused_replay_leaves_everything_as_it_was(
             continue  # without an index any file is written anew
         code = place.streamer("replay", *arguments, *own)
         assert code in (1, 2, 3), (code, own, capsys.readouterr().err)
-        assert tree(place.folder) == before, own
+        assert everything(place.folder) == before, own
 
 
 def test_another_key_other_settings_and_a_changed_file_leave_an_index_as_it_was(
     place: Place,
 ) -> None:
-    key = place.write("key", b"7" * 64)
-    key.chmod(0o600)
     place.write("old.jsonl", page(5))
-    before = tree(place.folder)
+    before = everything(place.folder)
     outputs = ("--verdicts", "v.jsonl", "--dead-letters", "new/d.jsonl", "--index", "index")
     for arguments in (
         ("pages.jsonl", "--key-file", "key"),
@@ -120,20 +123,17 @@ def test_another_key_other_settings_and_a_changed_file_leave_an_index_as_it_was(
         ("old.jsonl",),
     ):
         assert place.streamer("replay", *arguments, *outputs) == 3, arguments
-        assert tree(place.folder) == before, arguments
+        assert everything(place.folder) == before, arguments
 
 
 def test_an_index_in_use_keeps_the_key_and_the_files_of_its_user(place: Place) -> None:
     folder = place.folder / "busy"
     folder.mkdir()
     store = Store.open(store_folder(folder))
-    before = tree(place.folder)
-    key = place.write("key", b"7" * 64)
-    key.chmod(0o600)
-    before["key"] = tree(place.folder)["key"]
-    arguments = ("pages.jsonl", "--index", folder, "--verdicts", "new/v", "--key-file", key)
+    before = everything(place.folder)
+    arguments = ("pages.jsonl", "--index", folder, "--verdicts", "new/v", *place.key)
     assert place.streamer("replay", *arguments) == 1
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before
     store.close()
 
 
@@ -152,6 +152,12 @@ def test_an_index_folder_that_was_there_and_empty_stays_and_is_empty(place: Plac
         ("collection", "build", "pages.jsonl", "--out", "none/words.json"),
         ("clusters", "v.jsonl", "--out", "none/clusters.csv"),
         ("clusters", "v.jsonl", "--out", "empty"),
+        ("clusters", "v.jsonl", "--out", "foreign.jsonl"),
+        ("hints", "v.jsonl", "--out", "foreign.jsonl"),
+        ("collection", "build", "pages.jsonl", "--out", "foreign.jsonl"),
+        ("verify", "pages.jsonl", "--index", "index", "--json", "foreign.jsonl"),
+        ("dead-letters", "show", "v.jsonl", "--out", "foreign.jsonl"),
+        ("compare", "notes.txt", "foreign.jsonl.txt", "--html", "foreign.jsonl"),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
@@ -159,9 +165,9 @@ def test_an_output_that_cannot_be_written_is_found_before_the_work(
     place: Place, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.write("foreign.jsonl.txt", b"other notes\n")
-    before = tree(place.folder)
+    before = everything(place.folder)
     assert place.streamer(*arguments) in (1, 2)
     said = capsys.readouterr()
     assert said.out == "", "nothing was worked out before"
     assert arguments[-1] in " ".join(said.err.split())
-    assert tree(place.folder) == before
+    assert everything(place.folder) == before

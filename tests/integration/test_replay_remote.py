@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,33 +12,12 @@ from pyarrow import parquet
 
 from streamer.pages import remote
 from tests.helpers.object_store import ObjectStore
-from tests.helpers.web_server import WebServer, web_server
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.place import Place, lines, page
+from tests.helpers.web_server import WebServer
 
 PAGES = [page(number - (number % 5 == 4)) for number in range(400)]
 SIGNED = "X-Amz-Signature=SECRET"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    pytest.importorskip("obstore")
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
-    return place
-
-
-@pytest.fixture
-def web() -> Iterator[WebServer]:
-    with web_server() as server:
-        yield server
-
-
-def judged(place: Place, name: str, *pages: str | Path) -> bytes:
-    """Return the verdicts on pages under one key, from an index of their own."""
-    own, index = place.folder / f"{name}.jsonl", place.folder / f"{name}-index"
-    outputs = "--verdicts", own, "--index", index, "--key-file", place.folder / "key"
-    assert place.streamer("replay", *pages, *outputs, "--complete") == 0
-    return own.read_bytes()
+pytest.importorskip("obstore")
 
 
 def test_verdicts_are_those_of_the_file_here_though_the_connection_is_cut_ten_times(
@@ -49,9 +26,9 @@ def test_verdicts_are_those_of_the_file_here_though_the_connection_is_cut_ten_ti
     path = place.write("pages.jsonl", *PAGES)
     url = web.put("/pages.jsonl", path.read_bytes())
     web.cuts, web.cut_bytes = 10, path.stat().st_size // 15
-    there = judged(place, "there", f"{url}?{SIGNED}")
+    there = place.judged("there", f"{url}?{SIGNED}")
     assert web.cuts == 0
-    assert there.replace(url.encode(), str(path).encode()) == judged(place, "here", path)
+    assert there.replace(url.encode(), str(path).encode()) == place.judged("here", path)
     assert url.encode() in there
     for made in place.folder.rglob("*"):
         assert not made.is_file() or b"SECRET" not in made.read_bytes(), made
@@ -104,13 +81,12 @@ def test_a_prefix_stands_for_the_page_files_below_it(
         path.write_bytes(b"".join(PAGES[number * 100 : number * 100 + 100]))
     (below / "notes.csv").write_text("url,body\n")
     bucket = store.url.rpartition("/")[0]
-    there = judged(place, "there", f"{bucket}/crawl")
-    assert "Skipped" in capsys.readouterr().out
-    assert judged(place, "again", f"{bucket}/crawl/") == there
-    assert there.replace(f"{bucket}/".encode(), f"{store.files}/".encode()) == judged(
-        place, "here", below
-    )
-    one = judged(place, "one", f"{bucket}/crawl/1/pages 3.jsonl")
+    there = place.judged("there", f"{bucket}/crawl")
+    assert "not read: 1 beside pages" in capsys.readouterr().out
+    assert place.judged("again", f"{bucket}/crawl/") == there
+    here = there.replace(f"{bucket}/".encode(), f"{store.files}/".encode())
+    assert place.judged("here", below) == here
+    one = place.judged("one", f"{bucket}/crawl/1/pages 3.jsonl")
     assert len(one.splitlines()) == 100
     shutil.rmtree(below)
     assert place.replay(f"{bucket}/crawl") == 1
@@ -143,11 +119,11 @@ def test_many_small_files_are_read_ahead_in_their_order(
         web.put(name, data)
     web.delay = 0.01
     urls = [f"{web.url}{name}" for name in names]
-    there = judged(place, "there", *urls)
+    there = place.judged("there", *urls)
     assert 4 <= web.most <= 16
     assert sum(each.startswith("GET") for each in web.asked) == len(names)
     paths = [place.folder / name.lstrip("/") for name in names]
-    here = judged(place, "here", *paths)
+    here = place.judged("here", *paths)
     assert there.replace(f"{web.url}/".encode(), f"{place.folder}/".encode()) == here
     web.statuses = {names[50]: 403}
     capsys.readouterr()

@@ -22,7 +22,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.run.replay import Replay
 from streamer.testing import Replayer, assert_same_verdicts
-from tests.helpers.broker import Sent, delete_topic, free_port, make_topic, messages_of, verdicts_of
+from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import KEY, exit_code, fleet
 from tests.helpers.wait import wait_until
 
@@ -195,8 +195,7 @@ def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
     send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
     names, own = Names(name, topic), ("--index", place.folder / "worker")
     with fleet(place.folder, place.brokers, names) as workers:
-        workers.start("all", *own)
-        workers.wait_until_settled()
+        workers.settle("all", *own)
         pages = [json.loads(value)["page"] for value in verdicts_of(place.brokers, names)]
         before = {(page["partition"], page["offset"]) for page in pages}
         assert workers.kill("all", signal.SIGTERM) == 0
@@ -349,15 +348,6 @@ def test_a_topic_that_has_grown_goes_on_and_one_made_anew_is_refused(
     assert place.replay(topic, *index) == 3
     assert "made again" in printed(capsys)
     assert place.lines() == before
-
-
-def test_brokers_that_are_not_there_are_told_before_an_index_is_made(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place.brokers = f"127.0.0.1:{free_port()}"
-    assert place.replay("pages", "--index", place.folder / "index") == 1
-    assert "it is not reached" in printed(capsys)
-    assert not (place.folder / "index").exists()
 
 
 def test_kept_messages_of_a_topic_come_as_lines(place: Place, topic: str) -> None:

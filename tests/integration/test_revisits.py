@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -17,20 +16,13 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.helpers.kills import code_of
+from tests.helpers.broker import free_port
 from tests.helpers.kubernetes_tools import TOOLS
 from tests.helpers.missing import leave_out
-from tests.integration.test_page_outputs import KILLED, expanded, text_of
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.place import Place, killed_replay, lines, page
+from tests.integration.test_page_outputs import expanded, text_of
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
-    return place
 
 
 def body_of(number: int) -> bytes:
@@ -63,11 +55,7 @@ def warc(place: Place, name: str, numbers: range) -> Path:
 
 def records(path: Path) -> list[tuple[dict[str, str], bytes]]:
     """Return the headers and blocks of the records of a file, by warcio's reader."""
-    with path.open("rb") as file:
-        return [
-            (dict(each.rec_headers.headers), each.raw_stream.read())
-            for each in ArchiveIterator(file, no_record_parse=True)
-        ]
+    return records_of(path.read_bytes())
 
 
 def number_of(url: str) -> int:
@@ -111,10 +99,8 @@ def records_of(data: bytes) -> list[tuple[dict[str, str], bytes]]:
 
 def test_equal_payloads_become_revisits_and_near_ones_metadata_over_runs(place: Place) -> None:
     revisits = place.folder / "revisits.warc.gz"
-    arguments = (
-        "--revisits", revisits, "--kept", place.folder / "kept.warc.gz",
-        "--key-file", place.folder / "key",
-    )  # fmt: skip
+    kept = ("--kept", place.folder / "kept.warc.gz")
+    arguments = ("--revisits", revisits, *kept, *place.key)
     assert place.replay(warc(place, "one.warc.gz", range(40)), *arguments) == 0
     assert place.replay(warc(place, "two.warc.gz", range(40, 60)), *arguments) == 0
     counts = check(place, revisits)
@@ -140,9 +126,9 @@ def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
 
     def replay(name: str, call: str, step: int) -> tuple[int, bytes]:
         revisits = place.folder / f"{name}.warc.zst"
-        code = code_of(
-            KILLED, step, call, file, "--verdicts", place.folder / f"{name}.jsonl", "--index",
-            place.folder / name, "--key-file", place.folder / "key", "--revisits", revisits,
+        code = killed_replay(
+            step, call, file, "--verdicts", place.folder / f"{name}.jsonl", "--index",
+            place.folder / name, *place.key, "--revisits", revisits,
             "--head-pages", "4",
         )  # fmt: skip
         return code, expanded(revisits) if not code else b""
@@ -177,9 +163,7 @@ def test_pywb_shows_what_a_revisit_refers_to(place: Place) -> None:
     archive.mkdir()
     for command in (["init", "pages"], ["add", "pages", str(kept), str(revisits)]):
         subprocess.run([manager, *command], cwd=archive, check=True, capture_output=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [server, "--port", str(port), "--bind", "127.0.0.1"]
     with subprocess.Popen(
         command, cwd=archive, env={**os.environ, "PYTHONPATH": ""},

@@ -86,8 +86,7 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
     send(brokers, names.pages, messages)
     options = ("--registry-url", registry)
     with fleet(tmp_path, brokers, names, options=options) as workers:
-        workers.start("all", "--index", tmp_path / "index")
-        workers.wait_until_settled()
+        workers.settle("all", "--index", tmp_path / "index")
         found = verdicts_of(brokers, names)
         assert Counter(json.loads(each)["verdict"] for each in found) == {
             "unique": 3, "duplicate": 10,
@@ -98,8 +97,7 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
         assert codes == ["unknown_schema", "schema_mismatch"]
         assert [each for each in dead[1].headers if each[0] == HEADER] == [number]
         assert sorted(workers.replayed()) == sorted(found)
-        told = workers.verify("--settled", *options)
-        assert told.returncode == 0, told.stdout + told.stderr
+        workers.see_that_all_holds(*options)
     kept = tmp_path / "kept.jsonl"
     done = streamer(
         "replay", "--from-topic", names.pages, "--brokers", brokers, "--kept", kept,
@@ -148,8 +146,7 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
         assert workers.start("all").wait(60) == 1  # a start says at once what is wrong
         assert "--registry-url" in workers.log("all")[workers.marks["all"] :]
         told.failure = 0
-        workers.start("all")
-        workers.wait_until_settled()
+        workers.settle("all")
         assert len(verdicts_of(brokers, names)) == 9
         assert dead_letters(workers) == []
         told.failure = 503
@@ -173,8 +170,7 @@ def test_a_replay_judges_as_the_worker_did_before_the_registry_learnt_a_schema(
     ) as workers:  # fmt: skip
         told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
         send(brokers, names.pages, [(by_number(1 + n % 2, page(n)), []) for n in range(6)])
-        workers.start("all", "--index", tmp_path / "index")
-        workers.wait_until_settled()
+        workers.settle("all", "--index", tmp_path / "index")
         assert [dict(each.headers)[CODE] for each in dead_letters(workers)] == [
             b"unknown_schema"
         ] * 3

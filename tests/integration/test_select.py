@@ -14,17 +14,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from streamer.run.outputs import part_of
+from tests.helpers.place import Place, lines, page
 from tests.integration.test_formats import write_parquet, write_rows
 from tests.integration.test_page_outputs import arc_record, crawl, expanded, warc_record
-from tests.integration.test_replay import Place, lines, page
 from tests.integration.test_small_files import write_files
 
 NUMBERS = [number * 7 % 40 for number in range(90)]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def write_lines(folder: Path) -> None:
@@ -74,7 +70,7 @@ def test_the_earliest_pages_are_those_that_the_run_kept(
     assert expanded(out) == expanded(kept)
     said = [each["verdict"] for each in lines(place.verdicts)]
     assert min(said.count("unique"), said.count("duplicate")) >= 10
-    assert not (place.folder / f"out.{name}.part").exists()
+    assert not part_of(str(out)).exists()
 
 
 def test_a_later_run_on_an_index_has_survivors_of_its_own_only(place: Place) -> None:

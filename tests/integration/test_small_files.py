@@ -17,28 +17,9 @@ from streamer.index.codec import SOURCES, entry_key
 from streamer.run.catalogue import ENTRIES_A_BLOCK
 from streamer.run.index_folder import read_meta
 from streamer.stored.store import Store
-from tests.helpers.kills import code_of
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.place import Place, killed_replay, lines, page
 
 FILES = 150
-KILLED = """
-import sys
-from streamer.cli.main import app
-from streamer.run import replay, small_files
-from tests.helpers.kills import die_before
-small_files.FILES_MAX = 7
-if int(sys.argv[1]):
-    die_before(int(sys.argv[1]), (replay.Replay, sys.argv[2]))
-sys.argv = ["streamer", "replay", *sys.argv[3:]]
-app(standalone_mode=False)
-"""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
-    return place
 
 
 def without_url(number: int) -> bytes:
@@ -75,14 +56,13 @@ def write_files(folder: Path, count: int, seed: int = 1) -> None:
 def judged(place: Place, name: str, *more: str, ungathered: bool = False) -> tuple[Any, ...]:
     """Replay the folder of pages; return the verdicts and the dead letters."""
     verdicts = place.folder / f"{name}.jsonl"
-    key: tuple[str | Path, ...] = ("--key-file", place.folder / "key", "--complete", *more)
-    outs = ("--verdicts", verdicts, "--index", place.folder / name)
-    arguments = ("replay", place.folder / "in", *outs, *key)
+    outs = ("--verdicts", verdicts, "--index", place.folder / name, *place.key)
+    arguments = ("replay", place.folder / "in", *outs, "--complete")
     if ungathered:
         with mock.patch("streamer.run.replay.gathered", lambda steps, _is_file: steps):
-            assert place.streamer(*arguments) == 0
+            assert place.streamer(*arguments, *more) == 0
     else:
-        assert place.streamer(*arguments) == 0
+        assert place.streamer(*arguments, *more) == 0
     return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
 
@@ -106,14 +86,13 @@ def test_verdicts_and_dead_letters_do_not_depend_on_how_files_are_gathered(
 
 def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(place: Place) -> None:
     write_files(place.folder / "in", FILES)
-    key = place.folder / "key"
 
     def replay(name: str, kills: Sequence[tuple[int, str]]) -> tuple[bytes, bytes]:
         verdicts = place.folder / f"{name}.jsonl"
         outs = (place.folder / "in", "--verdicts", verdicts, "--index", place.folder / name)
-        more = ("--key-file", key, "--head-pages", "10", "--complete")
+        more = (*place.key, "--head-pages", "10", "--complete")
         for step, call in (*kills, (0, "")):
-            code = code_of(KILLED, step, call, *outs, *more)
+            code = killed_replay(step, call, *outs, *more)
             assert code == (-signal.SIGKILL if step else 0)
         return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
@@ -127,7 +106,7 @@ def test_small_files_that_all_fail_alike_end_the_run_and_leave_nothing(place: Pl
     assert place.replay(*files) == 2
     assert not place.verdicts.exists()
     assert not place.index.exists()
-    assert place.replay(*files, "--keep-going") == 0
+    assert place.replay(*files, "--keep-going") == 1
     assert len(lines(Path(f"{place.verdicts}.dead.jsonl"))) == 12
 
 

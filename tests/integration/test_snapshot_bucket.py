@@ -19,7 +19,8 @@ from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
 from streamer.upkeep.snapshot_places import SnapshotStopped
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder, take_snapshot
-from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
+from tests.helpers.commands import ended
+from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds
 from tests.helpers.kills import answers_until_killed
 from tests.helpers.object_store import ObjectStore
 
@@ -182,9 +183,7 @@ def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
         patch.delitem(sys.modules, "streamer.upkeep.snapshot_bucket", raising=False)
-        with pytest.raises(
-            SettingsError, match=re.escape("pip install 'streamer-dedup[object-store]'")
-        ):
+        with pytest.raises(SettingsError, match=re.escape("pip install '.[object-store]'")):
             SnapshotFolder(store.url)
 
 
@@ -193,9 +192,9 @@ def test_the_commands_copy_and_make_all_shards_of_a_worker(
 ) -> None:
     for shard in (0, 1):
         grow(tmp_path / "index" / f"shard-{shard}", range(10 + shard))
-    code, said = run("snapshot", tmp_path / "index", store.url, "--keep", 1)
+    code, said = ended("snapshot", tmp_path / "index", store.url, "--keep", 1)
     assert (code, said.count(f"Snapshot 1 in {store.url}/shard-")) == (0, 2)
-    code, said = run("restore", store.url, tmp_path / "again")
+    code, said = ended("restore", store.url, tmp_path / "again")
     assert (code, said.count("Snapshot 1 in ")) == (0, 2)
     for shard in (0, 1):
         holds(tmp_path / "again" / f"shard-{shard}", 10 + shard)

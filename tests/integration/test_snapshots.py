@@ -86,8 +86,7 @@ def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
     load(brokers, names, crawl)
     with fleet(tmp_path, brokers, names) as workers:
         snapshots = ("--snapshot-to", to.name, "--snapshot-every", "1s", "--snapshot-keep", "2")
-        workers.start("all", "--index", index, *snapshots)
-        workers.wait_until_settled()
+        workers.settle("all", "--index", index, *snapshots)
         before = verdicts_of(brokers, names)
         kept = sum(json.loads(value)["verdict"] == "unique" for value in before.values())
         shard = SnapshotFolder(to.name).below("shard-0")

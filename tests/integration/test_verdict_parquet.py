@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +15,8 @@ from streamer.compression import zstd
 from streamer.errors import StoreUnavailable
 from streamer.run.table import COLUMNS
 from streamer.run.verdict_files import open_verdicts
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.kills import code_of
+from tests.helpers.place import Place, lines, page
 
 DIES = """
 import os, sys, unittest.mock
@@ -30,13 +29,11 @@ with unittest.mock.patch(sys.argv.pop(1), die):
 
 
 @pytest.mark.parametrize("more", [[], ["--track-changes", "--exact"], ["--text", "main"]])
-def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
-    place = Place(tmp_path)
+def test_a_table_has_what_the_lines_have(place: Place, tmp_path: Path, more: list[str]) -> None:
     pages = [page(each, score={"a": [each, "ü", 1.50]}) for each in (1, 2, 1, 3, 2, 2)]
     pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
     given = place.write("in.jsonl", *pages)
-    place.write("key", b"7" * 64).chmod(0o600)
-    options = [*more, "--key-file", str(tmp_path / "key"), "--carry", "score"]
+    options = [*more, *map(str, place.key), "--carry", "score"]
     names = ("v.jsonl", "v.parquet")
     for name in names:
         assert place.streamer("replay", given, "--verdicts", tmp_path / name, *options) == 0
@@ -53,8 +50,7 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     assert not (tmp_path / "v.parquet.jsonl.zst").exists()
 
 
-def test_an_index_goes_on_in_a_table_that_a_command_reads(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_an_index_goes_on_in_a_table_that_a_command_reads(place: Place, tmp_path: Path) -> None:
     table = tmp_path / "v.parquet"
     for run in (1, 2, 3):
         given = place.write(f"{run}.jsonl", *([page(run), page(1)] if run < 3 else []))
@@ -63,15 +59,12 @@ def test_an_index_goes_on_in_a_table_that_a_command_reads(tmp_path: Path) -> Non
         assert whole.num_rows == 2 * min(run, 2)
     assert whole["page_topic"].to_pylist() == [f"{tmp_path}/{n}.jsonl" for n in (1, 1, 2, 2)]
     out = tmp_path / "clean.jsonl"
-    assert (
-        place.streamer("select", table, tmp_path / "1.jsonl", tmp_path / "2.jsonl", "--out", out)
-        == 0
-    )
+    both = [tmp_path / f"{number}.jsonl" for number in (1, 2)]
+    assert place.streamer("select", table, *both, "--out", out) == 0
     assert [each["url"] for each in lines(out)] == ["http://a.example/1", "http://a.example/2"]
 
 
-def test_a_run_without_verdicts_makes_a_table_without_rows(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_a_run_without_verdicts_makes_a_table_without_rows(place: Place, tmp_path: Path) -> None:
     table = tmp_path / "v.parquet"
     assert place.streamer("replay", place.write("in.jsonl"), "--verdicts", table) == 0
     assert tuple(parquet.read_schema(table).names) == COLUMNS
@@ -86,17 +79,15 @@ def test_a_run_without_verdicts_makes_a_table_without_rows(tmp_path: Path) -> No
     ],
 )
 def test_a_kill_leaves_the_table_before_and_the_next_run_makes_the_whole(
-    tmp_path: Path, where: str
+    place: Place, tmp_path: Path, where: str
 ) -> None:
-    place = Place(tmp_path)
     table, own = tmp_path / "v.parquet", ("--index", place.index)
     first = place.write("1.jsonl", page(1), page(2))
     assert place.streamer("replay", first, "--verdicts", table, *own) == 0
     before = table.read_bytes()
     second = place.write("2.jsonl", page(1), page(3))
     command = ["replay", str(second), "--verdicts", str(table), "--index", str(place.index)]
-    killed = subprocess.run([sys.executable, "-c", DIES, where, *command], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    assert code_of(DIES, where, *command) == -signal.SIGKILL
     assert table.read_bytes() == before
     assert place.streamer(*command) == 0
     found = parquet.read_table(table)
@@ -113,9 +104,9 @@ def test_a_kill_leaves_the_table_before_and_the_next_run_makes_the_whole(
 
 
 def test_a_failure_at_the_end_without_an_index_leaves_nothing_in_the_way(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place, table = Place(tmp_path), tmp_path / "v.parquet"
+    table = tmp_path / "v.parquet"
     run = ("replay", place.write("in.jsonl", page(1)), "--verdicts", table)
     full = StoreUnavailable(f"No space is left for {table}. Free some and run the same command.")
     with mock.patch("streamer.cli.replay.write_parquet", side_effect=full):
@@ -126,16 +117,13 @@ def test_a_failure_at_the_end_without_an_index_leaves_nothing_in_the_way(
     assert parquet.read_table(table).num_rows == 1
 
 
-def test_files_of_others_are_not_replaced(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    place = Place(tmp_path)
+def test_files_of_others_are_not_replaced(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     given = place.write("in.jsonl", page(1))
     table = place.write("v.parquet", b"PAR1")
     run = ("replay", given, "--verdicts", table)
     refused = {
         (): "already exists",
-        ("--index", place.index): "was not written with this index",
+        ("--index", place.index): "this index has not made it",
         ("--dead-letters", table): "--dead-letters and --verdicts must be different files",
         ("--summary", table): "is an output already",
     }

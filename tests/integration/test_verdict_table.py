@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from streamer.run.table import COLUMNS, NEAR_COLUMNS, table_head
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.place import Place, lines, page
 
 
 def flat(verdict: dict[str, Any]) -> dict[str, str]:
@@ -35,8 +35,7 @@ def flat(verdict: dict[str, Any]) -> dict[str, str]:
         ["--near-misses", "0.99", "--exact"],
     ],
 )  # fmt: skip
-def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
-    place = Place(tmp_path)
+def test_a_table_has_what_the_lines_have(place: Place, tmp_path: Path, more: list[str]) -> None:
     numbers = (1, 2, 1, 3, 2, 2)
     near = ["2"] if "--near-misses" in more else []
     columns = COLUMNS + NEAR_COLUMNS * ("--near-misses" in more)
@@ -45,8 +44,7 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
     changed = json.loads(pages[0])["body"].replace("fox1", "cat1 and", 1)
     pages[2:2] = [page(1, body=changed, url="http://near.example/")]
     given = place.write("in.jsonl", *pages)
-    place.write("key", b"7" * 64).chmod(0o600)
-    options = [*more, "--key-file", str(tmp_path / "key"), "--carry", "score"]
+    options = [*more, *map(str, place.key), "--carry", "score"]
     for name in ("v.jsonl", "v.csv"):
         assert place.streamer("replay", given, "--verdicts", tmp_path / name, *options) == 0
     with (tmp_path / "v.csv").open(encoding="utf-8", newline="") as file:
@@ -60,8 +58,7 @@ def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> Non
         assert {**row, "url": row["url"].removeprefix("'")} == expected
 
 
-def test_an_index_goes_on_in_a_table_with_one_line_of_names(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_an_index_goes_on_in_a_table_with_one_line_of_names(place: Place, tmp_path: Path) -> None:
     table = tmp_path / "v.csv"
     for number in (1, 2):
         pages = place.write(f"{number}.jsonl", page(number))

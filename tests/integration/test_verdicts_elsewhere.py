@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.missing import leave_out
-from tests.integration.test_replay import Place, page
+from tests.helpers.place import Place, page
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 SECTION = DOCUMENT.read_text("utf-8").split("## The unique pages, with other programs")[1]

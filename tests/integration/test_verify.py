@@ -31,13 +31,11 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
 ) -> None:
     load(brokers, names, make_crawl(tmp_path, PAGES), partitions=3)
     with fleet(tmp_path / "fleet", brokers, names) as workers:
-        workers.start("all", "--role", "all", "--index", tmp_path / "index")
-        workers.wait_until_settled()
+        workers.settle("all", "--role", "all", "--index", tmp_path / "index")
         found = verified(brokers, names)  # beside the worker
         assert found.broken == []
         assert workers.kill("all", signal.SIGTERM) == 0
-        done = workers.verify("--settled", "--json", str(tmp_path / "counts.json"))
-        assert done.returncode == 0, done.stdout + done.stderr
+        workers.see_that_all_holds("--json", str(tmp_path / "counts.json"))
         counts = json.loads((tmp_path / "counts.json").read_text())
         assert counts["clean"] is True
         assert counts["checks"]["outcomes"]["looked_at"] == PAGES
@@ -81,8 +79,7 @@ def test_an_index_of_other_pages_is_refused(brokers: str, names: Names, tmp_path
     crawl = make_crawl(tmp_path, 50)
     load(brokers, names, crawl, partitions=1)
     with fleet(tmp_path / "fleet", brokers, names) as workers:
-        workers.start("all", "--role", "all", "--index", tmp_path / "index")
-        workers.wait_until_settled()
+        workers.settle("all", "--role", "all", "--index", tmp_path / "index")
     other = Names(names.index, f"{names.pages}-other")
     load(brokers, other, crawl, partitions=1)
     with pytest.raises(StoreMismatch, match="Name its topic with --input-topic"):

@@ -15,18 +15,10 @@ import pytest
 
 from streamer.run.catalogue import Catalogue
 from streamer.stored.store import Store
-from tests.helpers.kills import code_of
-from tests.integration.test_page_outputs import KILLED, crawl, warc_record
-from tests.integration.test_replay import Place, lines, page
+from tests.helpers.place import Place, killed_replay, lines, page
+from tests.integration.test_page_outputs import crawl, warc_record
 
 Lines = list[bytes]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write("key", b"7" * 64).chmod(0o600)
-    return place
 
 
 def judged(place: Place, *arguments: str, records: int = 120) -> list[Path]:
@@ -36,7 +28,7 @@ def judged(place: Place, *arguments: str, records: int = 120) -> list[Path]:
         place.write("one.jsonl", *pages[:-9]),
         place.write("two.jsonl.gz", gzip.compress(b"".join(pages[-9:]))),
     ]
-    assert place.replay(*files, "--key-file", place.folder / "key", *arguments) == 0
+    assert place.replay(*files, *place.key, *arguments) == 0
     return files
 
 
@@ -49,7 +41,7 @@ def verified(
     code = place.streamer(
         "verify", *files, "--index", place.index, "--json", report,
         "--verdicts", verdicts or place.verdicts,
-        "--key-file", place.folder / "key", *arguments,
+        *place.key, *arguments,
     )  # fmt: skip
     if not report.exists():
         return code
@@ -101,8 +93,7 @@ def test_dead_letters_of_verdicts_as_parquet_are_found_beside_either_file(place:
     files = judged(place)
     table = place.folder / "v.parquet"
     index = ("--verdicts", table, "--index", place.folder / "other")
-    key = ("--key-file", place.folder / "key")
-    assert place.streamer("replay", *files, *index, *key) == 0
+    assert place.streamer("replay", *files, *index, *place.key) == 0
     for name in (table, Path(f"{table}.jsonl.zst")):
         found = verified(place, files, *index[2:], verdicts=name)
         assert broken(found) == [], name
@@ -128,76 +119,52 @@ def test_warc_files_and_small_files_of_several_runs_are_clean(place: Place) -> N
     for number in range(30):
         place.write(f"in/{number:02}.jsonl", page(number % 7), page(number))
     place.write("crawl.warc", *(warc_record(number % 9) for number in range(40)))
-    key = ("--key-file", place.folder / "key")
-    assert place.replay(place.folder / "in", *key) == 0
-    assert place.replay(place.folder / "crawl.warc", *key) == 0
     given = [place.folder / "crawl.warc", place.folder / "in"]
+    for each in reversed(given):
+        assert place.replay(each, *place.key) == 0
     found = verified(place, given)
     assert broken(found) == []
     assert isinstance(found, dict)
     assert found["checks"]["outcomes"]["looked_at"] == 100
 
 
-def without(number: int) -> Callable[[Lines], None]:
-    def drop(said: Lines) -> None:
-        del said[number]
-
-    return drop
-
-
-def doubled(said: Lines) -> None:
-    said.insert(50, said[40])
-
-
-def swapped(said: Lines) -> None:
-    said[40], said[41] = said[41], said[40]
-
-
-def of_no_record(said: Lines) -> None:
-    said.append(said[0].replace(b'"offset":0', b'"offset":4711'))
-
-
-def of_no_page(said: Lines) -> None:
-    said.append(said[0].replace(b'"offset":0', b'"offset":8'))
-
-
-def no_json(said: Lines) -> None:
-    said[3] = b"{\n"
-
-
-def no_end(said: Lines) -> None:
-    said[-1] = said[-1].rstrip()
-
-
-def altered(field: str, value: Any, number: int = 2) -> Callable[[Lines], None]:
+def altered(field: str, value: Any, number: int = 2) -> Callable[[Lines], Lines]:
     """Return what alters a field of the `number`-th duplicate."""
 
-    def alter(said: Lines) -> None:
+    def alter(said: Lines) -> Lines:
         at = [i for i, line in enumerate(said) if b'"duplicate"' in line][number]
         fields = json.loads(said[at])
         fields[field] = value
-        said[at] = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        new = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        return [*said[:at], new, *said[at + 1 :]]
 
     return alter
 
 
-def other_representative(said: Lines) -> None:
+def other_representative(said: Lines) -> Lines:
     """Name a page that is a duplicate itself."""
-    at = [i for i, line in enumerate(said) if b'"duplicate"' in line]
-    fields, other = json.loads(said[at[9]]), json.loads(said[at[0]])
-    fields["representative"]["page"] = other["page"]
-    said[at[9]] = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    named = [json.loads(line) for line in said if b'"duplicate"' in line]
+    representative = {**named[9]["representative"], "page": named[0]["page"]}
+    return altered("representative", representative, 9)(said)
 
 
-CHANGES: dict[str, tuple[Callable[[Lines], None], set[str]]] = {
-    "one is missing": (without(50), {"outcomes", "numbers"}),
-    "the last is missing": (without(-1), {"outcomes", "numbers"}),
-    "one stands twice": (doubled, {"numbers"}),
-    "two are exchanged": (swapped, {"numbers"}),
-    "one is of no record": (of_no_record, {"existing"}),
-    "one is of a blank line": (of_no_page, {"outcomes"}),
-    "one is no JSON": (no_json, {"outcomes", "numbers", "verdict_bytes"}),
-    "the last has no end": (no_end, {"verdict_bytes"}),
+CHANGES: dict[str, tuple[Callable[[Lines], Lines], set[str]]] = {
+    "one is missing": (lambda said: [*said[:50], *said[51:]], {"outcomes", "numbers"}),
+    "the last is missing": (lambda said: said[:-1], {"outcomes", "numbers"}),
+    "one stands twice": (lambda said: [*said[:50], said[40], *said[50:]], {"numbers"}),
+    "two are exchanged": (
+        lambda said: [*said[:40], said[41], said[40], *said[42:]], {"numbers"},
+    ),
+    "one is of no record": (
+        lambda said: [*said, said[0].replace(b'"offset":0', b'"offset":4711')], {"existing"},
+    ),
+    "one is of a blank line": (
+        lambda said: [*said, said[0].replace(b'"offset":0', b'"offset":8')], {"outcomes"},
+    ),
+    "one is no JSON": (
+        lambda said: [*said[:3], b"{\n", *said[4:]], {"outcomes", "numbers", "verdict_bytes"},
+    ),
+    "the last has no end": (lambda said: [*said[:-1], said[-1].rstrip()], {"verdict_bytes"}),
     "another URL": (altered("url", "http://other.example/"), {"verdict_bytes"}),
     "too little similarity": (altered("similarity", 0.7), {"verdict_bytes", "representatives"}),
     "another field more": (altered("more", 1), {"verdict_bytes"}),
@@ -214,9 +181,8 @@ def test_whatever_is_changed_in_the_verdicts_is_noticed(place: Place) -> None:
     copy = place.folder / "copy.jsonl"
     noticed = {}
     for name, (change, _) in CHANGES.items():
-        said = list(whole)
-        change(said)
-        copy.write_bytes(b"".join(said))
+        assert change(whole) != whole
+        copy.write_bytes(b"".join(change(whole)))
         letters = Path(f"{place.verdicts}.dead.jsonl")
         found = verified(place, files, "--dead-letters", letters, verdicts=copy)
         noticed[name] = set(broken(found))
@@ -246,14 +212,25 @@ def test_a_row_of_the_index_that_is_another_one_is_noticed(
 def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> None:
     file = place.write("pages.jsonl", *crawl(400))
     arguments = (
-        file, "--verdicts", place.verdicts, "--index", place.index, "--key-file",
-        place.folder / "key", "--complete", "--head-pages", "9",
+        file, "--verdicts", place.verdicts, "--index", place.index, *place.key,
+        "--complete", "--head-pages", "9",
     )  # fmt: skip
-    assert code_of(KILLED, 12, "_judge_new", *arguments) == -9
+    assert killed_replay(12, "_judge_new", *arguments) == -9
     assert verified(place, [file]) == 1
-    assert code_of(KILLED, 0, "-", *arguments) == 0
+    assert killed_replay(0, "-", *arguments) == 0
     with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 20):
         assert broken(verified(place, [file])) == []
+
+
+def test_settings_under_which_no_page_was_judged_leave_an_index_as_it_was(place: Place) -> None:
+    key, empty = place.key, place.write("empty.jsonl")
+    file = place.write("a.jsonl", *map(page, range(8)))
+    for given, threshold in ((empty, "0.6"), (file, "0.8"), (file, "0.9"), (empty, "0.7")):
+        assert place.replay(given, *key, "--threshold", threshold) == 0
+    assert broken(verified(place, [empty, file])) == []
+    more = place.write("b.jsonl", page(9))
+    assert place.replay(more, *key, "--threshold", "0.9") == 0
+    assert verified(place, [empty, file, more]) == 3
 
 
 @pytest.mark.parametrize(
@@ -277,7 +254,9 @@ def test_what_the_index_does_not_know_is_refused(
     files, more = judged(place), tuple[str | Path, ...]()
     if what == "settings":
         more = ("--threshold", "0.9")
-        assert place.replay(*files, "--key-file", place.folder / "key", *more) == 0
+        with files[0].open("ab") as file:  # settings come into force with a page
+            file.write(page(600))
+        assert place.replay(*files, *place.key, *more) == 0
         more = ()
     elif what == "missing":
         files = files[:1]
@@ -287,7 +266,7 @@ def test_what_the_index_does_not_know_is_refused(
         with files[0].open("ab") as file:
             file.writelines(map(page, [1] if what == "copies" else range(500, 520)))
         if what != "grown":
-            assert place.replay(*files, "--key-file", place.folder / "key") == 0
+            assert place.replay(*files, *place.key) == 0
     elif what in {"names", "damaged"}:
         (_judge_as_before if what == "names" else _judge_a_damaged_file)(place, files)
     elif what == "changed":
@@ -307,8 +286,7 @@ def judge_files_of_one_name(place: Place, files: list[Path]) -> None:
         files.append(folder / "pages.jsonl")
         files[-1].write_bytes(page(700 + len(files)) + page(800) + page(700 + len(files)))
         with contextlib.chdir(folder):
-            key = ("--key-file", place.folder / "key")
-            assert place.replay(Path("pages.jsonl"), *key) == 0
+            assert place.replay(Path("pages.jsonl"), *place.key) == 0
 
 
 def _judge_as_before(place: Place, files: list[Path]) -> None:
@@ -319,38 +297,28 @@ def _judge_as_before(place: Place, files: list[Path]) -> None:
 
 def _judge_a_damaged_file(place: Place, files: list[Path]) -> None:
     """Judge a file that is damaged then, compressed so that both pass."""
-    key = ("--key-file", place.folder / "key")
     packed = place.folder / "three.jsonl.gz"
     packed.write_bytes(gzip.compress(b"".join(map(page, range(800, 900))), mtime=0))
-    assert place.replay(packed, *key) == 0
+    assert place.replay(packed, *place.key) == 0
     packed.write_bytes(packed.read_bytes()[:-40])
     files.append(packed)
 
 
-def test_an_index_that_several_runs_have_written_is_clean(place: Place) -> None:
-    common = ("--key-file", place.folder / "key", "--complete")
-    files = [place.write("a.jsonl", *crawl(100)), place.write("b.jsonl", *crawl(150))]
-    assert place.replay(files[0], *common) == 0
-    assert place.replay(*files, *common) == 0
-    assert broken(verified(place, files)) == []
-
-
-@pytest.mark.parametrize("name", ["one is missing", "one stands twice", "two are exchanged"])
-def test_a_dead_letter_that_is_changed_is_noticed(place: Place, name: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "noticed"),
+    [
+        (lambda said: said[1:], "outcomes"),
+        (lambda said: [*said, said[-1]], "numbers"),
+        (lambda said: [said[1], said[0], *said[2:]], "numbers"),
+        (lambda said: [said[0].replace(b"invalid", b"another"), *said[1:]], "verdict_bytes"),
+    ],
+    ids=["one is missing", "one stands twice", "two are exchanged", "one is altered"],
+)
+def test_a_dead_letter_that_is_changed_is_noticed(
+    place: Place, change: Callable[[Lines], Lines], noticed: str
+) -> None:
     files = judged(place)
-    letters = Path(f"{place.verdicts}.dead.jsonl")
-    said = letters.read_bytes().splitlines(keepends=True)
-    changes: dict[str, Lines] = {
-        "one is missing": said[1:],
-        "one stands twice": [*said, said[-1]],
-        "two are exchanged": [said[1], said[0], *said[2:]],
-    }
-    copy = place.write("letters.jsonl", *changes[name])
-    found = verified(place, files, "--dead-letters", copy)
-    assert broken(found) == [
-        {"one is missing": "outcomes"}.get(name, "numbers"),
-    ]
-    altered = said[0].replace(b"broken", b"whole")
-    copy = place.write("letters.jsonl", altered or b"", *said[1:])
-    if altered != said[0]:
-        assert broken(verified(place, files, "--dead-letters", copy)) == ["verdict_bytes"]
+    said = Path(f"{place.verdicts}.dead.jsonl").read_bytes().splitlines(keepends=True)
+    copy = place.write("letters.jsonl", *change(said))
+    assert change(said) != said
+    assert broken(verified(place, files, "--dead-letters", copy)) == [noticed]

@@ -25,6 +25,7 @@ import pytest
 import streamer
 from streamer.kafka.topics import Names
 from streamer.kernel import KERNELS
+from tests.helpers.cdx import warc_record
 from tests.helpers.fleet import ROOT, fleet
 from tests.integration.chaos import load
 
@@ -81,11 +82,9 @@ def archive(path: Path) -> None:
     packed = []
     for number, body in enumerate(ODD):
         block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body.encode()
-        head = (
-            f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://odd.example/w{number}\r\n"
-            f"Content-Type: application/http\r\nContent-Length: {len(block)}\r\n\r\n"
-        )
-        packed.append(gzip.compress(head.encode() + block + b"\r\n\r\n"))
+        kind = ("Content-Type", "application/http")
+        url = f"http://odd.example/w{number}"
+        packed.append(gzip.compress(warc_record("response", url, block, kind)))
     path.write_bytes(b"".join(packed))
 
 
@@ -107,7 +106,8 @@ def files_below(folder: Path) -> set[tuple[str, int]]:
 def all_kernels(text: str) -> set[str]:
     """Return the names of the kernels for a text, as numba begins the names of their files."""
     for module in pkgutil.walk_packages(streamer.__path__, "streamer."):
-        if not module.name.endswith("__main__"):
+        # Spark, which not every environment has, gets the same kernels.
+        if not module.name.endswith("__main__") and not module.name.startswith("streamer.spark"):
             importlib.import_module(module.name)
     names = {
         f"{each.py_func.__module__.rpartition('.')[2]}.{each.py_func.__qualname__}"
@@ -150,6 +150,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not whole.exists():
             part = base / f"{name}.part"
+            shutil.rmtree(part, ignore_errors=True)  # of a test that failed
             part.mkdir()
             make(part)
             part.rename(whole)
@@ -236,12 +237,11 @@ def test_whatever_runs_afterwards_compiles_nothing(
     load(brokers, names, pages)
     with fleet(tmp_path / "fleet", brokers, names) as workers:
         workers.start("sign", "--role", "sign", "--index", tmp_path / "signer")
-        workers.start("index", "--role", "index", "--index", tmp_path / "owner")
-        workers.wait_until_settled()
+        workers.settle("index", "--role", "index", "--index", tmp_path / "owner")
         for name in ("sign", "index"):
             assert workers.kill(name, signal.SIGTERM) == 0, workers.log(name)
             assert "kernels_compiling" not in workers.log(name)
-        assert workers.verify("--settled").returncode == 0
+        workers.see_that_all_holds()
         workers.replayed()
     assert files_below(cache) - before == set()
 
@@ -280,8 +280,7 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     options = ("--text", "main")
     with fleet(tmp_path / "fleet", brokers, names, options=options) as workers:
         mark.unlink()
-        workers.start("all", "--index", tmp_path / "worker")
-        workers.wait_until_settled()
+        workers.settle("all", "--index", tmp_path / "worker")
         assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
         assert workers.log("all").count("kernels_compiling") == 1
         workers.start("all")

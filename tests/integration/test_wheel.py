@@ -120,8 +120,8 @@ def test_a_command_names_the_extra_that_it_lacks(installed: Installed) -> None:
     (installed.folder / "pages.parquet").write_bytes(b"PAR1")
     done = installed.run("streamer", "replay", "pages.parquet", "--verdicts", "p.jsonl")
     assert done.returncode == 2
-    assert "pip install 'streamer-dedup[parquet]'" in " ".join(done.stderr.split())
+    assert "pip install '.[parquet]'" in " ".join(done.stderr.split())
     (installed.folder / "none.jsonl").touch()
     done = installed.run("streamer", "console", "none.jsonl", "--view", "view", "--port", "0")
     assert done.returncode == 2
-    assert "pip install 'streamer-dedup[console]'" in " ".join(done.stderr.split())
+    assert "pip install '.[console]'" in " ".join(done.stderr.split())

@@ -36,8 +36,7 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
     own.write_text(bodies[7])
     load(brokers, names, pages)
     with fleet(tmp_path / "run", brokers, names) as workers:
-        workers.start("all", "--index", index)
-        workers.wait_until_settled()
+        workers.settle("all", "--index", index)
         assert workers.kill("all", signal.SIGTERM) == 0
         key = ("--key-file", tmp_path / "key")
         key[1].write_text(KEY)
@@ -79,8 +78,7 @@ def test_a_shard_that_is_restored_at_the_top_of_a_folder_is_not_passed_over(
     index, snapshots = tmp_path / "index", tmp_path / "snapshots"
     load(brokers, names, crawl)
     with fleet(tmp_path / "run", brokers, names) as workers:
-        workers.start("all", "--index", index)
-        workers.wait_until_settled()
+        workers.settle("all", "--index", index)
         assert workers.kill("all", signal.SIGTERM) == 0
         out("snapshot", index, snapshots)
         shutil.rmtree(index)

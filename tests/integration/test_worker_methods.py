@@ -38,10 +38,8 @@ def judged(
     """Return a worker's verdicts, which are those of a replay byte by byte."""
     load(brokers, names, pages, partitions=2)
     with fleet(folder, brokers, names, options=options) as workers:
-        workers.start("all", "--index", folder / "index")
-        workers.wait_until_settled()
-        checked = workers.verify("--settled", *verifying)
-        assert checked.returncode == 0, (checked.stdout, checked.stderr)
+        workers.settle("all", "--index", folder / "index")
+        workers.see_that_all_holds(*verifying)
         assert workers.kill("all", signal.SIGTERM) == 0
     found = verdicts_of(brokers, names)
     assert sorted(workers.replayed()) == sorted(found)
@@ -131,10 +129,8 @@ def test_headers_pass_to_verdicts_through_a_kill(
         while len(verdicts_of(brokers, names) if workers.left() != 1 else ()) < PAGES // 4:
             workers.restart_dead()
         workers.kill("all")
-        workers.start("all")
-        workers.wait_until_settled()
-        checked = workers.verify("--settled")
-        assert checked.returncode == 0, (checked.stdout, checked.stderr)
+        workers.settle("all")
+        workers.see_that_all_holds()
     sent = messages_of(brokers, names.pages)
     found = [each for held in messages_of(brokers, names.verdicts).values() for each in held]
     assert len(found) > PAGES * 9 // 10

@@ -8,10 +8,13 @@ product to 64 bits.
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 import unicodedata
+from bisect import bisect
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import mmh3
@@ -64,7 +67,8 @@ def ranges(text: str) -> list[tuple[int, int]]:
 
 IGNORABLE = ranges(
     "AD 34F 61C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF "
-    "FFA0 FFF0-FFF8 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
+    "FFA0 FFF0-FFF8 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF "
+    "591-5BD 5BF 5C1-5C2 5C4-5C5 5C7 640 64B-652 670"
 )
 UNSPACED = ranges(
     "E01-E4E E81-ECF EDC-EDF 1000-103F 1050-108F 109A-109F 1780-17D3 17D7-17DD 1950-1974 1980-19C9 "
@@ -72,8 +76,11 @@ UNSPACED = ranges(
     "31F0-31FF 3400-4DBF 4E00-9FFF A9E0-A9EF A9FA-A9FE AA60-AA7F AA80-AADF F900-FAFF 1AFF0-1B16F "
     "20000-3FFFD"
 )
+ASSIGNED = json.loads(next(Path(__file__).parents[2].glob("*/text/unicode14.json")).read_text())
 IOTA_BELOW, IOTA = "\u0345", "\u03b9"
 MARKS_MAX = 30
+SAME = dict(zip("\u06cc\u06a9\u02bb\u02bc", "\u064a\u0643\u2018\u2019", strict=True))
+SAME |= {chr(0x6F0 + digit): chr(0x660 + digit) for digit in range(10)}
 
 
 def is_in(character: str, among: list[tuple[int, int]]) -> bool:
@@ -83,32 +90,48 @@ def is_in(character: str, among: list[tuple[int, int]]) -> bool:
 
 @lru_cache(1 << 16)
 def folded(character: str) -> tuple[tuple[str, str], ...]:
-    """Return what a character becomes, each with its class: mark, word, unspaced or separator."""
+    """Return what a character becomes, with classes: mark, word, unspaced, sign, separator."""
     if is_in(character, IGNORABLE):
         return ()
+    if category(character) == "Cn":
+        return ((character, "sign"),)
     before, text = "", unicodedata.normalize("NFKD", character)
     while before != text:
         before = text
         parts = [part.casefold() for part in text.split(IOTA_BELOW)]
         text = unicodedata.normalize("NFKD", IOTA_BELOW.join(parts))
-    return tuple((c, class_of(c)) for c in text if not is_in(c, IGNORABLE))
+    text = "".join(SAME.get(c, c) for c in text if not is_in(c, IGNORABLE))
+    return tuple((c, class_of(c)) for c in text)
+
+
+def category(character: str) -> str:
+    """Return the general category of a character in Unicode 14.0."""
+    return unicodedata.category(character) if bisect(ASSIGNED, ord(character)) % 2 else "Cn"
 
 
 def class_of(character: str) -> str:
     """Return the class of a character that is folded."""
-    kind = unicodedata.category(character)[0]
-    if kind == "M":
+    kind = category(character)
+    if kind[0] == "M":
         return "mark"
-    if kind not in "LN" and character != "_":
-        return "separator"
-    return "unspaced" if is_in(character, UNSPACED) else "word"
+    if kind[0] in "LN" or character == "_":
+        return "unspaced" if is_in(character, UNSPACED) else "word"
+    is_invisible = kind[0] == "Z" or kind in {"Cc", "Cf", "Cs"} or character == "\ufffd"
+    return "separator" if is_invisible else "sign"
 
 
 def tokens(text: str) -> list[str]:
-    """Return the tokens of a text."""
+    """Return the tokens of a text, and its signs where these prevail."""
+    words, signs_too = cut(text, {"sign": "separator"}), cut(text, {"sign": "unspaced"})
+    return signs_too if len(words) < 50 and len(signs_too) > 2 * len(words) else words
+
+
+def cut(text: str, read_as: dict[str, str]) -> list[str]:
+    """Return the tokens of a text, with characters of one class read as of another."""
     found = [""]
     alone = False  # the last token is a character of a script without spaces
-    for character, kind in (piece for each in text for piece in folded(each)):
+    for character, own in (piece for each in text for piece in folded(each)):
+        kind = read_as.get(own, own)
         if kind == "mark":
             found[-1] += character if found[-1] else ""
             continue

@@ -19,7 +19,7 @@ BLOCKS = frozenset(
 )
 DROPPED = frozenset([b"script", b"style", b"noscript", b"noembed", b"iframe", b"noframes"])
 KEPT = frozenset([b"title", b"textarea"])
-CONTAINERS = frozenset([b"svg", b"template"])
+CONTAINERS = frozenset([b"svg", b"template", b"dialog"])
 
 TAG = re.compile(
     rb"""
@@ -29,6 +29,16 @@ TAG = re.compile(
         (?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?>"[^"]*"|'[^']*'|[^\t\n\f\r >]*+))?+
     )*+
     (?P<rest>[\t\n\f\r /]*+)>
+    """,
+    re.VERBOSE,
+)
+# The attribute by which a container is visible.
+SHOWN_BY = {b"template": b"shadowrootmode", b"dialog": b"open"}
+ATTRIBUTE = re.compile(
+    rb"""
+    [\t\n\f\r /]*+
+    ([^\t\n\f\r />][^\t\n\f\r />=]*+)
+    (?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?>"[^"]*"|'[^']*'|[^\t\n\f\r >]*+))?+
     """,
     re.VERBOSE,
 )
@@ -55,8 +65,10 @@ def resolve(text: bytes) -> bytes:
 class Page:
     """One page on its way: where we are, what came out, how deep in which container."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, *, reads_noscript: bool = False) -> None:
         self.source = source
+        self.noscript_bytes = 0
+        self.dropped = DROPPED - {b"noscript"} if reads_noscript else DROPPED
         self.at = 0
         self.out = bytearray()
         self.depth = dict.fromkeys(CONTAINERS, 0)
@@ -102,20 +114,36 @@ class Page:
         if match["slash"]:
             self.depth[name] = max(self.depth.get(name, 0) - 1, 0)
             self.depth = {key: self.depth[key] for key in CONTAINERS}
-        elif not match["rest"].endswith(b"/"):
+        elif not match["rest"].endswith(b"/") and not self.is_shown(match):
             self.contents(name)
+
+    def is_shown(self, match: re.Match[bytes]) -> bool:
+        name = match["name"].lower()
+        given = ATTRIBUTE.findall(match.string, match.end("name"), match.start("rest"))
+        shown = name in SHOWN_BY and SHOWN_BY[name] in map(bytes.lower, given)
+        return shown and not self.depth[name]
 
     def contents(self, name: bytes) -> None:
         close = end_tag(re.escape(name)).search(self.source, self.at)
         if name in CONTAINERS and close:
             self.depth[name] += 1
-        elif name in DROPPED | KEPT and close:
+        elif name in self.dropped | KEPT and close:
             if name in KEPT and self.visible():
                 self.out += resolve(self.source[self.at : close.start()])
+            self.noscript_bytes += (close.start() - self.at) * (name == b"noscript")
             self.at = close.start()
         elif name in (b"script", b"style"):
             self.at = len(self.source)
 
 
 def html_to_text(source: bytes) -> bytes:
-    return Page(source).text()
+    page = Page(source)
+    without = page.text()
+    if page.noscript_bytes * 6 <= seen(without) * 5:
+        return without
+    read = Page(source, reads_noscript=True).text()
+    return read if seen(read) > 2 * seen(without) else without
+
+
+def seen(text: bytes) -> int:
+    return sum(byte > 32 for byte in text)

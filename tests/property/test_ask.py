@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer import Deduplicator
+from tests.helpers.added import added
 
 if TYPE_CHECKING:
     from streamer import Verdict
@@ -45,7 +46,7 @@ def key_file() -> Path:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "defaults")
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(steps=steps)
 def test_a_question_is_answered_and_changes_nothing(
     key_file: Path, options: dict[str, Any], steps: list[tuple[tuple[str, str], str]]
@@ -59,8 +60,8 @@ def test_a_question_is_answered_and_changes_nothing(
                 expected = told(asked.check(page))
                 assert told(asked.check(page)) == expected
                 asked.nearest(page[1])
-                assert [*map(told, asked.add([page]))] == [expected]
-                assert [*map(told, quiet.add([page]))] == [expected]
+                assert [*map(told, added(asked, [page]))] == [expected]
+                assert [*map(told, added(quiet, [page]))] == [expected]
             for own in (asked, quiet):
                 if then == "flush":
                     own.flush()
@@ -82,7 +83,8 @@ def test_the_nearest_are_all_that_share_a_key_the_most_similar_first(
     kept: list[str], text: str
 ) -> None:
     with Deduplicator(threshold=1.0, threads=1, min_shingles=2) as dedup:
-        urls = [verdict.url for verdict in dedup.add((str(i), one) for i, one in enumerate(kept))
+        pages = ((str(i), one) for i, one in enumerate(kept))
+        urls = [verdict.url for verdict in added(dedup, pages)
                 if not verdict.is_duplicate]  # fmt: skip
         found = dedup.nearest(text, limit=100)
         assert [match.similarity for match in found] == sorted(

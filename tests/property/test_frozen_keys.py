@@ -23,6 +23,7 @@ from streamer.index.postings import (
     cut,
     find_in_blocks,
     pack,
+    probe,
     sort_postings,
     unpack,
 )
@@ -330,3 +331,6 @@ def test_a_filter_takes_one_key_in_two_hundred_for_one_that_is_there() -> None:
         others = random.integers(0, 2**64, 300_000, np.uint64)
         assert len(frozen._probe(others).places) < 300_000 / 150  # noqa: SLF001 - a look-up tells of no miss
         assert len(frozen._probe(keys).places) == len(keys)  # noqa: SLF001 - as above
+        few = Probed(*np.zeros((4, 3), np.int64))
+        assert probe(*frozen._filters[:4], keys, few) == len(keys)  # noqa: SLF001 - as above
+        assert few.places.tolist() == [0, 1, 2]

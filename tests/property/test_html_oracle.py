@@ -14,13 +14,14 @@ from tests.oracles import visible_text
 
 PLAIN_NAMES = """
     a b span p div LI br h1 td Title textarea script STYLE noscript noembed iframe noframes svg sVg
-    template x-y blockquote scripts svgsvgsvgsvg blockquotes figcaption7 optgroup
+    template dialog x-y blockquote scripts svgsvgsvgsvg blockquotes figcaption7 optgroup
 """
 NAMES = [*PLAIN_NAMES.split(), "pre\0", "p\x0b", "h\x11"]
 ATTRIBUTES = [
     "", " ", " a", "/", " /", " a=b", ' a="b>c"', " a='>'", " =", ' ="x>"', " a = ' b '",
     "\n\t\f\r", ' a="', " a='", " a=b/", ' a="b"c', " a=b'c>", " a==", " a=>", ' a"b="c"', "=",
-    " a / = '>'",
+    " a / = '>'", " a='1' shadowRootMode", " shadowrootmode=open", " shadowrootmod",
+    " =/shadowrootmode/", " Open", " open=open", " opened",
 ]  # fmt: skip
 REFERENCES = f"""
     & &amp; &amp &notit; &notin; &nGt; &nosuch; &ampx &; &# &#x &#; &#65; &#65x &#x41; &#X41g &#128;

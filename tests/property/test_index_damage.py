@@ -138,7 +138,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[Index]:
     return make_indexes(tmp_path_factory.mktemp("made"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 1), st.integers(0, 2**32))
 def test_a_damaged_index_opens_as_it_was_or_is_refused_and_stays_as_it_is(
     indexes: list[Index], which: int, seed: int

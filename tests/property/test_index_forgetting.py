@@ -127,7 +127,7 @@ def serial_changes(events: Events) -> dict[int, bool]:
     for place, (ref, url) in enumerate(zip(pages.refs.tolist(), pages.urls, strict=True)):
         for forget in events.forgets.get(place, ()):
             times = {other: int(pages.times[at]) for other, at in last.items()}
-            last = {u: at for u, at in last.items() if not is_named(forget, u, times[u])}
+            last = {u: at for u, at in last.items() if not is_named(forget, u, times[u].__lt__)}
         new[ref], last[url] = url not in last, place
     return new
 
@@ -156,7 +156,7 @@ def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int) -> None:
         for url, at in last.items()
         for place, forgets in events.forgets.items()
         for forget in forgets
-        if place > at and is_named(forget, url, int(events.pages.times[at]))
+        if place > at and is_named(forget, url, int(events.pages.times[at]).__lt__)
     }
     assert left == set(last) - gone
 
@@ -196,7 +196,7 @@ def _forgotten(events: Events) -> set[int]:
         ref
         for place, (ref, url, time) in enumerate(columns)
         if any(
-            at > place and is_named(forget, url, int(time))
+            at > place and is_named(forget, url, int(time).__lt__)
             for at, forgets in events.forgets.items()
             for forget in forgets
         )

@@ -14,6 +14,7 @@ from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
+from tests.helpers.dates import dates_of, few_dates
 from tests.helpers.memory_index import MemoryIndex, MemoryLookup
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
@@ -58,6 +59,18 @@ def test_a_shard_says_what_the_serial_index_says(
 ) -> None:
     pages = family_pages(Random(seed), count)
     assert run(MemoryIndex(rules, BANDS), pages, seed, flush_share) == serial_verdicts(pages, rules)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seeds, counts, limits, flush_shares, st.sampled_from([3, 9]))
+def test_it_says_so_too_where_dates_are_wrong_or_pause(
+    seed: int, count: int, rules: IndexSettings, flush_share: float, dates_max: int
+) -> None:
+    pages = family_pages(Random(seed), count)
+    pages.times[:] = dates_of(Random(seed), count)
+    with few_dates(dates_max):
+        found = run(MemoryIndex(rules, BANDS), pages, seed, flush_share)
+        assert found == serial_verdicts(pages, rules)
 
 
 class StoredIndex:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
-from streamer.index.postings import SEGMENTS, Postings, part_postings, sort_postings
+from streamer.index.postings import NO_POSTINGS, SEGMENTS, Postings, part_postings, sort_postings
 
 U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)
@@ -87,3 +87,7 @@ def test_keys_of_entries_sort_by_family_and_block_and_the_state_comes_last(
 ) -> None:
     assert (entry_key(*one) < entry_key(*other)) == (one < other)
     assert entry_key(*one) < STATE_KEY
+
+
+def test_no_postings_are_those_of_no_rows() -> None:
+    assert [*map(list, NO_POSTINGS)] == [*map(list, sorted_postings([]))]

@@ -1,4 +1,4 @@
-"""No verdict differs from those of commit d71dbfb, whatever the options."""
+"""No verdict differs from those whose digests are written, whatever the options."""
 
 from __future__ import annotations
 

@@ -19,10 +19,12 @@ import numba
 import numpy as np
 
 from streamer.index import batch as batch_module
+from streamer.index import log_time
 from streamer.index import rule as rule_module
 from streamer.index import url_versions as versions_module
-from streamer.index.codec import PendingForget, ShardState, pack_state, unpack_state
+from streamer.index.codec import PendingForget, ShardState, TimeState, pack_state, unpack_state
 from streamer.index.forgetting import ASK, Forgetting, Terms
+from streamer.index.log_time import LogTime
 from streamer.index.messages import Forget, Pages, Record, Verdicts
 from streamer.index.ports import NO_HORIZON, FlushedRows, Horizon
 from streamer.index.settings import IndexSettings
@@ -98,11 +100,28 @@ class TimesAsTheyCome(Shard):
     """Each page's time is taken as it is."""
 
     def _judge(self, pages: Pages, found: Any) -> Verdicts:
-        batch, compared = self.batch_of(pages, found)
-        self.next_row, _ = batch.judge(self.memtable, self.next_row, self.lookup)
-        changes = None if compared is None else self._urls.take(pages, compared, batch.rows)
-        self.watermark = max(self.watermark, int(pages.times[-1]))
-        return batch.verdicts(self.memtable, changes)
+        def take(self: LogTime, dates: Any, _refs: Any, age: int) -> Any:
+            self.now = max(self.now, int(dates[-1]))
+            return dates, dates - age
+
+        with patch.object(LogTime, "take", take):
+            return super()._judge(pages, found)
+
+
+class DatesBelieved(Shard):
+    """Any date moves the time."""
+
+    def _judge(self, pages: Pages, found: Any) -> Verdicts:
+        with patch.object(log_time, "AHEAD_MAX_MS", 1 << 60):
+            return super()._judge(pages, found)
+
+
+class NoJumps(Shard):
+    """Pages that came before the time moved count as of the time before."""
+
+    def _judge(self, pages: Pages, found: Any) -> Verdicts:
+        with patch.object(LogTime, "by_rows", lambda _self, time: time):
+            return super()._judge(pages, found)
 
 
 class DroppedEarly(Shard):
@@ -134,20 +153,20 @@ class VersionsLost(Shard):
 class StoredVersionsFirst(Shard):
     """The store's version of a URL comes before one that was not flushed yet."""
 
-    def _compare(self, pages: Pages, limits: Any, least: Any, found: Any) -> Any:
+    def _compare(self, pages: Pages, by: Any, found: Any) -> Any:
         found = self.lookup.urls(pages.urls, self.released_flushes)
         known = {key for key, version in zip(found.keys, found.versions, strict=True) if version}
         for key in known:
             self._urls._recent.pop(key, None)  # noqa: SLF001 - it is broken from inside
-        return super()._compare(pages, limits, least, found)
+        return super()._compare(pages, by, found)
 
 
 class OldVersionsAnswer(Shard):
     """A version of a URL answers as long as it is there."""
 
-    def _compare(self, pages: Pages, limits: Any, least: Any, found: Any) -> Any:
-        wide = limits._replace(expire_after=1 << 60, keep_pages=1 << 60)
-        return super()._compare(pages, wide, least, found)
+    def _compare(self, pages: Pages, by: Any, found: Any) -> Any:
+        wide = by._replace(oldest_times=by.oldest_times - (1 << 60), keep_pages=1 << 60)
+        return super()._compare(pages, wide, found)
 
 
 class VersionsRemembered(Shard):
@@ -223,7 +242,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "no-seen": lambda: _forgetting(positions={}),
     "no-numbers": lambda: _forgetting(verdicts=0),
     "no-generation": lambda: _forgetting(generation=(0, 0, 0)),
-    "no-watermark": lambda: _forgetting(watermark=0),
+    "no-time": lambda: _forgetting(time=TimeState()),
     "no-horizon": lambda: _forgetting(horizon=NO_HORIZON),
     "no-forgotten": lambda: _forgetting(forgotten=PendingForget()),
     "cap-per-store": lambda: _with_kernel(
@@ -238,6 +257,8 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "last-of-equals": lambda: _with_kernel("elif score > score_max:", "elif score >= score_max:"),
     "near-is-far": lambda: _with_kernel("if score > near_max:", "if score >= 0:"),
     "times-as-they-come": lambda: TimesAsTheyCome,
+    "dates-believed": lambda: DatesBelieved,
+    "no-jumps": lambda: NoJumps,
     "dropped-early": lambda: DroppedEarly,
     "horizon-of-settings": lambda: HorizonOfSettings,
     "versions-lost": lambda: VersionsLost,
@@ -246,8 +267,8 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "versions-remembered": lambda: VersionsRemembered,
     "text-lost": lambda: TextLost,
     "expires-when-dropped": lambda: _with_kernel(
-        "oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)",
-        "oldest_time = limits.oldest_time",
+        "(pages.oldest_times[i], oldest_row)",
+        "(-(1 << 60), oldest_row)",
     ),
     "newest-when-dropped": lambda: _with_kernel(
         "oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)",

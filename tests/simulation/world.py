@@ -5,10 +5,11 @@ next one may be on its way; zombies that go on publishing but can no longer comm
 restored from snapshots of any age; offsets with gaps, dead letters, a topic made again; settings
 that change on the way. The shard is the real class, its store is the real store on a real disk.
 
-Pages have times, some older than those before; they expire after some time, or when there are many
-newer ones, or never. URLs come again, and what a page is to the version before is compared, or not.
-Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
-Some pages have no main text, and a threshold of their own.
+Pages have dates: some are older than those before, some are wrong, and there are pauses. They
+expire after some time, or when there are many newer ones, or never. URLs come again, and what a
+page is to the version before is compared, or not. Some are forgotten, by tombstones among them or
+by commands; owners are killed amidst their sweeps. Some pages have no main text, and a threshold of
+their own.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter; the
 verdicts are those of a naive serial index; representatives are kept, similar enough and not
@@ -31,7 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host
+from streamer.hosts import same_url_key
+from streamer.index.forgetting import ASK, BEFORE, HOST, URL, named_term, names_of_host
 from streamer.index.messages import (
     CONFIG,
     FORGET,
@@ -50,6 +52,8 @@ from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
 from streamer.model import SIMILARITY_ONE, page_ref
 from streamer.sketch.resemblance import similarity
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder
+from tests.helpers.dates import few_dates
+from tests.oracles.log_time import PlainTime
 from tests.simulation.owner import (
     FOREVER,
     Killed,
@@ -71,7 +75,9 @@ STEPS_MAX = 40_000
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
 AGES = (0, 0, 8_000, 30_000)  # after which pages expire; there is one a second, about
 KEPT = (0, 0, 0, 9, 25)  # of the newest pages, the others expire
+PAUSE, WRONG = 60_000, 10**8  # by which a page is dated later than the page before
 URLS = 30  # that pages are of, about a third as many as there are pages
+DATES = 7  # whose median may move the time
 DELAYS = (0, 0, 0, 0, 2_500, 15_000)  # how much older than its neighbours a page is
 WORLD_BYTES_MAX = 48 << 20  # the disks of a world; 7 MB were seen
 
@@ -108,6 +114,9 @@ class World:
         self.margin = random.Random(seed + (1 << 41)).choice((0, 0.1, 0.3))  # of near misses
         self.texts = random.Random(seed + (1 << 42))  # which pages have main text
         self.falls_back = self.texts.random() < 0.3
+        self.dates = random.Random(seed + (1 << 43))  # which are wrong, and where there is a pause
+        self.pause_at = self.dates.choice((FOREVER, FOREVER, 40, 70))
+        self.wrong_rate = self.dates.choice((0, 0, 0.05, 0.2))
         self._choose_settings()
         self._choose_pages()
         self.log: list[Record] = [Record(CONFIG, 0, 1, np.array([0]), self.settings)]
@@ -176,6 +185,8 @@ class World:
             )
             ref = page_ref(self._source(*where), offset)
             time, url = 100_000 + 1000 * i - draw.choice(DELAYS), draw.randrange(URLS)
+            time += PAUSE * (i >= self.pause_at)
+            time += WRONG * (self.dates.random() < self.wrong_rate)
             main = self.texts.random() < 0.5 if self.falls_back else None
             name = b"https://h%d.example/%d" % (url % 4, url)
             self.pages[ref] = make_page(ref, signature, time, name, main=main)
@@ -308,7 +319,6 @@ class World:
         done = owner.shard.forgetting.done
         if not done:
             return
-        self._note_times()
         there = {
             int(ref) for part in owner.store.keys(1024) for ref in owner.lookup.rows(part.rows).refs
         }
@@ -486,21 +496,24 @@ class World:
         return {ref: next(iter(verdicts)) for ref, verdicts in found.items()}
 
     def _note_times(self) -> None:
-        """Note the times of pages as the shard has made them ascend, and the strictest expiry."""
+        """Note the time at each page, and the strictest expiry."""
         self.times: dict[int, int] = {}
-        newest = 0
         for ref in self._log_order():
-            newest = self.times[ref] = max(newest, int(self.pages[ref].times[0]))
+            self.times[ref] = self.clock.now
         both = [self.settings, *([self.later] if self.later else [])]
         self.ages = [each.expire_after_ms or FOREVER for each in both]
         self.newest = min(each.keep_pages or FOREVER for each in both)
 
     def _names(self, forget: Forget, ref: int) -> bool:
-        """Return whether one of the terms names a page."""
-        url, time = self.pages[ref].urls[0], self.times[ref]
-        names: list[Term] = [(URL, url), *((HOST, name) for name in names_of_host(url))]
+        """Return whether one of the terms names a page, at this place of the log."""
+        url, number = self.pages[ref].urls[0], self.numbers[ref]
+        names: list[Term] = [
+            (URL, same_url_key(url)),
+            *((HOST, name) for name in names_of_host(url)),
+        ]
         return any(
-            (kind == BEFORE and time < int(value)) or (kind, value) in names
+            (kind == BEFORE and self.clock.is_before(number, int(value)))
+            or named_term((kind, value)) in names
             for kind, value in forget.terms
         )
 
@@ -547,7 +560,7 @@ class World:
         """Check that a page that a verdict names might have answered it, and is as similar."""
         assert other in kept, ("the named page was not kept", ref, other)
         assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
-        age = self.times[ref] - self.times[other]
+        age = self.times[ref] - self.clock.counts[self.numbers[other]]
         assert age <= max(self.ages), ("the named page has expired", ref, other)
         gone = min(self.named.get(other, ()), default=FOREVER)
         assert self.came[ref] < gone, ("the named page was forgotten", ref, other)
@@ -587,17 +600,18 @@ class World:
         rows: list[int] = []  # the pages that are kept
         gone: set[int] = set()
 
-        def may_answer(row: int, time: int) -> bool:
-            is_old = time - self.times[rows[row]] > self.ages[0] or len(rows) - row > self.newest
+        def may_answer(row: int) -> bool:
+            age = self.clock.age(self.numbers[rows[row]])
+            is_old = age > self.ages[0] or len(rows) - row > self.newest
             return row not in gone and not is_old
 
         for event in self._log_events():
             if isinstance(event, Forget):
                 gone |= {row for row, ref in enumerate(rows) if self._names(event, ref)}
                 continue
-            keys, time = self.pages[event].keys[0].tolist(), self.times[event]
+            keys = self.pages[event].keys[0].tolist()
             for key in keys:
-                buckets[key] = [row for row in buckets[key] if may_answer(row, time)]
+                buckets[key] = [row for row in buckets[key] if may_answer(row)]
             found = sorted({row for key in keys for row in buckets[key]})
             found = found[: self.settings.candidates_max]
             scored = [(-self._similarity(event, rows[row]), row) for row in found]
@@ -629,7 +643,7 @@ class World:
                 last = {url: at for url, at in last.items() if not self._names(event, at[0])}
             else:
                 before, rows_then = last.get(self.pages[event].urls[0], (-1, 0))
-                is_old = before >= 0 and self.times[event] - self.times[before] > self.ages[0]
+                is_old = before >= 0 and self.clock.age(self.numbers[before]) > self.ages[0]
                 if is_old or rows - rows_then > self.newest:
                     before = -1
                 verdict = verdicts[event]
@@ -660,7 +674,11 @@ class World:
                 yield event
 
     def _log_contents(self) -> Iterator[int | Forget | IndexSettings]:
-        """Yield the pages, what is to be forgotten, and settings, as the shard takes them."""
+        """Yield the pages, what is to be forgotten, and settings, as the shard takes them.
+
+        `clock` is the time of the log at each, and knows pages by `numbers`.
+        """
+        self.clock, self.numbers = PlainTime(), dict[int, int]()
         positions: dict[str, int] = defaultdict(int)
         for record in self.log:
             if record.source == FORGET:
@@ -675,7 +693,10 @@ class World:
             if isinstance(record.items, IndexSettings):
                 yield record.items
             elif isinstance(record.items, Pages):
-                yield from record.items.refs[first:].tolist()
+                for ref in record.items.refs[first:].tolist():
+                    self.numbers[ref] = len(self.numbers)
+                    self.clock.take(int(self.pages[ref].times[0]))
+                    yield ref
             else:
                 yield Forget(record.items.terms[first:])
 
@@ -689,5 +710,8 @@ def run_seed(seed: int, machine: type[Shard] = Shard, flaws: frozenset[str] = fr
         AssertionError: a promise is broken. A broken machine may raise anything else as well.
     """
     roomy = MEMORY.exists() and shutil.disk_usage(MEMORY).free >= WORLD_BYTES_MAX
-    with TemporaryDirectory(prefix="streamer-", dir=MEMORY if roomy else None) as folder:
+    with (
+        TemporaryDirectory(prefix="streamer-", dir=MEMORY if roomy else None) as folder,
+        few_dates(DATES),
+    ):
         World(seed, Path(folder), machine, flaws).run()

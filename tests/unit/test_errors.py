@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from streamer.errors import SettingsError, masked
+from tests.helpers.kills import ran
 
 PAGES = b'{"url": "https://a.example/", "body": "one two three four five six seven eight"}\n'
 REPLAY = "replay pages.jsonl --verdicts out.jsonl --method banding"
@@ -22,6 +23,26 @@ VERDICTS = b"".join(
         ),
     ]
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "--url 'https://reg/?token=hunter2' is wrong.",
+            "--url 'https://reg/?token=***' is wrong.",
+        ),
+        ("https://a/x?a=hunter2&b=hunter2#c: gone", "https://a/x?a=***&b=***#c: gone"),
+        ("s3://hunter2:hunter2@bucket/x, y", "s3://***@bucket/x, y"),
+        ("brokers=hunter2:hunter2@host:9092", "brokers=***@host:9092"),
+        ("https://a/?hunter2.", "https://a/?***."),
+        ('write to a@b.example at 12:30, {"a": 1}', 'write to a@b.example at 12:30, {"a": 1}'),
+        ("https://a.example/why? yes", "https://a.example/why? yes"),
+    ],
+)
+def test_no_message_shows_a_password_or_a_value_of_a_query(said: str, shown: str) -> None:
+    assert "hunter2" not in shown
+    assert masked(str(SettingsError(said))) == masked(said) == shown
 
 
 @pytest.mark.parametrize(
@@ -50,12 +71,9 @@ def test_the_extra_is_named(tmp_path: Path, missing: str, extra: str, command: s
     program = (
         f"import sys; sys.modules[{missing!r}] = None; from streamer.cli.main import run; run()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *command.split()],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = ran(program, *command.split(), cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert f"needs {missing}" in done.stderr
-    assert f"pip install 'streamer-dedup[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert not [*tmp_path.glob("out.*")]

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.index.settings import IndexSettings
 from streamer.rules import ANY, Rule, fits, read_rules, rule_for, text_rules
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import identity_of
+from tests.helpers.commands import run
 
 # ---- which rule is for a page --------------------------------------------------------------------
 
@@ -199,18 +198,15 @@ text = "main"
 """
 
 
-def replay(folder: Path, rules: str, *options: str) -> dict[str, dict[str, Any]]:
+def replay(folder: Path, rules: str, *options: str, code: int = 0) -> dict[str, dict[str, Any]]:
     """Judge PAGES; return the verdicts by URL. Errors are raised."""
     (folder / "rules.toml").write_text(rules)
     lines = [json.dumps({"url": url, "body": body}) for url, body in PAGES.items()]
     (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
-    arguments = [str(folder / "pages.jsonl"), "--rules", str(folder / "rules.toml"), *options]
-    arguments += ["--bands", "40", "--rows", "3"]  # which find pairs at 0.5 too
     verdicts = folder / "v.jsonl"
-    done = CliRunner().invoke(app, ["replay", *arguments, "--verdicts", str(verdicts)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
+    given = (folder / "pages.jsonl", "--rules", folder / "rules.toml", "--verdicts", verdicts)
+    bands = ("--bands", "40", "--rows", "3")  # which find pairs at 0.5 too
+    run("replay", *given, *options, *bands, code=code)
     found = map(json.loads, verdicts.read_text("utf-8").splitlines())
     return {one["url"]: one for one in found}
 
@@ -259,8 +255,12 @@ def test_thresholds_of_rules_may_change_on_an_index_and_their_texts_may_not(
 ) -> None:
     index = ("--index", str(tmp_path / "index"))
     before = replay(tmp_path, RULES, *index)
-    assert replay(tmp_path, RULES.replace("0.95", "0.9"), *index) == before
-    shown = CliRunner().invoke(app, ["inspect", index[1]], env={"COLUMNS": "400"}).stdout
+    more = tmp_path / "more.jsonl"  # settings come into force with the first page under them
+    more.write_text('{"url": "http://more.example/", "body": "another page"}\n', encoding="utf-8")
+    after = replay(tmp_path, RULES.replace("0.95", "0.9"), *index, str(more))
+    assert after.pop("http://more.example/")["verdict"] == "unique"
+    assert after == before
+    shown = run("inspect", index[1], columns=400)
     assert "strict.example: threshold 0.9; loose.example/1: threshold 0.5;" in shown
     with pytest.raises(StoreMismatch, match=r"what --rules say of text is strict.* and nothing"):
         replay(tmp_path, '[[rule]]\nhost = "a"\nskip = true', *index)
@@ -269,17 +269,15 @@ def test_thresholds_of_rules_may_change_on_an_index_and_their_texts_may_not(
 def test_explain_goes_by_the_rule_for_the_page(tmp_path: Path) -> None:
     index = ("--index", str(tmp_path / "index"))
     replay(tmp_path, RULES, *index)
+    given = (*index, "--texts", tmp_path / "pages.jsonl", "--json")
     for url, threshold in (("http://strict.example/1", 0.95), ("http://loose.example/1", 0.5)):
-        arguments = ["explain", url, *index, "--texts", str(tmp_path / "pages.jsonl"), "--json"]
-        found = json.loads(CliRunner().invoke(app, arguments).stdout)
-        assert found["threshold"] == threshold
-    arguments = ["explain", "http://main.example/2", *index, "--texts"]
-    found = CliRunner().invoke(app, [*arguments, str(tmp_path / "pages.jsonl"), "--json"])
-    assert json.loads(found.stdout)["nearest"]["exact_resemblance"] == 1.0
+        assert json.loads(run("explain", url, *given))["threshold"] == threshold
+    found = json.loads(run("explain", "http://main.example/2", *given))
+    assert found["nearest"]["exact_resemblance"] == 1.0
 
 
 def test_a_source_whose_first_pages_are_skipped_is_no_wrong_mapping(tmp_path: Path) -> None:
     everything = '[[rule]]\nhost = "*.example"\nskip = true'
     with (tmp_path / "more.jsonl").open("w") as lines:
         lines.write('{"url": "http://a.example/", "body": "one"}\n' + "{}\n" * 20)
-    assert replay(tmp_path, everything, str(tmp_path / "more.jsonl")) == {}
+    assert replay(tmp_path, everything, str(tmp_path / "more.jsonl"), code=1) == {}

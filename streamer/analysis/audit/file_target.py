@@ -24,6 +24,7 @@ from streamer.index.settings import IndexSettings
 from streamer.model import split_ref
 from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source, open_sources
+from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_catalogue
 from streamer.run.explanation import signature_of
@@ -111,7 +112,8 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         whole_rows = any(name == table_of(name) for name in catalogue.roles)
         columns = None if whole_rows else parser.columns
         places = settings.url_prefix, settings.cdx_base
-        opened = open_sources(pages, settings.page_bytes_max, columns, *places)
+        choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
+        opened = open_sources(pages, settings.page_bytes_max, columns, *places, choice)
         sources = _sources(known, catalogue, opened.sources)
         _check_mapping(catalogue, sources, parser)
         fingerprint = str(index.identity["fingerprint"])
@@ -129,9 +131,9 @@ def _check_repeatable(index: ReadIndex, catalogue: Catalogue, folder: Path) -> I
     state = index.state
     settings = unpack_settings(state.settings)
     refused = partial(_refused, folder)
-    if settings is None:
-        raise refused("it has no settings")
-    if state.positions.get(CONFIG, 0) != 1:
+    if settings is None:  # no page was judged
+        settings = IndexSettings()
+    elif state.positions.get(CONFIG, 0) != 1:
         raise refused("its settings were changed on the way, and it does not know where")
     if state.positions.get("commands"):
         raise refused("pages of it were forgotten, and it does not know when")

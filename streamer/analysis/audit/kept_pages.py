@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.audit.scene import AuditReport, Column, page_name
-from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host
+from streamer.hosts import same_url_key
+from streamer.index.forgetting import BEFORE, HOST, REF, URL, named_term, names_of_host
 from streamer.index.messages import Pages, Term
 from streamer.index.ports import BEFORE_ALL
 from streamer.index.rule import matching_pairs
@@ -105,7 +106,7 @@ class KeptPages:
     def forget(self, terms: Iterable[Term]) -> None:
         """Take what is forgotten of the pages so far."""
         for term in terms:
-            self._named[term].append(len(self))
+            self._named[named_term(term)].append(len(self))
 
     def _forgotten(self) -> Rows:
         """Return how many pages there were when each was forgotten, NEVER if it was not."""
@@ -121,7 +122,7 @@ class KeptPages:
             for i, (ref, line) in enumerate(zip(refs, lines, strict=True)):
                 url = line[:-1]
                 hosts = ((HOST, name) for name in names_of_host(url))
-                for term in ((URL, url), (REF, ref), *hosts):
+                for term in ((URL, same_url_key(url)), (REF, ref), *hosts):
                     ends[i] = min(ends[i], self._named_at(term, i))
         return ends
 
@@ -134,8 +135,8 @@ class KeptPages:
     def compare(self, report: AuditReport) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
         count, check = len(self._refs), report.kept_pairs
-        report.counts["kept pages"] = count
-        report.counts["postings refused by full buckets"] = self._refused
+        report.counts["kept pages"] += count
+        report.counts["postings refused by full buckets"] += self._refused
         if not count or not self._settings:
             return
         bucket_max = min(each.bucket_max for each in self._settings)
@@ -154,7 +155,7 @@ class KeptPages:
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
         forgotten = self._forgotten()
-        report.counts["kept pages that were forgotten"] = int((forgotten < NEVER).sum())
+        report.counts["kept pages that were forgotten"] += int((forgotten < NEVER).sum())
         lives = np.stack((self._times.array(), forgotten, estimated), axis=1)
         met = np.zeros(count, np.int64)
         found = [np.empty((0, 2), np.int64)]

@@ -40,7 +40,7 @@ from streamer.kafka.owner import SEQUENCE
 from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
 from streamer.pages.schema_registry import framed
 
-_SEQUENCE = re.compile(rb"(\d{1,3}):(\d{1,18})")
+_SEQUENCE = re.compile(rb"(\d{1,9}):(\d{1,18})")
 
 
 class _ReferenceIndexFields(msgspec.Struct):
@@ -244,10 +244,14 @@ _IN_INDEX, _NOT_READ = "open: in the index", "open: not read"
 
 
 class Outcomes:
-    """Takes dead letters, then records; `covered` is how shard 0's log covers the pages."""
+    """Takes dead letters, then records; `covered` is how the logs cover the pages."""
 
     def __init__(
-        self, scene: AuditTarget, table: PageTable, covered: LogReading, report: AuditReport
+        self,
+        scene: AuditTarget,
+        table: PageTable,
+        covered: Sequence[LogReading],
+        report: AuditReport,
     ) -> None:
         self._scene = scene
         self._table = table
@@ -305,7 +309,7 @@ class Outcomes:
         if skipped:
             for code in skipped:
                 report.counts[f"skipped: {code}"] += 1
-        elif offset < self._covered.mark(source_name(partition)):
+        elif offset < max(each.mark(source_name(partition)) for each in self._covered):
             report.outcomes.violate(f"{place_name(message)}: read, and nothing became of it")
         elif offset < self._scene.signed.get(partition, 0):
             report.outcomes.violate(f"{place_name(message)}: committed, but not in the log")

@@ -30,7 +30,7 @@ from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import Fetched, Reader, open_reader, reach
-from streamer.kafka.topics import SHARDS, Names, topic_id
+from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
 from streamer.run.reference_indexes import ReferenceIndexes
@@ -45,8 +45,7 @@ class IndexAudit:
         self._report = AuditReport(settled=scene.settled)
         ends = {partition: end for partition, (_, end) in scene.page_bounds.items()}
         self._table = PageTable(ends)
-        self._kept = KeptPages(folder, scene.bands)
-        self._covered = LogReading()
+        self._readings: list[LogReading] = []
         self._expected: list[ExpectedVerdicts] = []
 
     @contextmanager
@@ -54,14 +53,17 @@ class IndexAudit:
         """Audit the log of a shard: give it every record, then leave."""
         folder = self._folder / f"shard-{number}"
         folder.mkdir()
-        log = LogAudit(self._scene, number, folder, self._table, self._kept)
+        kept_folder = folder / "kept"
+        kept_folder.mkdir()
+        kept = KeptPages(kept_folder, self._scene.bands)
+        log = LogAudit(self._scene, number, folder, self._table, kept)
         try:
             yield log
         finally:
             log.close()
         self._expected.append(log.finish(self._report))
-        if number == 0:
-            self._covered = log.reading
+        kept.compare(self._report)
+        self._readings.append(log.reading)
         shutil.rmtree(folder)
 
     @contextmanager
@@ -74,13 +76,12 @@ class IndexAudit:
     @contextmanager
     def outcomes(self) -> Iterator[Outcomes]:
         """Audit the records: give it every dead letter, then every record, then leave."""
-        outcomes = Outcomes(self._scene, self._table, self._covered, self._report)
+        outcomes = Outcomes(self._scene, self._table, self._readings, self._report)
         yield outcomes
         outcomes.finish()
 
     def conclude(self) -> AuditReport:
         """Return what was found."""
-        self._kept.compare(self._report)
         return self._report
 
 
@@ -91,7 +92,7 @@ QUIET_ROUNDS = 2
 async def left(reader: Reader, names: Names) -> int:
     """Return how many messages are still to be taken and committed, of pages and of all logs."""
     behind = await _behind(reader, names.sign_group, names.pages)
-    for shard in range(SHARDS):
+    for shard in names.shards(len(await reader.partitions(names.pages))):
         behind += await _behind(reader, names.shard_group(shard), names.log(shard))
     return behind
 
@@ -176,8 +177,10 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _
     deadline = time.monotonic() + options.wait_s
     await _wait_until_begun(reader, names, deadline)
     identity = await _identity(reader, names)
+    names = replace(names, per_partition=identity.per_partition)
     await wait_until_settled(reader, names, deadline - time.monotonic())
-    logs = [names.log(shard) for shard in range(SHARDS)]
+    shards = names.shards(len(await reader.partitions(names.pages)))
+    logs = [names.log(shard) for shard in shards]
     signed = await reader.committed(names.sign_group, names.pages)
     applied = [
         (await reader.committed(names.shard_group(shard), log)).get(0, 0)

@@ -27,12 +27,12 @@ from streamer.analysis.clusters import (
     suspects,
 )
 from streamer.analysis.sample.score import VerdictLine
-from streamer.cli.options import command
+from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, opened
 from streamer.errors import SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
-from streamer.run.outputs import STANDARD_OUTPUT, check_writable
+from streamer.run.outputs import STANDARD_OUTPUT, check_new
 
 Writer = Callable[[TextIO, Iterator[Row]], None]
 
@@ -115,6 +115,7 @@ def clusters(
     out: Annotated[
         str, typer.Option(help="File to write: .jsonl or .csv; - for JSON lines on stdout.")
     ] = STANDARD_OUTPUT,
+    overwrite: Overwrite = False,
     preferences: Preferences,
     scope: Annotated[
         Scope, typer.Option(help="Clusters stay within a host or a domain, or are not split.")
@@ -139,7 +140,7 @@ def clusters(
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
     """
     rank = Choice(preferences)
-    write = writer(out, verdicts)
+    write = writer(out, verdicts, overwrite=overwrite)
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
         grouping = group(verdicts, rank, numbering(scope), report, alone=every)
@@ -166,7 +167,7 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
         write(file, _counted(table, report))
 
 
-def writer(out: str, verdicts: Path, option: str = "--out") -> Writer:
+def writer(out: str, verdicts: Path, option: str = "--out", *, overwrite: bool) -> Writer:
     """Return what writes the form that the name of the output asks for.
 
     Raises:
@@ -179,7 +180,7 @@ def writer(out: str, verdicts: Path, option: str = "--out") -> Writer:
         raise SettingsError(f"{option} {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
     if path.exists() and path.samefile(verdicts):
         raise SettingsError(f"{option} {out} is the file of the verdicts; name another one.")
-    check_writable(path)
+    check_new(out, overwrite=overwrite)
     return WRITERS[path.suffix.lower()]
 
 

@@ -41,13 +41,13 @@ from streamer.analysis.documents import (
 )
 from streamer.analysis.exact import Uniqueness
 from streamer.cli.main import Command, Group
-from streamer.cli.options import command
+from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, Near
-from streamer.run.outputs import check_distinct, check_writable
+from streamer.run.outputs import check_distinct, check_new
 from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
@@ -132,6 +132,16 @@ class Methods:
     exact: Exact = False
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """The options of a page that shows both texts."""
+
+    html: Annotated[
+        Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
+    ] = None
+    overwrite: Overwrite = False
+
+
 @command
 def compare(  # noqa: PLR0913 - the options of the command
     a: Annotated[
@@ -143,9 +153,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     methods: Methods,
     shingle_width: Width = 5,
     form: Form,
-    html: Annotated[
-        Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
-    ] = None,
+    page: SideBySide,
     as_json: AsJson = False,
     reader: PageReader,
     settings: Annotated[Settings, "key_file"],
@@ -171,7 +179,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     canonical = canonical_options(steps)
     compile_with_bar(main_text=canonical.text == "main")
     if pairs is not None:
-        if a or b or html or form.index:
+        if a or b or page.html or form.index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
         both = read_pairs(pairs, canonical)
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
@@ -179,14 +187,14 @@ def compare(  # noqa: PLR0913 - the options of the command
         return
     if a is None or b is None:
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
-    if html is not None:
-        check_writable(html)
+    if (html := page.html) is not None:
+        check_new(str(html), overwrite=page.overwrite)
     one, other = form.read([read_body(path, reader) for path in (a, b)], settings.key_file)
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
     if html is not None:
-        write_file(html, side_by_side(report, *shown).encode(), "--html")
+        write_file(html, side_by_side(report, *shown).encode())
     if as_json:
         typer.echo(_json(report))
     else:
@@ -426,6 +434,7 @@ def build(
         int,
         typer.Option(min=1, help="Minimum number of pages of a word; rarer words count as unseen."),
     ] = 1,
+    overwrite: Overwrite = False,
     reader: PageReader,
     settings: Annotated[Settings, "canonical"],
 ) -> None:
@@ -439,7 +448,7 @@ def build(
     options = canonical_options(settings.canonical)
     sources = reader.open(pages)
     check_distinct([str(out)], [source.name for source in sources if source.is_regular])
-    check_writable(out)
+    check_new(str(out), overwrite=overwrite)
     compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
     with progress_bar(sources) as report:
@@ -448,7 +457,7 @@ def build(
     if not result.documents:
         names = ", ".join(source.name for source in sources)
         raise InputError(f"{names}: no pages with words; give page files")
-    write_file(out, result.to_bytes(), "--out", whole=True)
+    write_file(out, result.to_bytes())
     print_collection(out, result, time.perf_counter() - started)
 
 

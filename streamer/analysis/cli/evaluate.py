@@ -5,7 +5,9 @@ matplotlib is an extra of the package; it is imported only where a picture is as
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +18,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.sample.score import THRESHOLD, ratio_text
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
@@ -29,17 +32,42 @@ from streamer.analysis.tuning import (
     try_bandings,
     weighed_banding,
 )
-from streamer.cli.options import command
+from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError, needs_extra
-from streamer.run.outputs import check_writable
+from streamer.run.outputs import check_new
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The options of a picture of the results."""
+
+    plot: Annotated[
+        Path | None, typer.Option(help="File for a plot, .png or .svg.", dir_okay=False)
+    ] = None
+    overwrite: Overwrite = False
+
+    def check(self) -> None:
+        """Raise what stands against a picture in this file, before any work is done.
+
+        Raises:
+            SettingsError: the file's ending is none that is known, it cannot be written, or
+                matplotlib is not installed.
+        """
+        if self.plot is None:
+            return
+        if self.plot.suffix.lower() not in SUFFIXES:
+            raise SettingsError(f"--plot {self.plot} must end in {' or '.join(SUFFIXES)}.")
+        with needs_extra("plot", "--plot"):
+            import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
+        check_new(str(self.plot), overwrite=self.overwrite)
 
 
 @command
@@ -74,9 +102,7 @@ def evaluate(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hash functions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="File for a plot, .png or .svg.", dir_okay=False)
-    ] = None,
+    picture: Picture,
     reader: PageReader,
 ) -> None:
     """Judge labelled pages by all methods; show accuracy, speed and memory.
@@ -88,8 +114,7 @@ def evaluate(
 
     Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
     """
-    if plot is not None:
-        check_plot(plot)
+    picture.check()
     names = methods or [ALL]
     select(names)  # a wrong name ends the run before any work
     compile_with_bar()
@@ -99,7 +124,7 @@ def evaluate(
             dataset = open_dataset(path, Path(scratch), reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
-    _show(trials, threshold, plot, as_json=as_json)
+    _show(trials, threshold, picture.plot, as_json=as_json)
 
 
 def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:
@@ -170,9 +195,7 @@ def tune(
         int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
     ] = 5,
     best: Annotated[int, typer.Option(min=1, max=20, help="How many to show.")] = 5,
-    plot: Annotated[
-        Path | None, typer.Option(help="File for the S-curves, .png or .svg.", dir_okay=False)
-    ] = None,
+    picture: Picture,
     reader: PageReader,
 ) -> None:
     """Find the bands and rows with the least error for a threshold.
@@ -185,8 +208,7 @@ def tune(
 
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
     """
-    if plot is not None:
-        check_plot(plot)
+    picture.check()
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
     shown = _with_default(ranked, threshold, weight_fp)
@@ -194,9 +216,9 @@ def tune(
     if sample:
         trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
         console.print(_candidates_table(trials, threshold))
-    if plot is not None:
-        draw_curves(ranked, threshold, plot)
-        console.say(f"The S-curves are in {plot}.")
+    if picture.plot is not None:
+        draw_curves(ranked, threshold, picture.plot)
+        console.say(f"The S-curves are in {picture.plot}.")
     console.say(_settings(ranked[0], threshold))
 
 
@@ -288,42 +310,26 @@ CURVE_INCHES = (7.0, 4.2)
 PANEL_INCHES = (8.0, 4.5)
 
 
-def check_plot(path: Path) -> None:
-    """Raise what stands against a picture in this file, before any work is done.
-
-    Raises:
-        SettingsError: the file's ending is none that is known, it cannot be written, or matplotlib
-            is not installed.
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise SettingsError(f"--plot {path} must end in {' or '.join(SUFFIXES)}.")
-    with needs_extra("plot", "--plot"):
-        import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
-    check_writable(path)
-
-
 def _save(figure: Figure, path: Path) -> None:
-    """Write a figure to a PNG or SVG file that `check_plot` has let pass.
+    """Write a figure to a PNG or SVG file that `Picture.check` has let pass.
 
     Raises:
-        InputError: the file cannot be written.
+        SettingsError: the file cannot be written.
     """
-    import matplotlib as mpl  # noqa: PLC0415 - as in check_plot
+    import matplotlib as mpl  # noqa: PLC0415 - as in Picture.check
 
-    kind = path.suffix.lower()[1:]
-    try:
-        # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
-        with mpl.rc_context({"svg.hashsalt": "streamer"}):
-            figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; choose another file") from error
+    kind, drawn = path.suffix.lower()[1:], io.BytesIO()
+    # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
+    with mpl.rc_context({"svg.hashsalt": "streamer"}):
+        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    write_file(path, drawn.getvalue())
 
 
 def draw_curves(bandings: Sequence[BandChoice], threshold: float, path: Path) -> None:
     """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
 
     Raises:
-        InputError: the file cannot be written.
+        SettingsError: the file cannot be written.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
 
@@ -351,7 +357,7 @@ def draw_quality(trials: Sequence[Trial], path: Path) -> None:
     """Write F1 over pages a second to a PNG or SVG file.
 
     Raises:
-        InputError: the file cannot be written.
+        SettingsError: the file cannot be written.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +28,7 @@ from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
+from streamer.errors import InputError
 from streamer.model import SignedText
 from streamer.pages.files import Source
 from streamer.run.explanation import (
@@ -38,6 +39,7 @@ from streamer.run.explanation import (
     repeats_note,
     why_duplicate,
 )
+from streamer.run.index_folder import shard_folders, shard_number
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import TextPart
@@ -62,9 +64,7 @@ def explain(
     ] = None,
     verdicts: Annotated[
         Path | None,
-        typer.Option(
-            help="Verdict file of the index, to find duplicates in.", dir_okay=False, exists=True
-        ),
+        typer.Option(help="Verdict file, to find duplicates in.", dir_okay=False, exists=True),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     reader: PageReader,
@@ -72,11 +72,10 @@ def explain(
 ) -> None:
     """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
 
-    Kept pages are found in the index by URL or place. Nothing is kept of a duplicate: give the
-    verdict file with --verdicts, which has its representative and similarity. Give the page files
-    with --texts, or its own file, to compare its text again. The index is read as of its last
-    flush, all its rows once or more. Other indexes that it is compared with (--also) are named, and
-    not read.
+    Kept pages are found by URL or place. Nothing is kept of a duplicate: give --verdicts, which has
+    its representative and similarity, or --texts or its own file, to compare its text again. The
+    index is read as of its last flush; of those of partitions, that with the page or the nearest
+    one counts. Other indexes that it is compared with (--also) are named, and not read.
 
     Example: streamer explain https://example.com/a.html --index my-index --verdicts verdicts.jsonl
 
@@ -84,10 +83,18 @@ def explain(
     """
     files = _Texts(reader, reader.open(texts) if texts else ())
     compile_with_bar()
-    with closing(KeptIndex(index, settings.key_file, settings.input_topic)) as kept:
+    with ExitStack() as opened:
+        several = {shard_number(name): opened.enter_context(closing(
+            KeptIndex(index / name, settings.key_file, settings.input_topic)
+        )) for name in shard_folders(index)}  # fmt: skip
+        kept = next(iter(several.values()))
         compile_with_bar(main_text=kept.signature.takes_main_text)
         own = files.of_page(page)
         said = _judged_duplicate(verdicts, page) if verdicts and own is None else None
+        if said is not None and said.page:
+            kept = several.get(said.page.partition, kept)
+        elif len(several) > 1:
+            kept = _index_of(page, own, [*several.values()])
         if said is not None:
             kept.check_verdict(page, said.index)
             report = _report_of_verdict(kept, said)
@@ -101,6 +108,18 @@ def explain(
         typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         _print(report)
+
+
+def _index_of(name: str, own: FoundText | None, several: Sequence[KeptIndex]) -> KeptIndex:
+    """Return the index of those of partitions that keeps a page, or has the nearest to its text."""
+    best, found = -1.0, several[0]
+    for kept in several:
+        with suppress(InputError):  # the page is not kept there
+            nearest = _explain(kept, name, own).nearest
+            similarity = nearest.similarity if nearest else 0.0
+            if similarity > best:
+                best, found = similarity, kept
+    return found
 
 
 def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:

@@ -18,13 +18,13 @@ from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
 from streamer.analysis.sample.score import read_places
-from streamer.cli.options import command
+from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, progress_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.pages.files import Source
-from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output
+from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, check_new, complete_output
 from streamer.run.page_reader import PageReader
 from streamer.text.visible import canonical_link
 
@@ -51,6 +51,7 @@ class HintOutputs:
             "regex-urlfilter.txt. May be given twice.",
         ),
     ] = None
+    overwrite: Overwrite = False
 
     @property
     def names(self) -> list[str]:
@@ -69,6 +70,8 @@ class HintOutputs:
                     f"--nutch {name} must end in .xml (regex-normalize) or .txt (regex-urlfilter)."
                 )
         check_distinct(self.names, inputs)
+        for name in self.names:
+            check_new(name, overwrite=self.overwrite)
         for folder in filter(os.path.isdir, folders):
             for name in self.names:
                 if name != STANDARD_OUTPUT and Path(name).resolve().is_relative_to(

@@ -25,8 +25,8 @@ from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
+from streamer.hosts import host_of, plain_host
 from streamer.pages.files import Source
-from streamer.rules import host_of
 from streamer.run.explanation import KeptIndex
 from streamer.run.page_reader import PageReader
 from streamer.sketch.site_memory import TableFigures
@@ -142,7 +142,7 @@ def _listed(kept: KeptIndex, host: str, reader: PageReader, texts: list[str]) ->
         InputError: no page of the files is of the host.
         SettingsError: `host` is none.
     """
-    found = HostBlocks(host_of(f"http://{host}/"))
+    found = HostBlocks(plain_host(host))
     if not found.host or host_of(host):
         raise SettingsError(f"{host} is no host. Give its name alone, such as www.example.org.")
     for url, body, flags in _pages_of(found.host, reader, reader.open(texts)):

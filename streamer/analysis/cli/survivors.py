@@ -14,7 +14,7 @@ from rich.table import Table
 from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
 from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
-from streamer.cli.options import command
+from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
@@ -26,8 +26,7 @@ from streamer.run.outputs import (
     OutputFile,
     OutputSink,
     check_distinct,
-    check_output,
-    check_writable,
+    check_new,
     complete_output,
     output_key,
 )
@@ -51,9 +50,7 @@ class SelectTargets:
     clusters: Annotated[
         str | None, typer.Option(help="Where the table of clusters goes too: .jsonl or .csv.")
     ] = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")] = (
-        False
-    )
+    overwrite: Overwrite = False
 
     @property
     def names(self) -> list[str]:
@@ -66,9 +63,7 @@ class SelectTargets:
             raise SettingsError("--out and --clusters must be different files.")
         check_distinct(self.names, inputs)
         for name in self.names:
-            check_output(name, None, index=None, overwrite=self.overwrite)
-            if name != STANDARD_OUTPUT:
-                check_writable(Path(name))
+            check_new(name, overwrite=self.overwrite)
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class Selection:
     scope: Annotated[
         Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
     ] = Scope.NONE
-    exclude: Annotated[
+    exclude_urls: Annotated[
         Path | None,
         typer.Option(
             help="File of URLs, one a line: pages that never survive.", exists=True, dir_okay=False
@@ -114,7 +109,7 @@ class Selection:
 
     def excluded(self) -> frozenset[str]:
         """Return the URLs that are left out."""
-        return frozenset() if self.exclude is None else read_urls(self.exclude)
+        return frozenset() if self.exclude_urls is None else read_urls(self.exclude_urls)
 
 
 @command
@@ -149,17 +144,17 @@ def select(
 
     Example: streamer select verdicts.jsonl crawl.warc.gz --policy longest --out clean.warc.gz
 
-    Example: streamer select verdicts.jsonl pages/ --policy score:max --exclude urls.txt
+    Example: streamer select verdicts.jsonl pages/ --policy score:max --exclude-urls urls.txt
     --out clean.jsonl.zst --clusters clusters.csv
     """
     rank, out, clusters = selection.choice(), targets.out, targets.clusters
     is_table = is_table_name(out)
     sources = reader.open(pages, whole_rows=not is_table)
     files = [source.name for source in sources if source.is_regular]
-    targets.check([*(str(path) for path in (verdicts, selection.exclude) if path), *files])
+    targets.check([*(str(path) for path in (verdicts, selection.exclude_urls) if path), *files])
     if is_table:
         common_schema(out, _tables(out, sources), _KINDS_APART)
-    write_table = writer(clusters, verdicts, "--clusters") if clusters else None
+    write_table = writer(clusters, verdicts, "--clusters", overwrite=True) if clusters else None
     excluded = selection.excluded()
     compile_with_bar()
     with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:

@@ -19,12 +19,13 @@ from streamer.analysis.audit.verify import VerifyOptions
 from streamer.analysis.audit.verify import verify as verify_index
 from streamer.analysis.cli import write_file
 from streamer.assembly import page_parser
-from streamer.cli.options import command, quiet_connection_of
+from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
+from streamer.run.outputs import check_new
 from streamer.run.parquet_verdicts import verdicts_of
 
 
@@ -75,9 +76,11 @@ def verify(
     files: OfFiles,
     topics: OfTopics,
     json: Annotated[Path | None, typer.Option(help="File for the counts, as JSON.")] = None,
+    overwrite: Overwrite = False,
     settings: Annotated[
         Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "cdx_base",
-        "page_bytes_max", "key_file", "threads", "index_memory", KAFKA, SECURITY, REGISTRY,
+        "include", "exclude", "page_bytes_max", "key_file", "threads", "index_memory",
+        KAFKA, SECURITY, REGISTRY,
     ],
 ) -> None:  # fmt: skip
     """Check an index against its guarantees; exit code 1 if one is broken.
@@ -97,6 +100,8 @@ def verify(
 
     Example: streamer verify crawl.jsonl.gz --index my-index --verdicts v.jsonl
     """
+    if json is not None:
+        check_new(str(json), overwrite=overwrite)
     if files.index is not None:
         report, name = _verify_files(pages or [], files, settings), str(files.index)
     else:
@@ -104,7 +109,7 @@ def verify(
     _print(report)
     if json is not None:
         data = msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n"
-        write_file(json, data, "--json")
+        write_file(json, data)
     if report.broken:
         total = sum(check.violations for check in report.checks.values())
         raise StreamerError(

@@ -12,7 +12,8 @@ import sys
 from functools import lru_cache
 from typing import NamedTuple
 
-from streamer.analysis.clusters import HOSTS_REMEMBERED, host_of
+from streamer.analysis.clusters import HOSTS_REMEMBERED
+from streamer.hosts import split_url
 
 Items = tuple[tuple[str, str], ...]
 
@@ -92,10 +93,8 @@ def _authority(authority: str) -> tuple[str, str]:
         return sys.intern(authority), ""
     if not authority or any(each.isspace() for each in authority):
         return "", ""
-    host = host_of(f"http://{authority}/")
-    port = re.search(r":([0-9]+)$", authority)
-    usual = port is None or port[1] in {"80", "443"}
-    return ("" if "/" in host else sys.intern(host)), "" if usual or not port else port[0]
+    host, port, _ = split_url(f"http://{authority}/")
+    return sys.intern(host), "" if port in {":", ":80", ":443"} else port
 
 
 def _without_parameters(path: str) -> tuple[str, list[tuple[str, str]]]:

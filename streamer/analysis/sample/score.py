@@ -27,9 +27,10 @@ import numpy.typing as npt
 from streamer.analysis.sample.crawl import read_kinds
 from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages, resemblance
 from streamer.errors import InputError
-from streamer.model import Decision, Location, Representative
+from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.run.verdict_files import open_verdicts
+from streamer.run.verdict_lines import VerdictCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ class VerdictLine(msgspec.Struct, frozen=True):
     index: str = ""
     text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     text: str = ""
+    schema: str = VERDICT_SCHEMA
     carried: dict[str, Any] = {}
 
 
@@ -72,11 +74,12 @@ def read_places(
     """
     try:
         with open_verdicts(path) as file:
-            place = 0
+            place, check = 0, VerdictCheck(path)
             for number, line in enumerate(file, 1):
                 if line.strip():
                     judged = _decoded(line, path, number)
                     if judged.verdict is not None:
+                        check.take(judged, number)
                         yield place, judged
                 place += len(line)
                 if number % REPORT_LINES == 0:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from streamer.sketch.method import PageText, Parameters
 from streamer.sketch.methods.hashes import share_of
 from streamer.sketch.methods.lexical import OneString, SeveralStrings, StringParameters
-from streamer.text.words import StopWordLanguages, canonical_words, sentences
+from streamer.text.words import StopWordLanguages, canonical_words, sentences, words_of_part
 
 
 class LongSentencesParameters(StringParameters):
@@ -44,7 +44,7 @@ class LongSentences(OneString[LongSentencesParameters]):
 
     def string(self, page: PageText) -> str:
         """Return the distinct sentences of most words by alphabet, one a line."""
-        parts = (canonical_words(one, page.canonical) for one in sentences(page.text))
+        parts = (words_of_part(one, page.canonical) for one in sentences(page.text))
         enough = {tuple(p) for p in parts if len(set(p)) >= self.parameters.min_words}
         longest = sorted(enough, key=lambda words: (-len(words), words))
         return "\n".join(sorted(map(" ".join, longest[: self.parameters.sentences])))
@@ -122,7 +122,7 @@ class Segments(SeveralStrings[SegmentsParameters]):
 
     def _sentences(self, page: PageText) -> list[str]:
         """Return the sentences that have words, in canonical form."""
-        said = (" ".join(canonical_words(one, page.canonical)) for one in sentences(page.text))
+        said = (" ".join(words_of_part(one, page.canonical)) for one in sentences(page.text))
         return [sentence for sentence in said if sentence]
 
 

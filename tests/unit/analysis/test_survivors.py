@@ -10,7 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamer.analysis.clusters import Policy, Rank, Scope, host_of, numbering, preference, ranking
+from streamer.analysis.clusters import (
+    Policy,
+    Rank,
+    Scope,
+    host_or_url,
+    numbering,
+    preference,
+    ranking,
+)
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.errors import InputError
 from streamer.pages.chunk import PageBatch
@@ -76,7 +84,7 @@ def expected(
             cluster[one] = cluster[other] = min(cluster[one], cluster[other])
     clusters: dict[Any, list[Any]] = {}
     for number, root in cluster.items():
-        split = host_of(url_of(number)) if scope is Scope.HOST else ""
+        split = host_or_url(url_of(number)) if scope is Scope.HOST else ""
         named = [(at, each) for at, each in enumerate(said) if names(each, number)]
         if number in first:
             line, one = first[number]
@@ -104,8 +112,9 @@ def number_of(page: Any) -> int:
 
 NUMBERS = st.integers(0, 2 * PAGES - 1)
 VERDICTS = st.lists(
-    st.tuples(NUMBERS, st.none() | NUMBERS, st.integers(0, 3), st.integers(0, 2)), max_size=30
-)
+    st.tuples(NUMBERS, st.none() | NUMBERS, st.integers(0, 3), st.integers(0, 2)),
+    max_size=30, unique_by=lambda each: each[0],
+)  # fmt: skip
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

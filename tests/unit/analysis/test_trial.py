@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
 from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.sample.crawl import write_crawl
@@ -20,9 +19,9 @@ from streamer.analysis.trial import (
     select,
     try_method,
 )
-from streamer.cli.main import app
 from streamer.sketch.method import Measure
 from streamer.sketch.settings import SignatureSettings
+from tests.helpers.commands import run
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +55,13 @@ def test_parameters_of_the_default_are_those_that_are_given() -> None:
 def test_a_trial_gives_the_ratios_that_score_gives_of_the_replay(
     crawl: Path, tmp_path: Path
 ) -> None:
-    run = CliRunner()
     pages, verdicts = str(crawl / "pages.jsonl"), str(tmp_path / "v.jsonl")
     key = tmp_path / "key"
     key.write_text(secret_of(0).hex())
     key.chmod(0o600)
-    replay = ["replay", pages, "--verdicts", verdicts, "--method", "supershingles"]
-    assert run.invoke(app, [*replay, "--key-file", str(key)]).exit_code == 0
-    scored = json.loads(run.invoke(app, ["score", pages, verdicts, "--json"]).stdout)
+    method = ("--method", "supershingles", "--key-file", key)
+    run("replay", pages, "--verdicts", verdicts, *method)
+    scored = json.loads(run("score", pages, verdicts, "--json"))
     trial = _try(crawl, "supershingles", tmp_path)
     found = {"all": trial.pages, **trial.kinds}
     for name, one in {"all": scored["all"], **scored["kinds"]}.items():

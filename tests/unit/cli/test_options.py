@@ -37,6 +37,7 @@ OTHERS = {
     "window": "2048",
     "role": "sign",
     "accept_loss": "true",
+    "per_partition": "true",
     "track_changes": "true",
     "near_misses": "0.15",
     "fallback_threshold": "0.7",

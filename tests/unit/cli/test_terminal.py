@@ -83,15 +83,6 @@ def test_a_remedy_names_the_extra(
     assert (ended, printed) == (2, f"Error: It needs: pip install 'streamer-dedup[{extra}]'.\n")
 
 
-def test_a_damaged_index_with_brackets_ends_with_3(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("in[/x]dex/store").mkdir(parents=True)
-    Path("in[/x]dex/store/CURRENT").write_text("MANIFEST-000001\n")
-    ended, printed = streamer(monkeypatch, capsys, "inspect", "in[/x]dex")
-    assert (ended, "in[/x]dex" in printed) == (3, True), printed
-
-
 def test_notes_and_the_summary_of_a_replay_show_names_with_brackets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,17 +95,6 @@ def test_notes_and_the_summary_of_a_replay_show_names_with_brackets(
     assert "100% of p[x].jsonl" in printed
     ended, printed = streamer(monkeypatch, capsys, "inspect", "i[y]")
     assert (ended, "position in " in printed, "p[x].jsonl" in printed) == (0, True, True), printed
-
-
-def test_too_many_dead_letters_end_with_4_and_show_where_one_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("d[red].jsonl").write_bytes(b"".join(map(page, range(40))) + b"no JSON\n" * 60)
-    given = ["d[red].jsonl", "--verdicts", "v.jsonl", "--fail-on-dead-letters", "0.1"]
-    ended, printed = streamer(monkeypatch, capsys, "replay", *given)
-    assert ended == 4
-    assert "Warning: Most records became dead letters: 60 of 100" in printed
-    assert "d[red].jsonl" in printed
 
 
 @pytest.mark.parametrize("name", NAMES)

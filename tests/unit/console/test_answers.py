@@ -132,15 +132,6 @@ def test_clusters_come_largest_first_and_by_host(data: ConsoleData) -> None:
     assert [row.duplicates for row in rest.clusters] == [1]
 
 
-def test_a_cluster_of_a_repeated_verdict_alone_is_none(tmp_path: Path) -> None:
-    with folded(tmp_path, duplicate(2, of=0), duplicate(2, of=1)) as data:
-        for host in (None, "www.site1.example"):
-            found = answers.clusters(data, ClustersQuery(host)).clusters
-            assert [row.url for row in found] == ([] if host else [url_of(0)])
-        with pytest.raises(NotFound):
-            answers.cluster(data, ClusterQuery("pages.jsonl:1"))
-
-
 def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:
     first = answers.cluster(data, ClusterQuery("pages.jsonl:0", limit=10))
     rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", after=first.next or 0, limit=10))

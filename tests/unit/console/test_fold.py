@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from streamer.compression import zstd
-from streamer.console.fold import Fold, authority_of, host_of
+from streamer.console.fold import Fold
 from streamer.console.view import VerdictView
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import DeadLetter, Representative, Verdict
@@ -232,13 +232,12 @@ def test_a_parquet_file_with_a_wrong_row_is_folded_once(tmp_path: Path, view: Ve
 
 
 @pytest.mark.parametrize("damage", [b"", b"SQLite format 3\0 and no more", b"text"])
-def test_a_damaged_view_is_made_again(tmp_path: Path, damage: bytes) -> None:
-    path, view = written(tmp_path / "v.jsonl", *LINES), VerdictView(tmp_path / "view")
+def test_a_damaged_view_is_made_again(tmp_path: Path, view: VerdictView, damage: bytes) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES)
     fold(view, path)
     view.path.write_bytes(damage)
     fold(view, path)
     assert counts(view) == COUNTS
-    view.close()
 
 
 def test_a_view_that_is_damaged_while_it_is_used_is_made_again(
@@ -257,6 +256,28 @@ def test_a_view_that_is_damaged_while_it_is_used_is_made_again(
     one.go_on()
     one.close()
     assert counts(view) == COUNTS
+
+
+LACKS = [
+    "DROP TABLE cluster", "DROP TABLE letter_count", "DROP TABLE input",
+    "ALTER TABLE letter DROP COLUMN detail", "ALTER TABLE page RENAME COLUMN url TO address",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", LACKS)
+def test_a_view_that_lacks_something_or_loses_it_while_it_is_used_is_made_again(
+    tmp_path: Path, view: VerdictView, statement: str
+) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES)
+    one = Fold(view, [path])
+    one.go_on()
+    for go_on, name in ((one.go_on, "view-2.sqlite"), (lambda: fold(view, path), "view-3.sqlite")):
+        with closing(sqlite3.connect(view.path, isolation_level=None)) as other:
+            other.execute(statement)
+        go_on()
+        assert counts(view) == COUNTS
+        assert view.path.name == name
+        one.close()
 
 
 def test_a_full_disk_is_trouble_that_passes(tmp_path: Path, view: VerdictView) -> None:
@@ -322,19 +343,3 @@ def test_what_a_verdict_has_beyond_the_usual_is_kept(tmp_path: Path, view: Verdi
     assert rows(view, "SELECT carried, exact FROM page") == [('{"score":1.5}', 1)]
     query = "SELECT topic FROM source WHERE other = 'last-year'"
     assert rows(view, query) == [("old.jsonl",)]
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("https://User:pw@WWW.Example.org:8080/a?b#c", "www.example.org"),
-        ("http://example.org?q=//other", "example.org"),
-        ("http://[2001:db8::1]:80/", "[2001:db8::1]"),
-        ("https://example.org.", "example.org"),
-        ("mailto:someone", ""),
-        ("/path//of/nothing", ""),
-        ("", ""),
-    ],
-)
-def test_the_host_of_a_url(url: str, host: str) -> None:
-    assert host_of(authority_of(url)) == host

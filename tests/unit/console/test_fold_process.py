@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,9 +25,11 @@ from tests.helpers.verdict_lines import unique, written
 
 # A console that is killed while its fold waits for lines.
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 from streamer.console.fold_process import FoldProcess, FoldTask
 fold = FoldProcess(FoldTask(sys.argv[1], sys.argv[2:]))
+while not (fold.process and fold.state.is_done):
+    time.sleep(0.02)
 print(fold.process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -70,8 +75,29 @@ def test_a_fold_ends_with_its_console_and_the_next_one_goes_on(tmp_path: Path) -
 
 def test_a_view_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     (tmp_path / "view-1.sqlite").mkdir()
-    with pytest.raises(StoreUnavailable, match="unable to open"):
-        FoldProcess(FoldTask(str(tmp_path)))
+    with (
+        closing(VerdictView(tmp_path)) as view,
+        pytest.raises(StoreUnavailable, match="unable to open"),
+    ):
+        view.open_to_fold()
+    with closing(FoldProcess(FoldTask(str(tmp_path)))) as fold:
+        until(lambda: "unable to open" in fold.state.trouble, 90)
+
+
+def test_nothing_waits_for_the_start_of_a_fold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    monkeypatch.setattr(subprocess, "Popen", partial(_slowly, subprocess.Popen))
+    began = time.monotonic()
+    fold = FoldProcess(FoldTask(str(tmp_path)))
+    assert time.monotonic() - began < 1
+    fold.close()
+
+
+def _slowly(start: Any, *arguments: Any, **options: Any) -> Any:
+    time.sleep(2)
+    return start(*arguments, **options)
 
 
 def test_a_task_keeps_the_connection(tmp_path: Path) -> None:
@@ -82,7 +108,7 @@ def test_a_task_keeps_the_connection(tmp_path: Path) -> None:
     task = FoldTask.of_topics(tmp_path, connection, Names("index", "pages"))
     again = msgspec.json.decode(msgspec.json.encode(task), type=FoldTask)
     assert Connection(**again.connection) == connection  # type: ignore[arg-type]  # its own fields
-    assert Names(**again.topics) == Names("index", "pages")
+    assert Names(**again.topics) == Names("index", "pages")  # type: ignore[arg-type]  # as above
 
 
 def test_a_fold_of_files_does_without_kernels_and_clients() -> None:

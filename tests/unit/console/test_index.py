@@ -8,16 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
 from streamer import Deduplicator, Verdict
-from streamer.cli.main import app
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
-from streamer.deduplicator import message_of
-from streamer.errors import StreamerError
+from streamer.errors import InputError, StreamerError
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
+from tests.helpers.added import added, message_of
+from tests.helpers.commands import run
 from tests.helpers.wait import wait_until
 from tests.unit.run.test_page_check import KEPT, page, text_of
 
@@ -29,7 +28,7 @@ def crawl(tmp_path: Path) -> tuple[Path, list[Verdict]]:
     """Return the folder of an index, and its verdicts."""
     folder = tmp_path / "index"
     with Deduplicator(folder) as dedup:
-        return folder, list(dedup.add(PAGES))
+        return folder, list(added(dedup, PAGES))
 
 
 @pytest.fixture
@@ -50,6 +49,25 @@ def test_the_facts_are_those_of_the_newest_flush(
     with Deduplicator(crawl[0]) as dedup:
         list(dedup.add(KEPT[5:7]))
     assert index.facts().kept_pages == 7
+
+
+def test_of_the_indexes_of_partitions_the_one_with_the_nearest_page_answers(tmp_path: Path) -> None:
+    key, halves = tmp_path / "key", (KEPT[:3], KEPT[3:7])
+    key.write_text("5a" * 32)
+    for number, pages in enumerate(halves):
+        with Deduplicator(tmp_path / f"workers/shard-{number}", key_file=key) as dedup:
+            last = list(added(dedup, pages))[-1]  # which the other one, of partition 0, has not
+    index = IndexReader(IndexOptions(tmp_path / "workers", key_file=key))
+    try:
+        assert index.facts().kept_pages == 7
+        for pages in halves:
+            found = index.check(message_of(pages[0]))
+            assert found.representative is not None
+            assert found.representative.url == pages[0]["url"]
+        with pytest.raises(InputError, match="no longer keeps the page at added:3"):
+            index.explain(last, 60)
+    finally:
+        index.close()
 
 
 def test_a_page_is_explained(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
@@ -93,8 +111,7 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
     pages = tmp_path / "crawl.jsonl"
     pages.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     folder, verdicts = tmp_path / "index", tmp_path / "v.jsonl"
-    arguments = ["replay", pages, "--verdicts", verdicts, "--index", folder]
-    assert CliRunner().invoke(app, [*map(str, arguments)]).exit_code == 0
+    run("replay", pages, "--verdicts", verdicts, "--index", folder)
     judged = msgspec.json.decode(verdicts.read_bytes().splitlines()[0], type=Verdict)
     reader = PageReader()
     texts = PageTexts(reader, reader.open([str(pages)]))

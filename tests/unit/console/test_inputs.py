@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from streamer.console.given import sorted_out
 from streamer.console.inputs import CutOff, read_batches, witness_of
 from streamer.errors import InputError
+from streamer.run.verdict_files import read_verdicts
 from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
 
 
@@ -106,6 +108,15 @@ def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
         sorted_out([tmp_path])
     with pytest.raises(InputError, match="CSV"):
         sorted_out([written(tmp_path / "v.csv", UNIQUE)])
+
+
+@pytest.mark.parametrize("name", ["v.jsonl", "v.parquet", "v.jsonl.gz"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="is a pipe or a device; write its lines to a file"):
+        sorted_out([tmp_path / name])
+    with pytest.raises(InputError, match="is a pipe or a device; write its lines to a file"):
+        next(read_verdicts(tmp_path / name))
 
 
 def test_a_witness_tells_a_file_that_has_grown_from_another_one(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
         notices = ("A file of the folder is skipped.",)
         notice, warning = overview(replace(data, notices=notices), NoQuery()).warnings
         assert (notice,) == notices
-        assert "v.jsonl: 1 verdicts are not shown: another page has their place" in warning
+        assert "v.jsonl:2: this verdict cannot be read, as its page has had another" in warning
 
 
 def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import PendingForget, ShardState, pack_state
-from streamer.index.messages import CONFIG, Record
+from streamer.index.messages import CONFIG, FORGET, Forget, Record
 from streamer.index.ports import NO_HORIZON
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.index.shard import Shard
+from streamer.sketch.hash_sets import pack_set
 from tests.helpers.memory_index import SOURCE, MemoryLookup, page_record, said
 from tests.helpers.serial_index import Judged
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, index, judge, representatives, shares
@@ -94,9 +95,10 @@ def test_a_duplicate_is_not_indexed_and_represents_nobody(*, flush: bool) -> Non
     assert representatives(judge(index(), pages, flush=flush)) == [None, 0, None]
 
 
-@pytest.mark.parametrize("flushed", [(), (0,), (1,), (0, 1), (0, 1, 2)])
+@pytest.mark.parametrize("late", [0, 1], ids=["flushed at once", "while it is judged"])
+@pytest.mark.parametrize("flushed", [(), (0,), (1,), (0, 2)])
 def test_a_bucket_counts_head_and_runs_together_and_keeps_the_earliest(
-    flushed: tuple[int, ...],
+    flushed: tuple[int, ...], late: int
 ) -> None:
     machine = index(bucket_max=2)
     pages = made_pages(
@@ -106,7 +108,9 @@ def test_a_bucket_counts_head_and_runs_together_and_keeps_the_earliest(
     for place in range(6):
         verdicts += machine.give(pages, place, place + 1)
         if place in flushed:
-            machine.flush()
+            machine.memory.add(machine.shard.begin_flush())
+        if place - late in flushed:
+            machine.shard.flushed()
     assert representatives(verdicts) == [None, None, None, None, 0, 1]
     assert machine.shard.refused == 2
 
@@ -124,6 +128,33 @@ def test_only_the_earliest_candidates_are_looked_at(*, flush: bool) -> None:
         None,
         2,
     ]
+
+
+@flushing
+def test_a_candidate_that_shares_two_keys_counts_once(*, flush: bool) -> None:
+    pages = made_pages(
+        [shares(1, 2, 0, 0), shares(0, 0, 3, 0), shares(1, 2, 3, 0)], [FAR[1], SAME, SAME]
+    )
+    assert representatives(judge(index(candidates_max=2), pages, flush=flush)) == [None, None, 1]
+
+
+@pytest.mark.parametrize(("first", "match"), [(0, 0), (10, None)], ids=["equal", "disjoint"])
+def test_sets_decide_what_sketches_leave_in_doubt(first: int, match: int | None) -> None:
+    pages = made_pages([shares(1, 0, 0, 0)] * 2, [apart(136), SAME])
+    own = [np.arange(at, at + 10, dtype=np.uint64) << np.uint64(40) for at in (0, first)]
+    pages.shingles = [*map(pack_set, own)]
+    assert representatives(judge(index(exact=True), pages)) == [None, match]
+
+
+@flushing
+def test_a_page_that_was_forgotten_is_no_candidate(*, flush: bool) -> None:
+    machine, pages = index(), made_pages([shares(1, 0, 0, 0)] * 2, [SAME, SAME])
+    judge(machine, pages.take([0]), flush=flush)
+    terms = Forget([("url", pages.urls[0])], "an id")
+    machine.take(Record(FORGET, 0, 0, np.array([0]), terms))
+    assert representatives(machine.give(pages, 1, 2)) == [None]
+    own = machine.shard.forgetting.packed().counts
+    assert own == ({} if flush else {"an id": 1}), "a sweep counts what is stored"
 
 
 @flushing
@@ -272,7 +303,7 @@ def test_what_a_flush_takes_stays_as_it_is_until_it_is_flushed() -> None:
 
 def test_equal_states_give_equal_bytes_in_whatever_order_they_came_about() -> None:
     one, other = (
-        ShardState(None, dict(positions), 0, 0, 0, 0, 0, NO_HORIZON, (0, 0, 0), PendingForget(), {})
+        ShardState(None, dict(positions), 0, 0, 0, 0, NO_HORIZON, (0, 0, 0), PendingForget(), {})
         for positions in ([("pages:0", 1), ("config", 2)], [("config", 2), ("pages:0", 1)])
     )
     assert pack_state(one) == pack_state(other)

@@ -10,6 +10,7 @@ import pytest
 
 from streamer.index.messages import config_record
 from streamer.index.ports import BEFORE_ALL, Horizon
+from streamer.index.settings import IndexSettings
 from streamer.stored.deep_check import check_index
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
@@ -23,45 +24,45 @@ if TYPE_CHECKING:
 
     from streamer.index.messages import Pages
 
-DAY = 86_400_000
+HOUR = 3_600_000  # of the first day of 1970, of which each date is believed
 
 
-def same_pages(*days: float) -> Pages:
-    """Return pages with one key and one content each, of these days."""
-    pages = made_pages([shares(1, 0, 0, 9)] * len(days), [SAME] * len(days))
-    pages.times[:] = [int(day * DAY) for day in days]
+def same_pages(*hours: float) -> Pages:
+    """Return pages with one key and one content each, of these hours."""
+    pages = made_pages([shares(1, 0, 0, 9)] * len(hours), [SAME] * len(hours))
+    pages.times[:] = [int(hour * HOUR) for hour in hours]
     return pages
 
 
 def crowd(*pages: tuple[float, int]) -> Pages:
-    """Return pages that share a key, each of a day and with one of the sketches that are unlike."""
+    """Return pages that share a key, each of an hour and with one of the unlike sketches."""
     made = made_pages([shares(1, 0, 0, 0) for _ in pages], [FAR[which] for _, which in pages])
-    made.times[:] = [int(day * DAY) for day, _ in pages]
+    made.times[:] = [int(hour * HOUR) for hour, _ in pages]
     return made
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_a_page_answers_until_it_is_older_than_the_age(*, flushed: bool) -> None:
-    machine = index(expire_after_ms=3 * DAY)
+    machine = index(expire_after_ms=3 * HOUR)
     verdicts = judge(machine, same_pages(10, 12, 13, 13.001, 15), flush=flushed)
     assert representatives(verdicts) == [None, 0, 0, None, 3]
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_a_duplicate_does_not_make_its_representative_younger(*, flushed: bool) -> None:
-    machine = index(expire_after_ms=3 * DAY)
+    machine = index(expire_after_ms=3 * HOUR)
     verdicts = judge(machine, same_pages(10, 12.9, 14), flush=flushed)
     assert representatives(verdicts) == [None, 0, None]
 
 
 def test_a_page_that_is_dated_before_others_counts_as_old_as_the_newest_of_them() -> None:
-    machine = index(expire_after_ms=3 * DAY)
+    machine = index(expire_after_ms=3 * HOUR)
     pages = same_pages(10, 20, 1, 22)
     assert representatives(judge(machine, pages)) == [None, None, 1, 1]
 
 
 def test_a_page_without_a_time_has_that_of_the_page_before() -> None:
-    machine = index(expire_after_ms=3 * DAY)
+    machine = index(expire_after_ms=3 * HOUR)
     assert representatives(judge(machine, same_pages(0, 10, 0, 12, 0))) == [None, None, 1, 1, 1]
 
 
@@ -81,7 +82,7 @@ def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_has_expired_takes_no_place_in_its_bucket(*, flushed: bool) -> None:
-    machine = index(expire_after_ms=DAY, bucket_max=2)
+    machine = index(expire_after_ms=HOUR, bucket_max=2)
     pages = crowd((1, 0), (1.1, 1), (1.2, 2), (3, 3), (3.1, 4), (3.2, 4))
     verdicts = judge(machine, pages, flush=flushed)
     assert representatives(verdicts) == [None, None, None, None, None, 4]
@@ -90,26 +91,43 @@ def test_what_has_expired_takes_no_place_in_its_bucket(*, flushed: bool) -> None
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_has_expired_is_none_of_the_earliest_candidates(*, flushed: bool) -> None:
-    machine = index(expire_after_ms=DAY, candidates_max=1)
-    pages = crowd((1, 0), (1.1, 1), (3, 2), (3.5, 2))
-    assert representatives(judge(machine, pages, flush=flushed)) == [None, None, None, 2]
+    machine = index(expire_after_ms=HOUR, candidates_max=1)
+    pages = crowd((1, 0), (1.1, 1), (3, 2), (3.5, 2), (3.5, 2))
+    found = judge(machine, pages.take(range(4)), flush=flushed)
+    assert representatives(found) == [None, None, None, 2]
+    machine.shard.apply(config_record(IndexSettings(candidates_max=1), 1))
+    assert representatives(machine.give(pages, 4, 5)) == [2], "it still hides what had expired"
 
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_has_expired_stays_so_under_other_settings(*, flushed: bool) -> None:
-    machine = index(expire_after_ms=DAY)
+    machine = index(expire_after_ms=HOUR)
     pages = same_pages(1, 3, 3.5, 4.5, 7)
     before = judge(machine, pages.take(range(3)), flush=flushed)
     shard = machine.shard
     assert shard.settings is not None
-    longer = shard.settings.model_copy(update={"expire_after_ms": 30 * DAY})
+    longer = shard.settings.model_copy(update={"expire_after_ms": 30 * HOUR})
     shard.apply(config_record(longer, 1))
     if flushed:
         machine.restart()
     assert representatives(before) == [None, None, 1]
     after = machine.give(pages, 3, 4) + machine.give(pages, 4, 5)
     assert representatives(after) == [1, 1]
-    assert machine.shard.horizon.time == int(2.5 * DAY)
+    assert machine.shard.horizon.time == int(2.5 * HOUR)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_after_a_pause_what_came_before_it_expires_with_the_51st_page(*, flushed: bool) -> None:
+    machine = index(expire_after_ms=30 * HOUR)
+    first, later = 400_000, 400_400
+    pages = same_pages(*[first] * 60, *[later] * 61, later + 15, later + 30, later + 31)
+    new = [60, 121, 122, 123]  # of another content, the first one right after the pause
+    pages.keys[new] = shares(2, 0, 0, 8)
+    pages.sketches[new] = FAR[1]
+    found = representatives(judge(machine, pages, flush=flushed))
+    assert found[:61] == [None, *[0] * 59, None]
+    assert found[61:121] == [*[0] * 49, None, *[110] * 10]
+    assert found[121:] == [60, 60, None]
 
 
 # ---- the store ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ from streamer.index import shard as module
 from streamer.index.messages import config_record
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
+from streamer.index.url_versions import CHANGE_NAMES, published_changes
+from streamer.model import Change
 from tests.helpers.memory_index import MemoryLookup, page_record, said
 from tests.helpers.shard_cases import BANDS, SAME, apart, representatives, shares
 from tests.helpers.signed_pages import made_pages
@@ -47,10 +50,10 @@ class CountedLookup(MemoryLookup):
 class OneShard:
     """A shard with what it has flushed."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int, settings: IndexSettings | None = None) -> None:
         self.lookup = CountedLookup()
         self.shard = Shard(BANDS, self.lookup)
-        self.shard.apply(config_record(IndexSettings(), 0))
+        self.shard.apply(config_record(settings or IndexSettings(), 0))
         for place in range(kept):
             self.give(place)
         self.flush()
@@ -100,6 +103,16 @@ def test_what_was_found_before_a_flush_is_used_while_its_entries_are_in_the_head
 def test_what_was_found_for_other_pages_is_not_used() -> None:
     one = OneShard(kept=2)
     assert one.give(2, ahead(one.shard, 0)) == [1]
+
+
+def test_versions_that_were_found_for_other_urls_are_not_used() -> None:
+    one = OneShard(2, IndexSettings(track_changes=True))
+    found = one.shard.look_up(replace(PAGES.take([2]), urls=PAGES.take([0]).urls))
+    output = one.shard.apply(page_record(PAGES, 2, 3), found)
+    assert output is not None
+    assert output.verdicts.changes is not None
+    codes, _ = published_changes(output.verdicts.changes)
+    assert [CHANGE_NAMES[code] for code in codes] == [Change.NEW]
 
 
 def test_what_was_found_is_not_used_for_a_rest_of_its_pages() -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from streamer.index.settings import IndexSettings
-from tests.helpers.memory_index import MemoryIndex
+from streamer.index.messages import config_record
+from streamer.index.ports import Nearest, nothing_near
+from streamer.index.settings import Corpus, IndexSettings
+from streamer.index.shard import Shard
+from tests.helpers.memory_index import MemoryIndex, MemoryLookup, page_record, said
 from tests.helpers.shard_cases import SAME, apart, index, judge, shares
 from tests.helpers.signed_pages import made_pages
+
+if TYPE_CHECKING:
+    from streamer.index.messages import Keys, Pages
 
 flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 
@@ -33,6 +43,13 @@ def test_a_near_miss_is_below_the_threshold_by_the_margin_at_most(
     assert (last.near is None) == (alike(changed + 68) < 7000)
 
 
+@pytest.mark.parametrize(("margin", "is_near"), [(0.0989, True), (0.0988, False)])
+def test_a_page_that_misses_by_the_margin_is_near(*, margin: float, is_near: bool) -> None:
+    pages = made_pages([shares(1, 0, 0, 0)] * 2, [apart(204), SAME])
+    found = judge(index(threshold=0.8, near_misses=margin), pages)
+    assert (found[1].near is not None) == is_near, alike(204)
+
+
 @flushing
 @pytest.mark.parametrize("order", [(150, 200), (200, 150), (150, 150)])
 def test_the_most_similar_page_is_nearest_and_of_equals_the_earliest(
@@ -55,6 +72,25 @@ def test_a_page_that_is_a_duplicate_or_too_short_has_no_nearest_one() -> None:
     assert [v.near is None for v in found] == [True, False, True]
     again = made_pages([shares(1, 0, 0, 0)] * 3, [apart(150), SAME, SAME])
     assert judge(index(threshold=0.8, near_misses=0.2), again)[2].near is None
+
+
+class Elsewhere:
+    """Another index, of which the first page shares a key with each page and is not alike."""
+
+    def nearest(self, pages: Pages, _masks: Keys, settings: IndexSettings) -> Nearest:
+        found, (corpus,) = nothing_near(len(pages)), settings.also
+        found.similarities[:] = 0
+        index: Any = SimpleNamespace(corpus=corpus, locate=str)
+        return replace(found, references=[index] * len(pages), urls=[b"other"] * len(pages))
+
+
+def test_a_page_elsewhere_that_is_not_alike_is_near_where_the_margin_is_all() -> None:
+    shard = Shard(3, MemoryLookup(), references=Elsewhere())
+    also = (Corpus(name="clean", digest="1"),)
+    shard.apply(config_record(IndexSettings(near_misses=0.8, also=also), 0))
+    [found] = said(shard.apply(page_record(made_pages([shares(1, 0, 0, 0)], [SAME]), 0, 1)))
+    assert found.near is not None
+    assert found.near[0] == 0
 
 
 def test_each_rule_of_a_site_has_its_own_threshold() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRACKED = IndexSettings(track_changes=True)
-DAY = 86_400_000
+HOUR = 3_600_000  # of the first day of 1970, of which each date is believed
 runner = CliRunner()
 
 
@@ -41,11 +41,11 @@ def score(one: Sketch, other: Sketch) -> int:
 UNLIKE = score(SAME, FAR[2])
 
 
-def page(number: int, url: bytes, content: int, sketch: Sketch, day: float = 1) -> Pages:
-    """Return a page of a URL, of a content by its number, and of a day."""
+def page(number: int, url: bytes, content: int, sketch: Sketch, hour: float = 1) -> Pages:
+    """Return a page of a URL, of a content by its number, and of an hour."""
     keys = [*shares(*[0] * BANDS)[:BANDS], content]
     made = made_pages([keys], [sketch], first_ref=number)
-    made.urls, made.times[:] = [url], int(day * DAY)
+    made.urls, made.times[:] = [url], int(hour * HOUR)
     return made
 
 
@@ -193,12 +193,12 @@ def test_a_url_under_the_key_of_another_is_new(
 def test_a_version_older_than_pages_that_answer_is_not_known(
     tmp_path: Path, *, flushed: bool
 ) -> None:
-    rules = TRACKED.model_copy(update={"expire_after_ms": 3 * DAY})
-    days = [10, 13, 15.9, 16, 19.1, 19.2, 30]
+    rules = TRACKED.model_copy(update={"expire_after_ms": 3 * HOUR})
+    hours = [10, 13, 15.9, 16, 19.1, 19.2, 30]
     told = []
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
-        for number, day in enumerate(days):
-            told.append(change(judge, page(number, b"a", 1, SAME, day)))
+        for number, hour in enumerate(hours):
+            told.append(change(judge, page(number, b"a", 1, SAME, hour)))
             if flushed:
                 judge.flush(b"")
     new, unchanged = ("new", -1), ("unchanged", 10_000)
@@ -206,7 +206,7 @@ def test_a_version_older_than_pages_that_answer_is_not_known(
 
 
 def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
-    rules = TRACKED.model_copy(update={"expire_after_ms": 10 * DAY})
+    rules = TRACKED.model_copy(update={"expire_after_ms": 10 * HOUR})
     counts, generations = [], []
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
         for number in range(60):
@@ -226,7 +226,7 @@ def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
 
 
 def test_the_newest_version_of_several_generations_counts(tmp_path: Path) -> None:
-    rules = TRACKED.model_copy(update={"expire_after_ms": 8 * DAY})
+    rules = TRACKED.model_copy(update={"expire_after_ms": 8 * HOUR})
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
         for number, content in enumerate((1, 2, 1, 3)):
             change(judge, page(number, b"a", content, FAR[content], 1 + 2 * number))
@@ -254,7 +254,7 @@ def crawled(tmp_path: Path) -> Path:
     [
         ([(URL, b"https://b.example/2")], [b"https://a.example/1"]),
         ([(HOST, b".b.example")], [b"https://a.example/1"]),
-        ([(BEFORE, 2 * DAY)], [b"https://b.example/2"]),
+        ([(BEFORE, 2 * HOUR)], [b"https://b.example/2"]),
         ([(HOST, b"c.example")], [b"https://a.example/1", b"https://b.example/2"]),
     ],
 )

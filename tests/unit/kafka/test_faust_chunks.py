@@ -243,6 +243,13 @@ def consumer() -> Consumer:
     return made
 
 
+async def begun() -> Consumer:
+    """Return a consumer whose partition is assigned, from its beginning on."""
+    made = consumer()
+    await made.assign(Start(0, 0))
+    return made
+
+
 async def chunks_of(made: Consumer) -> list[Any]:
     return [message async for _, message in made.getmany(1.0)]
 
@@ -265,22 +272,8 @@ async def test_offsets_are_committed_in_the_order_of_delivery_only() -> None:
 
 
 @in_loop
-async def test_a_chunk_that_is_not_acknowledged_holds_back_all_after_it() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
-    first, second, third = await made.deliver(10, 20, 30)
-    made.ack(second)
-    made.ack(third)
-    assert not await made.commit()
-    made.ack(first)
-    assert await made.commit()
-    assert made.brokers.committed == [30]
-
-
-@in_loop
 async def test_so_many_chunks_are_delivered_until_one_is_acknowledged() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     delivered = await made.deliver(*range(1, CHUNKS_MAX + 1))
     made.brokers.fetches.append(messages(CHUNKS_MAX))
     assert [message async for _, message in made.getmany(0.01)] == []
@@ -290,8 +283,7 @@ async def test_so_many_chunks_are_delivered_until_one_is_acknowledged() -> None:
 
 @in_loop
 async def test_a_commit_that_a_rebalance_refuses_is_made_again() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     first, _ = await made.deliver(10, 20)
     made.ack(first)
     made.brokers.answers = [False, True]
@@ -303,8 +295,7 @@ async def test_a_commit_that_a_rebalance_refuses_is_made_again() -> None:
 
 @in_loop
 async def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     first, second = await made.deliver(10, 20)
     made.brokers.answers = [False, True]
     made.ack(first)
@@ -329,8 +320,7 @@ def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() 
 
 @in_loop
 async def test_what_is_begun_below_the_committed_offset_is_committed_from_there_on() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     for message in await made.deliver(10, 300):
         made.ack(message)
     await made.commit()
@@ -347,8 +337,7 @@ def test_a_commit_that_the_group_has_not_got_is_made_again_at_the_next_assignmen
     was cut."""
 
     async def run(committed: int, start: int) -> list[int]:
-        made = consumer()
-        await made.assign(Start(0, 0))
+        made = await begun()
         for message in await made.deliver(10, 20):
             made.ack(message)
         await made.commit()
@@ -403,8 +392,7 @@ async def test_asking_what_is_committed_moves_no_position() -> None:
 
 @in_loop
 async def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     made.brokers.fetches = [messages(0, 1), messages(100)]
     fetching = asyncio.Event()
 
@@ -434,8 +422,7 @@ async def test_brokers_that_do_not_answer_are_asked_again_where_to_begin() -> No
 
 @in_loop
 async def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     made.brokers.fetches = [messages(*range(2 * RECORDS_MAX + 200)), messages(100)]
     seen: list[tuple[int, int]] = []
     async for _, message in made.getmany(1.0):
@@ -449,15 +436,14 @@ async def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
 
 @in_loop
 async def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left() -> None:
-    made = consumer()
-    await made.assign(Start(0, 0))
+    made = await begun()
     made.brokers.fetches = [messages(0, 1)]
-    made.hold()
+    made.hold([PLACE])
     assert [message async for _, message in made.getmany(0.01)] == []
     assert made.brokers.alive == 1
     waiting: Any = asyncio.ensure_future(anext(made.getmany(5.0)))
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    made.release()
+    made.release([PLACE])
     _, message = await asyncio.wait_for(waiting, 1)
     assert (message.value.start, message.value.end) == (0, 2)

@@ -20,7 +20,7 @@ from streamer.kafka.gauge import (
     Gauge,
     answer_in,
     gauge_in,
-    last_gauge,
+    last_gauges,
     pack,
 )
 from streamer.kafka.reader import Fetched
@@ -51,7 +51,7 @@ async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
     told = [FakeMessage(0, pack(GAUGE)), FakeMessage(1, value)]
     reader: Any = TopicOf(*told)
     with capture_logs() as logs:
-        assert await last_gauge(reader, "index.gauge") == GAUGE
+        assert await last_gauges(reader, "index.gauge", 1) == [GAUGE]
     (line,) = logs
     assert (line["event"], line["log_level"]) == ("gauge_passed_over", "warning")
     assert (line["topic"], line["offset"]) == ("index.gauge", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections import Counter
 from datetime import UTC, datetime
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Verdicts
@@ -142,6 +145,18 @@ def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() 
     assert value(metrics, "streamer_shard_postings_refused_total", "0") == 3
 
 
+def test_dates_that_stay_too_late_are_counted() -> None:
+    metrics, machine = Metrics(), index()
+    shard = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
+    pages = made_pages([shares(1, 2, 3, 4)] * 202, [SAME] * 202)
+    pages.times[:] = 1 << 40
+    pages.times[100] = 1 << 50
+    for end, count in ((201, 0), (202, 1)):
+        machine.give(pages, max(0, end - 201), end)
+        shard.observe_state()
+        assert value(metrics, "streamer_shard_wrong_dates_total", "0") == count
+
+
 def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
     metrics = Metrics()
     shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
@@ -189,6 +204,26 @@ def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
     free = value(metrics, "streamer_shard_disk_free_bytes", "0")
     assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
+    one.close()
+
+
+def test_a_flush_goes_on_when_the_disk_cannot_be_measured(
+    tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(_path: Path) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    structlog.reset_defaults()
+    one = owner(tmp_path / "index", key)
+    one.show_in(ShardMetrics(Metrics(), one.shard, 0, HEAD_PAGES))
+    take(one, 0, a_log(3)[0])
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr(shutil, "disk_usage", no_descriptor)
+        one.flush(one.state())
+    assert one.stored_offset == 1
+    assert [(each["event"], "Too many open" in each["reason"]) for each in logs] == [
+        ("metrics_incomplete", True)
+    ]
     one.close()
 
 

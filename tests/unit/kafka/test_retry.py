@@ -7,7 +7,7 @@ import pytest
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.retry import Retried, Which, _is_wanted
 from streamer.kafka.topics import Names
-from streamer.pages.chunk import Rejected
+from streamer.pages.chunk import RejectedRecord
 from tests.helpers.kafka_doubles import FakeMessage
 
 NAMES = Names("index", "pages")
@@ -21,7 +21,7 @@ def letter(
     """Return a message of a topic of dead letters, with the code missing_url."""
     headers = (("streamer.retries", b"%d" % retries),)
     original = FakeMessage(0, value, headers=headers)
-    rejected = Rejected(0, "missing_url", "", None, b"{", 1)
+    rejected = RejectedRecord(0, "missing_url", "", None, b"{", 1)
     key, kept, about, _ = dead_letter_message(rejected, original, names, 0, room)
     return FakeMessage(0, kept, key, headers=tuple(about))
 

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from faust.types import TP
 from structlog.testing import capture_logs
@@ -27,6 +28,7 @@ from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
+from streamer.model import page_ref
 from tests.helpers.kafka_doubles import Events, FakeConsumer, FakeMessage, FakePublisher, settle
 from tests.unit.kafka.test_owner import IDENTITY, a_log, key, owner
 
@@ -63,6 +65,7 @@ class Owning:
     """A shard with a stand-in for the brokers."""
 
     def __init__(self, path: Path, key: Path, settings: IndexSettings | None = None) -> None:
+        self.path = path
         self.publisher = FakePublisher()
         self.consumer = FakeConsumer()
         self.failures: list[BaseException] = []
@@ -134,6 +137,13 @@ def chunk(log: list[bytes], start: int, end: int) -> Fetched:
     return Fetched("index.bands.0", 0, start, end, messages)
 
 
+def kept_offset(owning: Owning, key: Path) -> int:
+    """Return where the index of a worker that has stopped stands when it is opened again."""
+    again = owner(owning.path, key)
+    again.close()
+    return again.offset
+
+
 def test_verdicts_arrive_before_their_chunk_is_acknowledged(owning: Owning) -> None:
     async def run() -> None:
         owning.publisher.held = asyncio.Event()
@@ -166,20 +176,6 @@ def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) -> None:
 
     log = a_log(5)
     asyncio.run(run())
-
-
-def test_a_failed_publish_ends_the_process_without_a_flush(owning: Owning) -> None:
-    owning.publisher.failing = StreamerError("no broker")
-
-    async def run() -> None:
-        async with owning.feeding(chunk(a_log(1), 0, 2)):
-            while not owning.failures:
-                await settle(5)
-
-    asyncio.run(run())
-    assert [str(failure) for failure in owning.failures] == ["no broker"]
-    assert owning.consumer.acknowledged == []
-    assert owning.owner.store.meta is None
 
 
 @pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
@@ -252,9 +248,7 @@ def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None
     owning.app.app.stop = settle
     asyncio.run(run())
     assert owning.consumer.held, "chunks after 5 are not for an index that stands at 3"
-    again = Owning(tmp_path / "index", key)
-    assert again.owner.offset == 3, "and what was folded is kept"
-    again.owner.close()
+    assert kept_offset(owning, key) == 3, "and what was folded is kept"
 
 
 def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path) -> None:
@@ -275,9 +269,7 @@ def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path
     owning.app.app.stop = settle
     asyncio.run(run())
     assert owning.failures == []
-    again = Owning(tmp_path / "index", key)
-    assert again.owner.offset == 6
-    again.owner.close()
+    assert kept_offset(owning, key) == 6
 
 
 def test_a_stop_flushes_nothing_that_was_not_published(tmp_path: Path, key: Path) -> None:
@@ -305,9 +297,7 @@ def test_a_stop_flushes_nothing_that_was_not_published(tmp_path: Path, key: Path
     owning.app.app.stop = stop
     asyncio.run(run())
     assert owning.failures == []
-    again = Owning(tmp_path / "index", key)
-    assert (again.owner.offset, len(owning.verdicts)) == (2, 20)
-    again.owner.close()
+    assert (kept_offset(owning, key), len(owning.verdicts)) == (2, 20)
 
 
 def test_the_event_loop_turns_while_a_shard_is_closed(tmp_path: Path, key: Path) -> None:
@@ -328,7 +318,7 @@ def test_the_event_loop_turns_while_a_shard_is_closed(tmp_path: Path, key: Path)
     assert in_time == [True]
 
 
-def test_a_stop_after_a_failed_publish_flushes_nothing(tmp_path: Path, key: Path) -> None:
+def test_a_failed_publish_ends_the_process_and_flushes_nothing(tmp_path: Path, key: Path) -> None:
     owning = Owning(tmp_path / "index", key)
     owning.publisher.failing = StreamerError("refused")
 
@@ -342,9 +332,9 @@ def test_a_stop_after_a_failed_publish_flushes_nothing(tmp_path: Path, key: Path
 
     owning.app.app.stop = settle
     asyncio.run(run())
-    again = Owning(tmp_path / "index", key)
-    assert again.owner.offset == 0
-    again.owner.close()
+    assert [str(failure) for failure in owning.failures] == ["refused"]
+    assert owning.consumer.acknowledged == []
+    assert kept_offset(owning, key) == 0
 
 
 def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) -> None:
@@ -461,6 +451,21 @@ def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(owning: Own
     owning.publisher.deaf = True
     assert len(told(owning, 6 * WATCH_SECONDS)) >= 3
     assert owning.failures == []
+
+
+def test_dates_that_stay_too_late_are_warned_of_once(owning: Owning) -> None:
+    time, consumer = owning.owner.shard.time, cast("Any", owning.consumer)
+    owning.consumer.assigned = {PLACE}
+    consumer.highwater = consumer.committed = lambda _place: 3
+    dates, refs = np.full(202, 1 << 40), np.arange(202).astype(np.uint64)
+    dates[100] = 1 << 50
+    refs[100] = page_ref(2, 17)
+    time.take(dates, refs, 1)
+    with capture_logs() as logged:
+        owning.app._progress.observe(consumer)  # noqa: SLF001 - what the watch does
+        owning.app._progress.observe(consumer)  # noqa: SLF001
+    (warning,) = [line for line in logged if line["event"] == "wrong_dates"]
+    assert (warning["pages"], warning["partition"], warning["offset"]) == (1, 2, 17)
 
 
 def test_a_hole_in_the_log_is_warned_of_once(owning: Owning) -> None:

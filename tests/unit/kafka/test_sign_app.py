@@ -26,7 +26,7 @@ from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.topics import Names, dead_letter_bytes_max
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.metrics import Metrics
-from streamer.pages.chunk import Rejected
+from streamer.pages.chunk import RejectedRecord
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
@@ -72,7 +72,7 @@ class Signing:
         )
         publisher: Any = self.publisher
         self.app: Any = SignApp(
-            NAMES, signer, publisher, self.flow,
+            NAMES, signer, publisher, [self.flow],
             SignOptions(2, 1 << 20, 1, accept_loss=accept_loss),
             self.failures.append, {"broker": "kafka://nowhere"}, SignMetrics(Metrics()),
         )  # fmt: skip
@@ -84,7 +84,11 @@ class Signing:
         wanted = len(self.consumer.acknowledged) + len(chunks)
         tasks = [
             asyncio.create_task(self.app.sign(Events(chunks))),
-            asyncio.create_task(self.app._publish()),  # noqa: SLF001 - what start() begins
+            *(
+                asyncio.create_task(part(lane))
+                for lane in self.app._lanes  # noqa: SLF001 - what start() begins
+                for part in (self.app._take, self.app._publish)  # noqa: SLF001 - as above
+            ),
         ]
         for _ in range(round(seconds / 0.05)):
             await settle()
@@ -281,7 +285,9 @@ def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
 def test_a_dead_letter_holds_the_original_or_how_it_begins(
     key: bytes | None, value: bytes, kept: tuple[int | None, int]
 ) -> None:
-    rejected = Rejected(7, "record_too_large", "detail " * 10_000, key, value[:10], len(value))
+    rejected = RejectedRecord(
+        7, "record_too_large", "detail " * 10_000, key, value[:10], len(value)
+    )
     bytes_max = dead_letter_bytes_max(4 << 20)
     message = dead_letter_message(rejected, FakeMessage(7, value, key), NAMES, 1, bytes_max)
     assert message[0] == (None if key is None else key[: kept[0]])
@@ -306,7 +312,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 def test_a_dead_letter_tells_how_often_its_message_was_sent_again(
     sent: bytes, told: bytes | None
 ) -> None:
-    rejected = Rejected(7, "invalid_json", "", None, b"{", 1)
+    rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
     assert headers.get("streamer.retries") == told
@@ -314,7 +320,7 @@ def test_a_dead_letter_tells_how_often_its_message_was_sent_again(
 
 
 def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
-    rejected = Rejected(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
+    rejected = RejectedRecord(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
     bytes_max = dead_letter_bytes_max(1000)
     key, value, headers, _ = dead_letter_message(
         rejected, FakeMessage(7, NOISE, NOISE), NAMES, 1, bytes_max

@@ -13,6 +13,7 @@ from streamer.index.messages import Forget, Record, forget_record
 from streamer.kafka import topic_replay
 from streamer.kafka.topic_input import PageTopic, Range, Wanted, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogPosition, pack_record
 from streamer.pages.chunk import Chunk
 from streamer.pages.parse import PageParser
@@ -134,7 +135,7 @@ ORDERED = [
 
 
 def ordered(topic: PageTopic) -> OrderedInput:
-    return OrderedInput(topic, "streamer.bands.0", "fingerprint")
+    return OrderedInput(topic, Names("streamer", "pages"), "fingerprint")
 
 
 def test_pages_come_in_the_order_of_the_log_under_its_settings(topics: Topics) -> None:
@@ -206,7 +207,7 @@ def test_messages_without_a_value_are_tombstones_where_that_is_asked_for(topics:
 def test_a_log_of_another_key_is_refused_before_anything_is_entered(topics: Topics) -> None:
     topic, catalogue = topics(TWO, TWO_BOUNDS, LOG), Catalogue()
     with pytest.raises(StoreMismatch, match="--key-file"):
-        OrderedInput(topic, "streamer.bands.0", "other").enter(catalogue)
+        OrderedInput(topic, Names("streamer", "pages"), "other").enter(catalogue)
     assert catalogue == Catalogue()
 
 

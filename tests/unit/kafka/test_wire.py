@@ -129,7 +129,7 @@ NO_MESSAGE_PACK = [b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000 + b"\xc0"
 def with_parts(data: bytes, **parts: object) -> bytes:
     """Return a record with other numbers, kind or items."""
     found = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-    for place, name in enumerate(("numbers", "kind", "items"), 6):
+    for place, name in enumerate(("numbers", "kind", "items"), 7):
         if name in parts:
             value: Any = parts[name]
             raw = name == "items" and isinstance(value, bytes)
@@ -159,7 +159,7 @@ def test_items_that_are_no_values_stop_the_reader(items: bytes) -> None:
 @pytest.mark.parametrize("column", range(7))
 def test_a_column_that_lacks_a_page_stops_the_reader(column: int) -> None:
     data = pack_record(record(pages(2), 2), IDENTITY)
-    packed = msgspec.msgpack.decode(data)[8]
+    packed = msgspec.msgpack.decode(data)[9]
     packed["columns"][column] = packed["columns"][column][: len(packed["columns"][column]) // 2]
     with pytest.raises(StoreMismatch, match="cannot be read"):
         unpack_record(with_parts(data, items=packed), IDENTITY)
@@ -186,7 +186,7 @@ def test_whatever_is_damaged_in_the_items_is_read_or_stops_the_reader(
         "forget": Forget([("url", b"a"), ("before", 5)], "command"),
     }
     data = pack_record(record(kinds[kind], 2), IDENTITY)
-    head = len(data) - len(msgspec.msgpack.decode(data, type=list[msgspec.Raw])[8])
+    head = len(data) - len(msgspec.msgpack.decode(data, type=list[msgspec.Raw])[9])
     hurt = bytearray(data)
     for place, byte in damage:
         hurt[min(len(data) - 1, head + int(place * (len(data) - head)))] = byte

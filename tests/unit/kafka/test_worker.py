@@ -34,7 +34,8 @@ def key_file(tmp_path: Path) -> Path:
 
 def options(key_file: Path, role: Role = Role.ALL, **given: Any) -> WorkerOptions:
     settings = load_settings(**{"role": role, **given})
-    names, folder = Names("index", "pages"), key_file.parent / "index"
+    names = Names("index", "pages", settings.per_partition)
+    folder = key_file.parent / "index"
     return WorkerOptions(settings, Connection("localhost:1"), names, folder, key_file, PageParser())
 
 
@@ -85,12 +86,19 @@ def test_a_key_that_cannot_be_read_is_named(key_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own_shards", "said"), [("0,x", "Give numbers with commas"), ("0,1", "no shard 1")]
+    ("own_shards", "said"),
+    [
+        *((each, "Give numbers with commas") for each in ("0,x", "1/1", "-1/2", "0/0", "1/-2")),
+        ("0,1", "no shard 1"),
+    ],
 )
 def test_shards_that_are_none_are_refused(key_file: Path, own_shards: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         options(key_file, own_shards=own_shards).check()
-    assert options(key_file, own_shards=" 0, 0").shards == (0,)
+    assert options(key_file, own_shards=" 0, 0").shards(range(1)) == (0,)
+    assert options(key_file, own_shards="0/1").shards(range(1)) == (0,)
+    own = options(key_file, own_shards="1/3", per_partition=True)
+    assert own.shards(range(8)) == (1, 4, 7)
 
 
 def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
@@ -104,7 +112,7 @@ def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
     about = wanted.about()
     assert about["brokers"] == ["localhost:1"]
     assert (about["index"], about["pages"]) == ("index", "pages")
-    assert about["shards"] == [0]
+    assert about["shards"] == "all"
     assert about["health"] == "http://127.0.0.1:8080"
     said = json.dumps([about, settings])
     assert SECRET.hex() not in said

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -30,7 +32,9 @@ from streamer.kafka.worker_log import (
     STARTING_SECONDS,
     LibraryFilter,
     configure_logs,
+    log_uncaught,
 )
+from tests.helpers.wait import Clock
 
 REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
 
@@ -41,10 +45,12 @@ def _restored() -> Iterator[None]:
     root = logging.getLogger()
     changed = [root, logging.getLogger("streamer"), logging.getLogger("aiokafka")]
     handlers, levels = root.handlers, [each.level for each in changed]
+    formatted = warnings.formatwarning
     root.handlers = []
     changed[2].setLevel(logging.NOTSET)  # a command that ran in this process has silenced it
     yield
     logging.captureWarnings(False)
+    warnings.formatwarning = formatted
     root.handlers = handlers
     for logger, level in zip(changed, levels, strict=True):
         logger.setLevel(level)
@@ -120,6 +126,30 @@ def test_an_exception_is_in_its_events_line(name: str, capsys: pytest.CaptureFix
     assert line["exception"].endswith("ValueError: 14")
 
 
+class _Unclean:
+    def __del__(self) -> None:
+        fail_with_a_page_at_hand()
+
+
+def test_what_nothing_catches_is_a_line_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, hook in ((threading, "excepthook"), (sys, "unraisablehook")):
+        monkeypatch.setattr(module, hook, getattr(module, hook))  # to be set back
+    configure_logs("json", "info")
+    log_uncaught()
+    for work in (fail_with_a_page_at_hand, sys.exit):
+        thread = threading.Thread(target=work, name="one")
+        thread.start()
+        thread.join()
+    _Unclean()
+    first, second = lines(capsys)
+    assert (first["event"], first["thread"]) == ("thread_failed", "one")
+    assert second["event"] == "not_cleaned_up"
+    for line in (first, second):
+        assert line["exception"].endswith("ValueError: 14")
+
+
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_a_traceback_does_not_show_what_variables_hold(
     log_format: str, capsys: pytest.CaptureFixture[str]
@@ -159,10 +189,11 @@ def test_warnings_of_python_are_lines_too(capsys: pytest.CaptureFixture[str]) ->
     configure_logs("json", "info")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.warn("this is old", stacklevel=1)
-    (line,) = lines(capsys)
-    assert line["logger"] == "py.warnings"
-    assert "UserWarning: this is old" in line["event"]
+        warnings.warn("this is odd", stacklevel=1)
+        warnings.warn("this is old", DeprecationWarning, stacklevel=1)
+    found = lines(capsys)
+    assert [line["event"] for line in found] == ["this is odd", "DeprecationWarning: this is old"]
+    assert {line["logger"] for line in found} == {"py.warnings"}
 
 
 def test_the_console_shows_an_event_in_one_readable_line(
@@ -174,14 +205,6 @@ def test_the_console_shows_an_event_in_one_readable_line(
     assert line.split()[1:] == [
         "[info", "]", "shard", "caught", "up", "[streamer.kafka.worker]", "shard=0",
     ]  # fmt: skip
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def record(name: str, message: str, *args: object) -> logging.LogRecord:

@@ -155,7 +155,7 @@ def test_a_place_is_read_once_more_after_the_store_was_away(
 
 def test_whether_a_store_is_away_another_archive_tells(web: WebServer) -> None:
     first, second = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in "ab")
-    web.heads = False
+    web.heads = 403
     with ArchiveReader("") as opened:
         for place in (first, second, second):
             opened.ask([place])[0]()
@@ -164,14 +164,55 @@ def test_whether_a_store_is_away_another_archive_tells(web: WebServer) -> None:
             opened.ask([second])[0]()
 
 
-def test_the_places_of_a_request_that_failed_do_not_wait_again(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def six_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a request that fails sent again five times, soon."""
     soon = timedelta(milliseconds=1)
     waits = {"init_backoff": soon, "base": 2, "max_backoff": 2 * soon}
     monkeypatch.setattr("streamer.object_store._WAITS", waits)
     monkeypatch.setattr("streamer.object_store._RETRIES_MAX", 5)
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
+
+
+@pytest.mark.usefixtures("six_tries")
+def test_a_dead_host_is_asked_once_where_others_answer(web: WebServer) -> None:
+    good = ArchiveRange(web.put("/a", DATA), 0, 5)
+    with web_server() as dead, ArchiveReader("") as opened:
+        dead.status = 500
+        places = [ArchiveRange(dead.put(f"/{n}", DATA), n, n + 5) for n in range(50)]
+        opened.ask([good])[0]()
+        for number, place in enumerate(places):
+            told = "cannot be read .*500" if not number else rf"{dead.url} could not be reached"
+            with pytest.raises(InvalidPage, match=f"archive_unreadable: {told}"):
+                opened.ask([place])[0]()
+        assert len(dead.asked) == 6 + 1
+        assert opened.ask([good])[0]().data == DATA[:5]
+
+
+@pytest.mark.usefixtures("six_tries")
+def test_a_host_that_is_away_ends_the_run_where_no_other_answers(web: WebServer) -> None:
+    web.status = 500
+    with pytest.raises(InputError, match="cannot be read"):
+        read([ArchiveRange(web.put("/a", DATA), 0, 5)])
+    assert len(web.asked) == 6 + 1
+
+
+@pytest.mark.usefixtures("six_tries")
+def test_a_few_archives_of_a_host_are_waited_for(web: WebServer) -> None:
+    good = ArchiveRange(web.put("/good", DATA), 0, 5)
+    bad = [ArchiveRange(web.put(f"/{n}", DATA), 0, 5) for n in range(10)]
+    web.statuses = {f"/{n}": 500 for n in range(10)}
+    with ArchiveReader("") as opened:
+        opened.ask([good])[0]()
+        for place in bad:
+            with pytest.raises(InvalidPage, match="archive_unreadable"):
+                opened.ask([place])[0]()
+    asked = [web.asked.count(f"GET /{n} bytes=0-4") for n in range(10)]
+    assert asked == 3 * [2 * 6] + 7 * [2]
+
+
+@pytest.mark.usefixtures("six_tries")
+def test_the_places_of_a_request_that_failed_do_not_wait_again(web: WebServer) -> None:
     good = ArchiveRange(web.put("/a", DATA), 0, 5)
     url = web.put("/b", DATA)
     web.statuses = {"/b": 500}
@@ -222,7 +263,7 @@ def test_an_archive_that_changes_is_refused(web: WebServer) -> None:
     with ArchiveReader("") as opened:
         opened.ask([place])[0]()
         web.put("/a", DATA, "two")
-        with pytest.raises(InputError, match="has changed since it was looked up"):
+        with pytest.raises(InputError, match="has changed while it was read"):
             opened.ask([place])[0]()
 
 

@@ -73,6 +73,7 @@ def test_a_cdx_file_is_known_by_its_beginning() -> None:
     [
         cdxj(),
         cdxj(offset=5, length=7, status="200", mime="text/html"),
+        cdxj(offset=5.0, length=0.7e1, status=200.0),
         json.dumps(FIELDS).encode(),
         b"example,a)/ 20260101 http://a.example/ text/html 200 AA - - 7 5 a.warc.gz",
         b"example,a)/ 20260101 http://a.example/ text/html - AA - 7 5 a.warc.gz",
@@ -132,6 +133,8 @@ def test_what_is_no_page_for_sure_is_skipped(line: bytes, code: str) -> None:
         cdxj(filename="-"),
         cdxj(offset="-"),
         cdxj(offset="-1"),
+        cdxj(offset=5.5),
+        cdxj(offset=1e300),
         cdxj(length="0"),
         cdxj(length="9" * 16),
         cdxj(filename="https://user:SECRET@host/a.warc.gz"),

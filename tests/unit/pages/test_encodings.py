@@ -64,8 +64,11 @@ def test_any_encodings_are_undone_in_reverse_order(body: bytes, names: list[str]
         (gzip.compress(gzip.compress(PAGE)), []),
         (zstd.compress(zstd.compress(PAGE)), []),
         (zlib.compress(PAGE)[2:-4], ["deflate"]),  # without the frame
+        (zlib.compress(PAGE), ["gzip"]),
+        (gzip.compress(PAGE), ["br"]),
+        (gzip.compress(PAGE), ["deflate"]),
     ],
-    ids=range(9),
+    ids=range(12),
 )
 def test_an_encoding_is_told_by_the_body_with_the_header_as_a_hint(
     body: bytes, names: list[str]
@@ -125,8 +128,16 @@ def test_more_layers_than_allowed_are_refused() -> None:
     assert code_of(undo_encodings, PAGE, ["br"] * 5, LIMIT) == "bad_content_encoding"
 
 
-def test_an_unknown_encoding_is_refused() -> None:
-    assert code_of(undo_encodings, PAGE, ["exi"], LIMIT) == "bad_content_encoding"
+@pytest.mark.parametrize(
+    "names", [["exi"], ["aws-chunked"], ["windows-1251"], ["text/html"], ["exi", ""]]
+)
+def test_under_an_unknown_encoding_readable_bytes_count_as_they_are(names: list[str]) -> None:
+    assert undo_encodings(PAGE, names, LIMIT) == PAGE
+    for order in (["gzip", *names], [*names, "gzip"]):
+        assert undo_encodings(gzip.compress(PAGE), order, LIMIT) == PAGE
+    assert code_of(undo_encodings, b"\0\1" + PAGE, names, LIMIT) == "bad_content_encoding"
+    pdf = b"%PDF-1.5\n\0\1"
+    assert undo_encodings(pdf, names, LIMIT) == pdf
 
 
 @given(st.binary(max_size=400), st.lists(st.sampled_from(["gzip", "deflate", "br", "zstd"])))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream, Mark
+from streamer.pages.bytestream import ZSTD_MAGIC, ByteStream, Mark
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
 from streamer.pages.records import Records
@@ -123,6 +123,49 @@ def test_nothing_is_handed_on_of_a_member_with_a_flipped_bit(
     assert f"begins at byte {len(good)}" in ending.damage
 
 
+CYRILLIC = "съешь же ещё этих мягких французских булок да выпей чаю " * 3
+ACCENTED = "les élèves français révèrent à l'âme les œuvres où naît l'été; " * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "charset"),
+    [
+        ("ru.csv", f"url,body\r\nu,{CYRILLIC}\r\n", "windows-1251"),
+        ("fr.csv", f"url,body\r\nu,{ACCENTED}\r\n", "windows-1252"),
+        ("ru.tsv", f"url\tbody\nu\t{CYRILLIC}\n", "windows-1251"),
+        ("ru.jsonl", f'{{"url":"u","body":"{CYRILLIC}"}}\n', "windows-1251"),
+        ("ru.json", f'[\n{{"url":"u","body":"{CYRILLIC}"}}\n', "windows-1251"),
+        ("ru.json", f'[\n{{\n"url":"u",\n"body":"{CYRILLIC}"\n}},\n', "windows-1251"),
+        ("ja.csv", "url,body\nu," + "いろはにほへと" * 9 + "\n", "cp932"),
+        ("ru.jsonl", f'{{"url":"u","body":"{CYRILLIC}"}}\n', "utf-16-le"),
+        ("en.csv", "url,body\nu," + "plain words of English " * 9 + "\n", "utf-16-be"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2000], ids=["small", "large"])
+def test_text_of_another_charset_is_refused_with_its_name(
+    tmp_path: Path, name: str, text: str, charset: str, size: int
+) -> None:
+    path = tmp_path / name
+    whole = text + text.splitlines(keepends=True)[-1] * size
+    path.write_bytes(whole.encode(charset))
+    source = Source(str(path), is_regular=True)
+    with pytest.raises(InputError, match=rf"is not UTF-8, .* iconv -f {charset} -t"):
+        source.open()
+    path.write_bytes(whole.encode())
+    assert len(list(source.read())) > 0
+    path.write_bytes(whole.encode() + b"\xe9\xe8" * 4 + b"\n")
+    assert len(list(source.read())) > 0
+
+
+def test_a_window_that_is_over_the_limit_is_named(tmp_path: Path) -> None:
+    path, line = tmp_path / "pages.jsonl.zst", b'{"url": "u", "body": "b"}\n'
+    block = (1 | len(line) << 3).to_bytes(3, "little") + line  # the last one, raw
+    for log, found in ((20, {0: line.strip()}), (27, {0: line.strip()}), (28, {}), (31, {})):
+        path.write_bytes(ZSTD_MAGIC + bytes((0, log - 10 << 3)) + block)
+        assert lines_of(read(path, ending=(ending := Ending()))) == found
+        assert ("zstd --long" in ending.damage) == (not found)
+
+
 def assert_follows(records: Records, mark: Mark) -> None:
     read = list(records.follow(mark))
     assert read == sorted(read)
@@ -201,7 +244,8 @@ def test_a_directory_stands_for_its_page_files_by_name(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     found = open_sources([str(tmp_path)])
     assert [source.name for source in found.sources] == sorted(str(tmp_path / n) for n in names)
-    assert found.skipped == [str(tmp_path / name) for name in ("b/page.html", "notes.txt")]
+    others = ("b/page.html", "notes.txt")
+    assert found.skipped == {str(tmp_path / name): "beside_pages" for name in others}
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -224,10 +268,23 @@ def test_what_cannot_be_opened_is_an_error_with_path_and_remedy(
         open_sources([str(text)])
     with pytest.raises(InputError, match="empty: holds no page files; page files end in"):
         open_sources([str(tmp_path / "empty")])
+    pointer = tmp_path / "empty" / "a.parquet"
+    pointer.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    for path in (pointer, pointer.parent):
+        with pytest.raises(InputError, match=r"a\.parquet: is a pointer .* git lfs pull"):
+            open_sources([str(path)])
     (tmp_path / "locked.jsonl").write_bytes(b"")
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
     with pytest.raises(InputError, match=r"locked\.jsonl: no permission to read; change"):
         open_sources([str(tmp_path / "locked.jsonl")])
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst", "a.warc.gz", "a.csv.gz"])
+def test_a_compressed_file_without_a_byte_is_not_whole(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    (source,) = open_sources([str(tmp_path / name)]).sources
+    assert list(all_chunks(source, ending := Ending())) == []
+    assert "is empty, which no compressed file is" in ending.damage
 
 
 def test_a_file_that_goes_away_before_it_is_read_is_an_input_error(tmp_path: Path) -> None:

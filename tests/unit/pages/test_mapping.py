@@ -128,12 +128,24 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
         ({"url": "u", "body_base64": "H4sIAAAA"}, "bad_content_encoding"),
         ({"url": "u", "body": "b", "content_type": "image/png"}, "type_not_text"),
         ({"url": "u", "body": "b", "content_type": "application/pdf; x=y"}, "type_not_text"),
-        ({"url": "u", "body_base64": "iVBORw0KGgoAAAAN"}, "type_not_text"),
+        ({"url": "u", "body_base64": "iVBORw0KGgoAAAAN"}, "body_image"),
+        ({"url": "u", "body_base64": "AAECAwQFBgcICQ=="}, "type_not_text"),
         (b"", "deletion"),
     ],
 )
 def test_a_message_that_is_no_page_has_a_code(value: object, code: str) -> None:
     assert code_of(parse(value)) == code
+
+
+def test_a_whole_number_may_be_written_with_a_fraction_of_zero() -> None:
+    mapping = parse_fields('{"url": "/id", "body": "/text", "status": "/status"}')
+    for status in (200.0, 200, "200", None, ""):
+        batch = parse({"id": 7.0, "text": "b", "status": status}, mapping=mapping, scope="id")
+        assert (batch.urls, batch.scopes) == ([b"7"], [b"7"])
+    assert code_of(parse({"id": 7, "text": "b", "status": 404.0}, mapping=mapping)) == (
+        "status_not_2xx"
+    )
+    assert code_of(parse({"id": 7.5, "text": "b"}, mapping=mapping)) == "wrong_type"
 
 
 def test_a_null_value_is_a_deletion() -> None:
@@ -206,8 +218,12 @@ def test_markup_is_recognised_also_behind_escapes(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code"), [(200, None), ("204", None), (None, None), (301, "skip"), ("0", "skip")]
-)
+    ("status", "code"),
+    [
+        (200, None), ("204", None), (None, None), (301, "skip"), ("0", "skip"), ("200.0", None),
+        (" 200 OK", None), ("HTTP/1.1 200 OK", None), ("404.0", "skip"), ("2000", "skip"),
+    ],
+)  # fmt: skip
 def test_the_status_decides_what_is_a_page(status: object, code: str | None) -> None:
     mapping = FieldMapping.model_validate({"status": "/s"})
     batch = parse({"url": "u", "body": "b", "s": status}, mapping=mapping)

@@ -68,7 +68,7 @@ def test_with_a_prefix_the_url_is_the_way_from_the_folder(tmp_path: Path) -> Non
         [b"https://a.example/docs/a%20b/%C3%A9.html"],
         [b"https://a.example/index.html"],
     ]
-    assert found.skipped == [str(tmp_path / "style.css")]
+    assert found.skipped == {str(tmp_path / "style.css"): "unknown_format"}
     (alone,) = open_sources([str(tmp_path / "index.html")], url_prefix="https://a.example/").sources
     assert parsed(alone)[0].urls == [b"https://a.example/index.html"]
 
@@ -129,4 +129,4 @@ def test_a_binary_file_is_no_page_and_a_page_may_begin_as_a_warc_file_does(tmp_p
         path = tmp_path / name
         path.write_bytes(content)
         (batch,) = parsed(open_sources([str(path)]).sources[0])
-        assert (batch.skipped["type_not_text"], [*map(bytes, batch.bodies)]) == (skips, bodies)
+        assert (batch.skipped["body_image"], [*map(bytes, batch.bodies)]) == (skips, bodies)

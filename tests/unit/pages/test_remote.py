@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import time
 import zipfile
 from collections.abc import Iterator
 from datetime import timedelta
@@ -133,7 +134,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(web: WebServer) -> None
     with opened(url) as file:
         assert file.read(10) == DATA[:10]
         web.put("/a.jsonl", DATA, "two")
-        with pytest.raises(InputError, match=r"has changed since it was looked up"):
+        with pytest.raises(InputError, match=r"has changed while it was read"):
             file.read()
     with opened(url) as file:
         web.put("/a.jsonl", b"", "three")
@@ -162,6 +163,29 @@ def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
     web.status, web.lengths = 200, False
     with pytest.raises(InputError, match=r"Content-Length.*curl URL \| streamer replay -"):
         look_up([url])
+
+
+@pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 405, 500, 501, 503])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_file_is_looked_up_by_get_where_head_says_too_little(
+    web: WebServer, status: int, *, ranges: bool
+) -> None:
+    web.heads, web.ranges = status, ranges
+    data, began = DATA[:BLOCK], time.monotonic()
+    with opened(web.put("/a.jsonl", data)) as file:
+        assert file.read() == data
+    with opened(web.put("/b.jsonl", b"")) as file:
+        assert file.read() == b""
+    with pytest.raises(InputError, match=r"/c.jsonl: is not there"):
+        look_up([f"{web.url}/c.jsonl"])
+    assert time.monotonic() - began < 20, "HEAD is asked once"
+
+
+def test_two_etags_are_named_with_the_remedy(web: WebServer) -> None:
+    web.put("/a.jsonl", DATA, "one two")
+    told = r"ETags \((one before, two|two before, one) now.*if that does not help.*curl URL"
+    with opened(f"{web.url}/a.jsonl") as file, pytest.raises(InputError, match=told):
+        file.read()
 
 
 def test_small_files_are_read_before_their_turn_within_bounds(
@@ -237,7 +261,7 @@ def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
     url = web.put("/a b%C3%A9.jsonl", line(1) * 3).replace(" ", "%20")
     web.files["/a%20b%C3%A9.jsonl"] = web.files["/a b%C3%A9.jsonl"]
     web.tags["/a%20b%C3%A9.jsonl"] = "one"
-    web.heads = False  # as it is signed for GET
+    web.heads = 403  # as it is signed for GET
     source = only(f"{url}?X-Amz-Signature=SECRET")
     assert source.name == url
     assert "SECRET" not in repr(source)
@@ -336,7 +360,7 @@ def test_tables_are_read_in_place(
     assert [list(chunk.lines) for chunk in here] == [list(chunk.lines) for chunk in there]
     with only(url).open() as records:
         web.put(f"/pages.{kind}", path.read_bytes(), "two")
-        with pytest.raises(InputError, match="has changed since it was looked up"):
+        with pytest.raises(InputError, match="has changed while it was read"):
             list(records.chunks(0, Ending()))
     with pytest.raises(InputError, match=r"is no whole .* file"):
         only(web.put(f"/cut.{kind}", path.read_bytes()[:-9_000])).open()

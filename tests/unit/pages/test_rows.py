@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from streamer.errors import InputError
 from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
 from streamer.pages.rows import COLUMNS_MAX
 from tests.helpers.chunks import all_chunks
 
@@ -37,29 +39,41 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(
     st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=6),
-    st.sampled_from([(".csv", ","), (".tsv", "\t")]),
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
 )
 def test_what_csv_writes_is_read_again(
     scratch: Path,
     rows: list[list[str]],
-    kind: tuple[str, str],
     end: str,
     packed: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    suffix, delimiter = kind
     text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([NAMES, *rows])
     data = b"\xef\xbb\xbf" * packed + text.getvalue().encode()
-    path = scratch / f"pages{suffix}{'.gz' * packed}"
+    path = scratch / f"pages.csv{'.gz' * packed}"
     path.write_bytes(gzip.compress(data) if packed else data)
     ending = Ending()
     chunks = read(path, ending)
     assert rows_of(chunks) == [dict(zip(NAMES, row, strict=True)) for row in rows]
     assert not ending.damage
     assert [chunk.start for chunk in chunks] == [0] * bool(rows)
+
+
+def test_a_quote_in_tsv_is_a_character_and_a_backslash_n_no_cell(tmp_path: Path) -> None:
+    path = tmp_path / "pages.tsv"
+    path.write_text(
+        'url\tbody\tscore\nu1\t"He said\t\\N\nu2\tof 5.25" and "more"\tx\nu3\t""\t\n',
+        encoding="utf-8",
+    )
+    ending = Ending()
+    assert rows_of(read(path, ending)) == [
+        {"url": "u1", "body": '"He said', "score": None},
+        {"url": "u2", "body": 'of 5.25" and "more"', "score": "x"},
+        {"url": "u3", "body": '""', "score": ""},
+    ]
+    assert not ending.damage
 
 
 def test_rows_that_do_not_fit_the_first_are_told_apart(tmp_path: Path) -> None:
@@ -93,6 +107,38 @@ def test_memory_is_bounded_by_the_page_limit(tmp_path: Path, row: bytes) -> None
     assert "a row of more than 8,192 characters" in ending.damage
 
 
+def test_a_quote_that_swallows_rows_is_a_dead_letter(tmp_path: Path) -> None:
+    path = tmp_path / "pages.csv"
+    rows = [f"https://a.example/{n},text {n}\n" for n in range(9)]
+    rows[2:7] = [rows[2].replace(",", ',"'), *rows[3:6], rows[6].replace("\n", '"\n')]
+    path.write_text("url,body,,\n" + "".join(rows))  # names of columns may be missing
+    lines = [bytes(line) for chunk in read(path) for line in chunk.lines]
+    assert [line[:1] for line in lines] == [b"{", b"{", b'"', b"{", b"{"]
+
+
+@pytest.mark.parametrize(
+    "row", [r'"a \"b\" c",d', r'"a \", b","x, y"', r'"a \", b"', r'"a \", \"b"', '"a \\""\nv,"c"']
+)
+def test_quotes_behind_backslashes_are_named_as_these(tmp_path: Path, row: str) -> None:
+    path, ending = tmp_path / "pages.csv", Ending()
+    path.write_text(f'url,body,title\nu,"C:\\dir\\",\nu,{row}\n')
+    [chunk] = read(path)
+    good, bad = (PageParser().parse(replace(chunk, lines=chunk.lines[i : i + 1])) for i in (0, 1))
+    assert (len(good), len(bad)) == (1, 0)
+    assert "quotes are escaped by backslashes" in bad.dead[0].detail
+    path.write_text('url,body\nu,"5\\""\n')
+    assert read(path, ending) == []
+    assert "quotes are escaped by backslashes" in ending.damage
+
+
+def test_what_separates_cells_is_named_where_it_is_not_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "pages.csv").write_text("url;body\nu;b\n")
+    with pytest.raises(InputError, match="separated by ';' and not by a comma; write it anew"):
+        read(tmp_path / "pages.csv")
+    (tmp_path / "pages.tsv").write_bytes(b"url\tbody\nu\tone\rtwo\n")
+    assert rows_of(read(tmp_path / "pages.tsv")) == [{"url": "u", "body": "one two"}]
+
+
 def test_a_row_over_the_page_limit_is_a_dead_letter_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "pages.csv"
     path.write_bytes(b"url,body\nu,b\nv," + b"x" * 3000 + b"\nw,c\n")
@@ -113,8 +159,12 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_first_row_of_very_many_columns_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "pages.csv"
     path.write_bytes(b"url,body" + b"," * (3 << 20) + b"\nu,b\n")
-    with pytest.raises(InputError, match=r"first row has 3,145,730 columns, and at most 16,384"):
+    with pytest.raises(InputError, match=r"line 0 .* a row of 3,145,73. cells, and at most 16,384"):
         read(path)
     names = [f"c{number}" for number in range(COLUMNS_MAX - 2)]
     path.write_text(",".join(["url", "body", *names]) + "\nu,b\n")
     assert rows_of(read(path)) == [{"url": "u", "body": "b"}]
+    commas = "a\n" + "1," * COLUMNS_MAX  # in a cell
+    path.write_text(f'url,body\nu,"{commas}"\nv{commas}')
+    assert rows_of(read(path, ending := Ending())) == [{"url": "u", "body": commas}, {"url": "va"}]
+    assert "a row of 16,385 cells, and at most 16,384 are read" in ending.damage

@@ -1,4 +1,4 @@
-"""An array of objects, and objects over several lines, are read as one object a line."""
+"""Objects in an array, over several lines or several on a line are read as one object a line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -18,8 +18,7 @@ from typer.testing import CliRunner, Result
 
 from streamer.cli.main import app
 from streamer.errors import StoreMismatch
-from streamer.pages import spread_json
-from streamer.pages.spread_json import JsonLines, is_spread
+from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
 
 KEYS = st.text(st.characters(codec="utf-8"), max_size=6)
 VALUES = st.recursive(
@@ -28,15 +27,29 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 OBJECTS = st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3), min_size=1, max_size=5)
-FORMS = st.sampled_from(["array", "indented array", "indented", "lines of arrays"])
+BETWEEN = {
+    "": "", "spaces": "  ", "commas": ",\n", "bars": " | ", "semicolons": ";\r\n",
+    "rs": "\n\x1e",
+}  # fmt: skip
+JOINED = ("", " ", " | ", ";", "\x1e", "\r", "\n")
+FORMS = st.sampled_from(["array", "indented array", "indented", "lines of arrays", *BETWEEN])
 
 
 def written(objects: list[dict[str, Any]], form: str, *, ascii_only: bool) -> str:
+    if form in BETWEEN:
+        each = [json.dumps(one, ensure_ascii=ascii_only) for one in (*objects, {"last": 1})]
+        return "\x1e" * (form == "rs") + BETWEEN[form].join(each)
     indent = None if form in {"array", "lines of arrays"} else 2
     if form in {"array", "indented array"}:
         return json.dumps(objects, ensure_ascii=ascii_only, indent=indent)
     each = [json.dumps(one, ensure_ascii=ascii_only, indent=indent) for one in objects]
     return "".join(f"[{one}]\n" if form == "lines of arrays" else f"{one}\n" for one in each)
+
+
+def lines_of(made: type[JsonLines | ObjectLines], data: bytes, step: int = 999) -> list[bytes]:
+    lines, block = made(io.BufferedReader(io.BytesIO(data))), bytearray(step)
+    parts = b"".join(bytes(block[:count]) for count in iter(lambda: lines.readinto(block), 0))
+    return [line for line in parts.split(b"\n") if line]
 
 
 @given(OBJECTS, FORMS, st.tuples(st.booleans(), st.booleans()), st.integers(1, 9))
@@ -46,10 +59,9 @@ def test_each_object_of_any_form_is_one_line_of_the_same_value(
     mark, ascii_only = options
     data = ("\ufeff" * mark + written(objects, form, ascii_only=ascii_only)).encode()
     assert is_spread(data)
-    converted = JsonLines(io.BufferedReader(io.BytesIO(data)))
-    with mock.patch.object(spread_json, "_READ_BYTES", step):
-        lines = io.BufferedReader(converted).read().decode().split("\n")
-    assert [json.loads(line) for line in lines if line] == objects
+    lines = lines_of(JsonLines, data, step)
+    expected = [*objects, {"last": 1}] if form in BETWEEN else objects
+    assert [*map(json.loads, lines)] == expected
 
 
 @pytest.mark.parametrize(
@@ -59,9 +71,13 @@ def test_each_object_of_any_form_is_one_line_of_the_same_value(
         b'{"url": "u"}\n',
         b"{}\n{}\n",
         b"[1]\n[2]\n",
-        b"[]",
+        b'# {\n{"a": 1}\n',
+        b'[]\n{"a": 1}\n',
+        b"[]\n[]\n",
         b"{\n{\n",
         b"{ x\n",
+        b'{"a": "}{"} \r\n{',
+        b'{"a": {}} # {"b": 1}\n',
         b"WARC/1.0\r\n",
     ],
 )
@@ -77,11 +93,33 @@ def test_what_is_no_spread_json_stays_as_it_is(head: bytes) -> None:
         (b'[{"a":1},{"b"', [b'{"a":1}', b'{"b"']),
         (b'[{"a":"x\ny"}] junk\n[{"b":2}]', [b'{"a":"x\ry"}', b"junk", b'{"b":2}']),
         (b'[{"a":1}}, {"b":2}]', [b'{"a":1}', b"}", b'{"b":2}']),
+        (b'[null,\n{"a":1}, []]', [b"null", b'{"a":1}', b"[]"]),
+        (b'[1.5, "x, {", [2], {"a":1}]', [b"1.5", b'"x, {"', b"[2]", b'{"a":1}']),
+        (b"[\n]\n", []),
+        (b'// a [\n# "b\n/* c\n */ [{"a":1}]', [b"// a [", b'# "b', b"/* c  */", b'{"a":1}']),
+        (b'[]\n[{"a":1}]\n', [b'{"a":1}']),
     ],
 )  # fmt: skip
 def test_what_is_malformed_becomes_records_too(data: bytes, lines: list[bytes]) -> None:
-    converted = io.BufferedReader(JsonLines(io.BufferedReader(io.BytesIO(data)))).read()
-    assert converted.removesuffix(b"\n").split(b"\n") == lines
+    assert is_spread(data)
+    assert lines_of(JsonLines, data) == lines
+
+
+SIGNS = st.dictionaries(st.sampled_from("ab"), st.text('}{ ";|,:\\[]', max_size=9), min_size=1)
+
+
+@given(
+    st.lists(
+        st.tuples(SIGNS | st.fixed_dictionaries({"a": st.lists(SIGNS)}), st.sampled_from(JOINED))
+    ),
+    st.integers(1, 99),
+)
+def test_objects_on_one_line_are_lines_however_the_bytes_are_read(
+    objects: list[tuple[dict[str, Any], str]], step: int
+) -> None:
+    text = "".join(json.dumps(one) + between for one, between in objects)
+    data = text.rstrip(" |\r\x1e;").encode()
+    assert [*map(json.loads, lines_of(ObjectLines, data, step))] == [one for one, _ in objects]
 
 
 def page(number: int) -> dict[str, str]:
@@ -121,9 +159,41 @@ def test_indented_objects_are_pages(tmp_path: Path, name: str) -> None:
     assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(12)]
 
 
-def test_an_array_is_read_from_standard_input(tmp_path: Path) -> None:
+@pytest.mark.parametrize("between", ["", " ; ", "\r", ",\n", "\n|\n", "\n\x1e"])
+@pytest.mark.parametrize("count", [3, 2000])
+def test_objects_are_pages_whatever_is_between_them(
+    tmp_path: Path, between: str, count: int
+) -> None:
+    path = tmp_path / "pages.jsonl"
+    pages = [page(n) for n in range(count)]
+    pages[0]["body"] *= 9 if count == 3 else 1  # longer than what is looked at first
+    path.write_text(between.join(map(json.dumps, pages)) + "\n", newline="")
+    assert replay(tmp_path, str(path)).exit_code == 0
+    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(count)]
+
+
+@pytest.mark.parametrize("between", JOINED)
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (9, 3)], ids=["small", "late"])
+def test_objects_that_follow_on_any_line_are_pages(
+    tmp_path: Path, between: str, before: int, after: int
+) -> None:
+    path = tmp_path / "pages.jsonl"
+    pages = [json.dumps(page(n)) for n in range(before + after)]
+    lines = [{"url": "u", "body": "short }{"}, {"url": "v", "body": "if (a) {} {"}]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    text += "".join(each + "\n" for each in pages[:before])
+    path.write_text(text + between.join(pages[before:]) + "\n", newline="")
+    assert replay(tmp_path, str(path)).exit_code == 0
+    expected = ["u", "v", *(f"http://a/{n}" for n in range(before + after))]
+    assert judged(tmp_path) == [(url, n) for n, url in enumerate(expected)]
+
+
+@pytest.mark.parametrize("text", [json.dumps, lambda pages: ",\n".join(map(json.dumps, pages))])
+def test_what_is_no_line_is_read_from_standard_input(
+    tmp_path: Path, text: Callable[[list[dict[str, str]]], str]
+) -> None:
     command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "v.jsonl"]
-    pages = json.dumps([page(n) for n in range(3)]).encode()
+    pages = text([page(n) for n in range(3)]).encode()
     done = subprocess.run(command, cwd=tmp_path, input=pages, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(3)]
@@ -142,6 +212,8 @@ def test_other_files_in_a_folder_do_not_end_a_run(tmp_path: Path) -> None:
     assert judged(tmp_path) == [("http://a/1", 0)]
     found = json.loads((tmp_path / "s.json").read_text())
     assert found["files_passed_over"] == [
-        str(folder / name) for name in ("b.json", "c.jsonl", "d.txt")
+        str(folder / name) for name in ("a.json", "b.json", "c.jsonl", "d.txt")
     ]
-    assert found["dead_letters"] == {"missing_url": 1}
+    kinds = {"no_page_body": 1, "unknown_format": 2, "beside_pages": 1}
+    assert found["files_passed_over_by_kind"] == kinds
+    assert found["dead_letters"] == {}

@@ -297,7 +297,7 @@ def test_without_the_library_the_extra_is_named(
     path.write_bytes(b"x")
     monkeypatch.setitem(importlib.import_module("sys").modules, "pyarrow", None)
     for given in (path, tmp_path):
-        with pytest.raises(SettingsError, match=r"pip install 'streamer-dedup\[parquet\]'"):
+        with pytest.raises(SettingsError, match=r"pip install '\.\[parquet\]'"):
             open_sources([str(given)])
 
 

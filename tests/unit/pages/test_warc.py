@@ -14,6 +14,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from streamer.compression import zstd
+from streamer.errors import InputError
 from streamer.pages.chunk import CHUNK_RECORDS_MAX, Ending, PageBatch
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
@@ -24,6 +25,9 @@ from tests.helpers.chunks import all_chunks
 PAGE = b"<html><body><p>Bread at five, cake at six.</p></body></html>"
 URL = "http://bakery.example/"
 HTML_TYPE = ("Content-Type", "text/html; charset=utf-8")
+
+
+WIDE = "\n<p>page".encode("utf-16-le")
 
 
 def record(
@@ -166,7 +170,14 @@ def test_text_that_was_made_of_another_type_is_text(path: Path) -> None:
 
 def test_a_body_without_a_type_is_looked_at(path: Path) -> None:
     assert parse(path, response(PAGE)).flags == [HTML]
-    assert parse(path, response(b"%PDF-1.7\n\x00\x01")).skipped == {"type_not_text": 1}
+    assert parse(path, response(b"%PDF-1.7\n\x00\x01")).skipped == {"body_pdf": 1}
+    types = ("Content-Type", "text/plain"), ("Content-Type", "text/html")
+    assert parse(path, response(PAGE, *types)).flags == [HTML], "several are one list"
+
+
+def test_what_crawlers_write_about_themselves_is_skipped(path: Path) -> None:
+    log = record(b"a log", "resource", "text/plain").replace(URL.encode(), b"metadata://wget/log")
+    assert parse(path, log).skipped == {"crawler_metadata": 1}
 
 
 def test_a_response_that_is_not_http_is_skipped(path: Path) -> None:
@@ -198,8 +209,10 @@ def in_chunks(body: bytes) -> bytes:
         (gzip.compress(brotli.compress(PAGE)), [("Content-Encoding", "br, gzip")]),
         (in_chunks(gzip.compress(PAGE)), [("Transfer-Encoding", "gzip, chunked")]),
         (in_chunks(gzip.compress(PAGE)), [("Content-Encoding", "gzip")]),
+        (b"\r\n" + in_chunks(gzip.compress(PAGE)), [("Transfer-Encoding", "gzip, chunked")]),
+        (b"\n\n" + gzip.compress(PAGE), [("Content-Encoding", "gzip")]),
     ],
-    ids=range(15),  # gzip writes the time: bytes would name the tests differently in each process
+    ids=range(17),  # gzip writes the time: bytes would name the tests differently in each process
 )
 def test_transfer_and_content_encodings_are_undone_whatever_the_headers_say(
     path: Path, body: bytes, headers: list[tuple[str, str]]
@@ -294,3 +307,56 @@ def test_any_bytes_as_warc_end_in_pages_dead_letters_or_counts(
     scratch: Path, parts: list[bytes]
 ) -> None:
     parse(scratch, b"WARC/1.0\r\n" + b"\r\n".join(parts))  # checks that no ordinal is lost
+
+
+def test_a_target_in_brackets_is_the_url_in_them(path: Path) -> None:
+    content = response(PAGE, HTML_TYPE).replace(URL.encode(), f"<{URL}>".encode())
+    assert parse(path, content).urls == [URL.encode()]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n",
+        b"HTTP/1.1 200 Connection established\r\n\r\n",
+        b"HTTP/2 200\r\nX-Proxy: a\r\n\r\n" * 3,
+        b"ICY 200 OK\r\n\r\n\r\n",
+        b"http/1.0 200 ok\n\n",
+    ],
+)
+def test_of_several_heads_of_a_response_the_last_counts(path: Path, before: bytes) -> None:
+    head = b"HTTP/1.1 %d x\r\nContent-Type: text/html\r\n\r\n"
+    batch = parse(path, record(before + head % 200 + PAGE))
+    assert ([*map(bytes, batch.bodies)], batch.flags) == ([PAGE], [HTML])
+    assert parse(path, record(before + head % 404 + PAGE)).skipped == {"status_not_2xx": 1}
+    wide = parse(path, record(head.replace(b"html", b"html;charset=utf-16-le") % 200 + WIDE))
+    assert [*map(bytes, wide.bodies)] == [WIDE.decode("utf-16-le").encode()]
+
+
+@pytest.mark.parametrize("head", [b"ICY 200 OK\n\n", b"http/1.1 200 ok\r\n\r\n\r\n"])
+def test_a_status_line_is_known_in_any_spelling(path: Path, head: bytes) -> None:
+    batch = parse(path, record(head + PAGE))
+    assert [*map(bytes, batch.bodies)] == [PAGE]
+
+
+def with_dictionary(records: list[bytes], *, packed: bool) -> bytes:
+    samples = [response(b"<p>%d words to train with" % i, HTML_TYPE) for i in range(400)]
+    book = zstd.train_dict(samples, 4000)
+    stored = zstd.compress(book.dict_content) if packed else book.dict_content
+    head = b"\x5d\x2a\x4d\x18" + len(stored).to_bytes(4, "little") + stored
+    return head + b"".join(zstd.compress(each, zstd_dict=book) for each in records)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_file_of_zstd_frames_may_begin_with_its_dictionary(tmp_path: Path, packed: bool) -> None:  # noqa: FBT001 - drawn
+    records = [response(b"<p>page %d" % i, HTML_TYPE) for i in range(8)]
+    content = with_dictionary(records, packed=packed)
+    for name, data in (
+        ("plain.warc.zst", b"".join(map(zstd.compress, records))), ("own.warc.zst", content),
+    ):  # fmt: skip
+        batch = parse(tmp_path / name, data)
+        assert [*map(bytes, batch.bodies)] == [b"<p>page %d" % i for i in range(8)]
+    for cut in (6, 100):
+        with pytest.raises(InputError, match="dictionary cannot be read"):
+            parse(tmp_path / "cut.warc.zst", content[:cut])

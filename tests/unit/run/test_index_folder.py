@@ -115,12 +115,12 @@ def test_an_index_of_another_secret_is_refused_without_telling_it(
     assert SECRET.hex()[:16] not in str(caught.value)
 
 
-def test_an_index_of_another_unicode_version_is_refused(
+def test_an_index_of_another_version_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_index(tmp_path / "index")
-    monkeypatch.setattr("unicodedata.unidata_version", "1.1.0")
-    with pytest.raises(StoreMismatch, match="another version or under another Unicode version"):
+    monkeypatch.setattr("streamer.sketch.settings.UNICODE", "1.1")
+    with pytest.raises(StoreMismatch, match="it was made by another version"):
         IndexFolder.open(tmp_path / "index", DEFAULTS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreUnavailable
-from streamer.index.messages import Pages
+from streamer.index.messages import Pages, Verdicts
 from streamer.index.settings import IndexSettings
 from streamer.model import page_ref
 from streamer.run import judge as module
 from streamer.run.judge import FlushRule, Judge
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages, opened
+from tests.helpers.wait import Clock
 
 
 @contextlib.contextmanager
@@ -30,14 +31,17 @@ def a_judge(rules: IndexSettings, head_pages: int = 65_536) -> Iterator[Judge]:
         judge.close()
 
 
+def verdicts_of(blocks: Iterable[Verdicts]) -> list[Judged]:
+    return [verdict for block in blocks for verdict in judged(block)]
+
+
 def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = True) -> list[Judged]:
     """Give all pages, in records of random length; flush when it is due."""
     result: list[Judged] = []
     at = 0
     while at < len(pages):
         end = min(len(pages), at + random.randrange(1, 9))
-        for block in judge.judge(0, at, end, pages.take(range(at, end))):
-            result += judged(block)
+        result += verdicts_of(judge.judge(0, at, end, pages.take(range(at, end))))
         at = end
         if flushes and judge.flush_is_due:
             judge.flush(b"")
@@ -50,16 +54,13 @@ def test_a_judge_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: 
     first = opened(tmp_path / "index", rules)
     verdicts = judge_all(first, pages.take(range(60)), Random(1), flushes=False)
     first.flush(b"at sixty")
-    judge_rest = [
-        v for block in first.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
-    ]
+    rest = pages.take(range(60, 90))
+    judge_rest = verdicts_of(first.judge(0, 60, 90, rest))
     first.close()  # as a kill would: nothing more is flushed
     assert verdicts + judge_rest == expected
     again = opened(tmp_path / "index", rules)
     assert (again.position(0), again.position(1), again.owner_state) == (60, 0, b"at sixty")
-    repeated = [
-        v for block in again.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
-    ]
+    repeated = verdicts_of(again.judge(0, 60, 90, rest))
     again.close()
     assert repeated == judge_rest
 
@@ -80,18 +81,10 @@ def test_sources_have_positions_of_their_own(tmp_path: Path) -> None:
     judge.judge(0, 0, 4, pages)
     others = pages.take(range(4))
     others.refs[:] = [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
-    verdicts = [v for block in judge.judge(7, 0, 6, others) for v in judged(block)]
+    verdicts = verdicts_of(judge.judge(7, 0, 6, others))
     assert [v.ref for v in verdicts] == [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
     assert (judge.position(0), judge.position(7)) == (4, 6)
     judge.close()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @pytest.fixture
@@ -138,22 +131,24 @@ def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(
 def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
     judge: Judge, clock: Clock
 ) -> None:
-    clock.seconds += module.REPLAY_FLUSHES.seconds + 1
+    clock.now += module.REPLAY_FLUSHES.seconds + 1
     assert not judge.flush_is_due
     judge.judge(0, 0, 1, unique_pages(1))
     assert judge.flush_is_due
     judge.flush(b"")
     judge.judge(0, 1, 2, unique_pages(1, 1))
-    clock.seconds += module.REPLAY_FLUSHES.seconds - 1
+    clock.now += module.REPLAY_FLUSHES.seconds - 1
     assert not judge.flush_is_due
-    clock.seconds += 1
+    clock.now += 1
     assert judge.flush_is_due
 
 
 def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
-    for threshold, records in ((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2)):
+    pages = family_pages(Random(1), 4)
+    for at, (threshold, records) in enumerate(((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2))):
         judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))
         shard = judge.shard
+        judge.judge(0, at, at + 1, pages.take([at]))
         assert shard.settings == IndexSettings(threshold=threshold)
         assert shard.positions["config"] == records
         judge.flush(b"")
@@ -206,8 +201,7 @@ def test_verdicts_do_not_depend_on_when_pages_were_looked_up(seed: int) -> None:
         for i, batch in enumerate(batches):
             if i + 4 < len(batches):
                 found.append(judge.look_up(batches[i + 4]))
-            for block in judge.judge(0, at, at + len(batch), batch, found[i]):
-                verdicts += judged(block)
+            verdicts += verdicts_of(judge.judge(0, at, at + len(batch), batch, found[i]))
             at += len(batch)
             if judge.flush_is_due:
                 judge.begin_flush(lambda: b"")

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from streamer.index.messages import Verdicts
-from streamer.index.rule import CONTENT
+from streamer.index.rule import CONTENT, SIGNATURE
 from streamer.model import page_ref
-from streamer.run.large_clusters import LargeCluster, LargeClusters
+from streamer.run.large_clusters import (
+    FEW_WORDS,
+    LargeCluster,
+    LargeClusters,
+    SharedText,
+    SharedTexts,
+)
 from tests.helpers.signed_pages import made_pages, unlike
 
 _ONE = made_pages([[1]], [unlike(0)])
@@ -65,3 +71,21 @@ def test_rare_representatives_are_dropped_and_a_large_cluster_is_not() -> None:
     named = [0 if page % 3 == 0 else page for page in range(30_000)]
     (found,) = counted(named, 1_000)
     assert found.duplicates == 10_000
+
+
+def test_pages_of_a_host_that_share_a_few_words_are_named() -> None:
+    shared = SharedTexts()
+    for page in range(1, 12):
+        own = block([0])
+        own.pages.urls = [b"http://0.example/%d" % page if page < 10 else b"http://b.example/"]
+        own.pages.tokens = np.array([FEW_WORDS], np.uint32)
+        shared.add(own)
+    again, more, near = block([0]), block([0]), block([0])
+    again.pages.urls = again.representative_urls
+    more.pages.tokens = np.array([FEW_WORDS + 1], np.uint32)
+    near.basis = np.array([SIGNATURE], np.uint8)
+    for own in (again, more, near, block([UNIQUE])):
+        shared.add(own)
+    (found,) = shared.found()
+    assert found == SharedText("0.example", 10, FEW_WORDS, "http://0.example/")
+    assert "10 pages of 0.example share one text of 50 words" in str(found)

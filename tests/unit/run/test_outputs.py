@@ -21,10 +21,14 @@ from streamer.run.kept_tables import rows_name
 from streamer.run.outputs import (
     OutputFile,
     check_distinct,
+    check_ending,
     check_made,
+    check_writable,
+    complete_output,
     lines_within,
     mark_of,
     output_key,
+    part_of,
 )
 from streamer.run.parquet_verdicts import lines_name
 
@@ -45,10 +49,86 @@ def write(path: Path, data: bytes, known: int | None, *, index: Path | None = IN
     return output.length
 
 
-def test_a_new_file_is_made_with_its_folders(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "out"
-    assert write(path, b"one\n", None) == 4
+def test_a_folder_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "out"
+    for opening in (
+        lambda: OutputFile.open(str(path), None, index=INDEX),
+        lambda: check_writable(path),
+        complete_output(str(path)).__enter__,
+    ):
+        with pytest.raises(SettingsError, match=f"there is no folder {path.parent}"):
+            opening()
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.symlink_to("held"), "it is a link"),
+        (lambda path: path.symlink_to("nothing"), "it is a link"),
+        (os.mkfifo, "it is a pipe"),
+    ],
+)
+def test_no_output_goes_through_a_link_or_waits_for_the_reader_of_a_pipe(
+    path: Path, make: Callable[[Path], None], why: str
+) -> None:
+    held = path.with_name("held")
+    held.write_bytes(b"of somebody else")
+    make(path)
+    for opening in (
+        lambda: OutputFile.open(str(path), None, index=None, overwrite=True),
+        lambda: check_made(str(path), (), index=INDEX, overwrite=False),
+        lambda: check_writable(path),
+        complete_output(str(path)).__enter__,
+    ):
+        with pytest.raises(SettingsError, match=why):
+            opening()
+    assert held.read_bytes() == b"of somebody else"
+
+
+def test_what_a_shell_has_opened_is_taken_as_it_is() -> None:
+    read, write = os.pipe()
+    with complete_output(f"/dev/fd/{write}") as file:
+        file.write(b"one\n")
+    assert os.read(read, 9) == b"one\n"
+    os.close(read)
+    os.close(write)
+
+
+@pytest.mark.parametrize("make", [lambda part: part.symlink_to("held"), os.mkfifo, Path.touch])
+def test_a_part_that_is_in_the_way_is_removed_and_not_followed(
+    path: Path, make: Callable[[Path], None]
+) -> None:
+    held = path.with_name("held")
+    held.write_bytes(b"of somebody else")
+    make(part_of(str(path)))
+    like = path.with_name(f"{path.name}.part")
+    like.write_bytes(b"of somebody else")
+    with complete_output(str(path)) as file:
+        file.write(b"one\n")
     assert path.read_bytes() == b"one\n"
+    assert held.read_bytes() == like.read_bytes() == b"of somebody else"
+
+
+def test_the_note_of_an_index_replaces_no_file_of_somebody_else(path: Path) -> None:
+    mark = mark_of(str(path))
+    for make in (lambda: mark.write_bytes(b"notes\n"), lambda: mark.symlink_to("held")):
+        make()
+        with pytest.raises(SettingsError, match=f"{mark} is not of streamer"):
+            OutputFile.open(str(path), None, index=INDEX)
+        mark.unlink()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["v.db", "v.arrow", "v.xlsx.gz", "v.jsonl.bz2", "v.parquet.gz"])
+def test_an_ending_of_no_format_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=r"names no format .* End it in \.jsonl, \.csv\."):
+        check_ending("verdicts", name, ".jsonl", ".csv")
+
+
+@pytest.mark.parametrize("name", ["-", "v", "v.gz", "v.jsonl.zst", "V.JSON", "/dev/fd/3", "v.csv"])
+def test_a_name_without_an_ending_or_with_one_of_lines_is_taken(name: str) -> None:
+    check_ending("verdicts", name, ".jsonl", ".csv")
 
 
 def test_what_lies_behind_the_known_length_is_cut_off(path: Path) -> None:
@@ -112,7 +192,7 @@ def test_a_file_that_is_made_of_an_output_of_an_index_is_never_replaced(
     made.write_bytes(b"PAR1")
     write(Path(name_of(str(made))), b"one\n", None, index=INDEX)
     with pytest.raises(SettingsError, match=f"of the index {INDEX.resolve()}, which needs them"):
-        check_made(str(made), None, index=None, overwrite=True)
+        check_made(str(made), (), index=None, overwrite=True)
     assert made.read_bytes() == b"PAR1"
 
 
@@ -130,6 +210,8 @@ def test_an_output_may_not_be_an_input_by_a_link(path: Path, tmp_path: Path) -> 
     os.link(path, other)
     with pytest.raises(SettingsError, match="are the same file"):
         check_distinct([str(other)], ["-", str(tmp_path / "none"), str(path)])
+    with pytest.raises(SettingsError, match="are one file"):
+        check_distinct([str(other), str(path)], [])
     check_distinct([str(other), "-"], [str(tmp_path)])
 
 

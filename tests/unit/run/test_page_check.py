@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import random
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +9,9 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, InvalidPage, StoreMismatch, Verdict
-from streamer.deduplicator import message_of
 from streamer.run.page_check import ASKED, PageChecker
+from tests.helpers.added import message_of
+from tests.helpers.damage import digests
 
 KEY = "12" * 32
 
@@ -42,11 +42,6 @@ def key_file(tmp_path: Path) -> Path:
     path = tmp_path / "key"
     path.write_text(KEY, encoding="ascii")
     return path
-
-
-def digests(folder: Path) -> dict[str, str]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path): hashlib.blake2b(path.read_bytes()).hexdigest() for path in files}
 
 
 def without_place(verdict: Verdict) -> bytes:

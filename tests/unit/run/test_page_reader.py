@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError
 from streamer.run.page_reader import PageReader
+from tests.helpers.commands import run
 
 TEXT = " ".join(f"word{n}" for n in range(80))
 FIELDS = '{"url": "/uri", "body": "/text"}'
@@ -26,14 +25,9 @@ def write(path: Path, *, count: int = 12, body: str = "text") -> Path:
     return path
 
 
-def run(arguments: list[str]) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 def replayed(folder: Path, pages: Path) -> None:
-    outputs = ["--verdicts", str(folder / "v.jsonl"), "--index", str(folder / "index")]
-    done = run(["replay", str(pages), "--fields", FIELDS, *outputs])
-    assert done.exit_code == 0, done.output
+    outputs = ("--verdicts", folder / "v.jsonl", "--index", folder / "index")
+    run("replay", pages, "--fields", FIELDS, *outputs)
 
 
 COMMANDS: dict[str, Arguments] = {
@@ -64,40 +58,34 @@ def test_every_command_reads_compressed_pages_of_other_fields_and_refuses_a_wron
     (tmp_path / "own.txt").write_text(TEXT)
     replayed(tmp_path, pages)
     arguments = COMMANDS[name](pages)
-    refused = run(arguments)
-    assert isinstance(refused.exception, SettingsError), refused.output
-    assert "missing_url" in str(refused.exception)
-    assert "/uri, /text" in str(refused.exception)
+    with pytest.raises(SettingsError, match=r"missing_url.*/uri, /text"):
+        run(*arguments)
     if name == "compare":
         write(pages, count=1)
-    done = run([*arguments, "--fields", FIELDS])
-    assert done.exit_code == 0, (done.output, done.exception)
+    run(*arguments, "--fields", FIELDS)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_takes_the_same_page_options(name: str) -> None:
     arguments = COMMANDS[name](Path("pages.jsonl"))
     wanted = [*arguments[: 2 if name == "collection" else 1], "--help"]
-    done = CliRunner().invoke(app, wanted, env={"COLUMNS": "200"})
-    assert done.exit_code == 0
+    told = run(*wanted, columns=200)
     for option in ("--fields", "--preset", "--keep-going", "--page-bytes-max"):
-        assert option in done.stdout, option
+        assert option in told, option
 
 
 def test_a_text_that_is_in_pages_of_other_fields_is_not_called_unique(tmp_path: Path) -> None:
     pages = write(tmp_path / "pages.jsonl")
     (tmp_path / "own.txt").write_text(TEXT)
-    found = run([*COMMANDS["uniqueness"](pages), "--fields", FIELDS, "--json"])
-    assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["percentage"] == 0
+    found = run(*COMMANDS["uniqueness"](pages), "--fields", FIELDS, "--json")
+    assert json.loads(found)["percentage"] == 0
 
 
 def test_with_keep_going_records_that_all_fail_are_passed_over(tmp_path: Path) -> None:
     pages = write(tmp_path / "pages.jsonl")
     (tmp_path / "own.txt").write_text(TEXT)
-    found = run([*COMMANDS["uniqueness"](pages), "--keep-going", "--json"])
-    assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["percentage"] == 100
+    found = run(*COMMANDS["uniqueness"](pages), "--keep-going", "--json")
+    assert json.loads(found)["percentage"] == 100
 
 
 def test_a_few_bad_records_among_pages_are_passed_over(tmp_path: Path) -> None:

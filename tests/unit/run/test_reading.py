@@ -11,7 +11,7 @@ from streamer.pages.chunk import Chunk
 from streamer.pages.mapping import DEFAULT_MAPPING
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
-from streamer.run.reading import parsed
+from streamer.run.reading import LOST_PAGES, LostText, lost_characters, parsed
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
     FakeRegistry,
@@ -68,3 +68,13 @@ def test_a_page_whose_schema_is_not_known_any_more_names_the_registry(
     told.schemas.clear()
     with pytest.raises(StoreMismatch, match=r"page_bytes_max and --registry-url\.$"):
         parsed(parser, chunk(PLAIN, AVRO, pages=[0, 1]))
+
+
+def test_a_source_with_much_text_that_a_charset_lost_is_named() -> None:
+    lost, bodies = LostText(), {
+        "a": [b"x" * 198 + "\ufffd\ufffd".encode()], "b": [b"x" * 97 + "\ufffd".encode(), b"y\xff"],
+        "c": [b"\\ufffd" + b"z" * 20], "d": [b"x"] * LOST_PAGES + [b"\xff" * 1000],
+    }  # fmt: skip
+    for name, given in bodies.items():
+        lost.add(name, lost_characters(given))
+    assert lost.shares() == {"c": 0.0385, "b": 0.02}

@@ -133,12 +133,20 @@ class Elsewhere:
 
 
 def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
-    """Return pages of a clean index, and pages of which many are like these."""
-    pages = family_pages(Random(seed), 2 * count)
+    """Return pages of a clean index, and pages of which many are like these.
+
+    Some are as like a page of their own index as one of the clean index, or all but.
+    """
+    pages, random = family_pages(Random(seed), 2 * count), Random(seed)
     clean, other = pages.take(range(0, 2 * count, 2)), pages.take(range(1, 2 * count, 2))
     for each in (clean, other):
         each.refs[:] = np.arange(count)
     clean.urls[:] = [b"http://clean.example/%d" % i for i in range(count)]
+    for i in range(1, count, 3):
+        first = random.randrange(8) * 100
+        clean.sketches[i] = other.sketches[i - 1] = sketch_with(200, first)
+        other.sketches[i] = sketch_with(random.choice([0, 64, 200]), first)
+        other.keys[i, :2] = other.keys[i - 1, 0], clean.keys[i, 1]
     return clean, other
 
 
@@ -150,7 +158,7 @@ def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
         IndexSettings,
         bucket_max=st.sampled_from([1, 64]),
         candidates_max=st.sampled_from([1, 128]),
-        threshold=st.sampled_from([0.5, 0.8]),
+        threshold=st.sampled_from([0.5, 0.8007]),  # as 136 symbols of another sketch have
         expire_after_ms=st.sampled_from([0, 4_000]),
         keep_pages=st.sampled_from([0, 3]),
         exact=st.booleans(),
@@ -345,6 +353,23 @@ def test_of_several_under_one_name_the_last_is_in_force_and_none_ends_it(tmp_pat
     with a_judge(tmp_path / "new", rules, a, "clean=") as judge:
         assert judge.shard.settings is not None
         assert judge.shard.settings.also == ()
+
+
+def test_each_index_of_a_partition_is_compared_with_under_its_own_name(tmp_path: Path) -> None:
+    folder, rules = tmp_path / "workers", IndexSettings()
+    folder.mkdir()
+    key_file(folder)
+    for number in range(2):
+        make_index(folder / f"shard-{number}", one(sketch_with(400 * number)), rules)
+    make_index(tmp_path / "shard", one(sketch_with(900)), rules)
+    with a_judge(tmp_path / "own", rules, f"clean={tmp_path}/shard", f"clean={folder}") as judge:
+        found = [told(judge.judge(0, i, i + 1, one(sketch_with(400 * i), ref=i))) for i in (0, 1)]
+        assert [each[0][0] for each in found] == ["clean.shard-0", "clean.shard-1"]
+        assert judge.shard.settings is not None
+        assert len(judge.shard.settings.also) == 2, "none of the one before under this name"
+    (folder / "shard-1").rename(tmp_path / "away")
+    with a_judge(tmp_path / "other", rules, f"clean={folder}") as judge:
+        assert told(judge.judge(0, 0, 1, one(sketch_with(0))))[0][0] == "clean"
 
 
 def test_an_index_of_other_settings_or_another_key_is_refused(tmp_path: Path) -> None:

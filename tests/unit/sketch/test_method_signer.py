@@ -20,7 +20,7 @@ BODIES = [
     b"plain text of some words, enough of them to be more than a shingle or two in length",
     b"caf\\u00e9 \\n one two three four five six seven eight nine ten eleven twelve",
     b"",
-    b"...",
+    b" \n",
 ]
 FLAGS = [HTML, 0, ESCAPED, 0, 0]
 

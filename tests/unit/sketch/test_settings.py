@@ -83,6 +83,18 @@ def test_a_secret_is_never_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
+def test_of_a_secret_that_cannot_be_written_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        create_secret(tmp_path / "secret.key")
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.index.codec import BANDS as BANDS_FAMILY
 from streamer.index.forgetting import ASK, BEFORE, URL
@@ -24,6 +22,7 @@ from streamer.stored.frozen import read_note
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
+from tests.helpers.commands import run
 from tests.helpers.kills import code_of
 from tests.helpers.signed_pages import family_pages, opened
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
@@ -39,7 +38,6 @@ URLS = [
     "https://notb.example/",
     "https://[broken/",
 ]
-runner = CliRunner()
 
 
 def rows_left(store: Store) -> list[int]:
@@ -137,12 +135,8 @@ def index(tmp_path: Path) -> Path:
 def judge(folder: Path, name: str, lines: list[str]) -> list[Any]:
     """Return the verdicts on pages."""
     (folder / name).write_text("".join(lines))
-    out = folder / f"{name}.verdicts"
-    found = runner.invoke(
-        app,
-        ["replay", str(folder / name), "--verdicts", str(out), "--index", str(folder / "index")],
-    )
-    assert found.exit_code == 0, found.output
+    out = folder / f"{name}.verdicts.jsonl"
+    run("replay", folder / name, "--verdicts", out, "--index", folder / "index")
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
@@ -162,10 +156,8 @@ def judge(folder: Path, name: str, lines: list[str]) -> list[Any]:
 def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
     index: Path, options: list[str], gone: list[int]
 ) -> None:
-    told = runner.invoke(app, ["forget", str(index), *options, "--dry-run"])
-    assert (told.exit_code, told.output.split()[0]) == (0, str(len(gone)))
-    done = runner.invoke(app, ["forget", str(index), *options])
-    assert (done.exit_code, done.output.split()[0]) == (0, str(len(gone)))
+    for more in (("--dry-run",), ()):
+        assert run("forget", index, *options, *more).split()[0] == str(len(gone))
     held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())
     there = [url for url in URLS if held.count(url.encode())]
     assert there == [url for i, url in enumerate(URLS) if i not in gone]
@@ -181,8 +173,7 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
     before = contents(index)
     for options in (["--host", "nowhere.example"], ["--url", "https://a.example/"]):
-        done = runner.invoke(app, ["forget", str(index), *options])
-        assert (done.exit_code, done.output.splitlines()[0]) == (0, "0 kept pages forgotten.")
+        assert run("forget", index, *options).splitlines()[0] == "0 kept pages forgotten."
     assert contents(index) == before
 
 
@@ -211,13 +202,12 @@ def test_a_host_is_found_under_all_names_that_urls_give_it(
     tmp_path: Path, host: str, gone: list[int]
 ) -> None:
     judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
-    done = runner.invoke(app, ["forget", str(tmp_path / "index"), "--host", host])
-    assert done.exit_code == 0, done.output
-    counted, looked_for = done.output.splitlines()[:2]
+    told = run("forget", tmp_path / "index", "--host", host)
+    counted, looked_for = told.splitlines()[:2]
     assert counted.split()[0] == str(len(gone))
     assert looked_for.startswith("Looked for: host ")
     if "cher" in host and gone != [4]:
-        assert "xn--bcher-kva.example" in done.output
+        assert "xn--bcher-kva.example" in told
     held = b"".join(path.read_bytes() for path in tmp_path.glob("index/*/*"))
     assert [i for i, url in enumerate(HOSTS) if url.encode() not in held] == gone
 
@@ -226,21 +216,19 @@ def test_a_host_is_found_under_all_names_that_urls_give_it(
     "host", ["", ".", "https://a.example/", "a.example:80", "a..example", "a b"]
 )
 def test_what_is_no_name_of_a_host_is_refused(index: Path, host: str) -> None:
-    done = runner.invoke(app, ["forget", str(index), "--host", host])
-    assert isinstance(done.exception, SettingsError)
-    assert "Give one as example.org" in str(done.exception)
+    with pytest.raises(SettingsError, match=r"Give one as example\.org"):
+        run("forget", index, "--host", host)
 
 
 def test_what_to_forget_must_be_said(index: Path) -> None:
     for options in ([], ["--before", "soon"], ["--url", "a", "--wait", "-1"]):
-        result = runner.invoke(app, ["forget", str(index), *options])
-        assert result.exit_code != 0
+        with pytest.raises(SettingsError):
+            run("forget", index, *options)
 
 
 def test_to_count_needs_a_folder() -> None:
-    result = runner.invoke(app, ["forget", "--url", "a", "--dry-run"])
-    assert isinstance(result.exception, SettingsError)
-    assert "Name that of an index" in str(result.exception)
+    with pytest.raises(SettingsError, match="Name that of an index"):
+        run("forget", "--url", "a", "--dry-run")
 
 
 # ---- kills, and folders in use -------------------------------------------------------------------
@@ -288,10 +276,8 @@ def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
 
 
 def test_a_folder_in_use_is_refused(index: Path) -> None:
-    with contextlib.closing(Store.open(store_folder(index))):
-        result = runner.invoke(app, ["forget", str(index), "--host", "a.example"])
-    assert result.exit_code != 0
-    assert isinstance(result.exception, StoreUnavailable)
+    with contextlib.closing(Store.open(store_folder(index))), pytest.raises(StoreUnavailable):
+        run("forget", index, "--host", "a.example")
 
 
 SWEPT = """

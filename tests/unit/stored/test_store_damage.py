@@ -18,9 +18,7 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.errors import (
     SettingsError,
     StoreDamaged,
@@ -39,6 +37,7 @@ from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import key_entries
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, witnessed
+from tests.helpers.commands import ended
 from tests.helpers.damage import Damage, digests, sorted_files
 from tests.helpers.kills import answers_until_killed
 from tests.helpers.signed_pages import BANDS, family_pages, opened
@@ -289,13 +288,6 @@ def make_index(folder: Path) -> None:
     judge.close()
 
 
-def command(*arguments: str | Path) -> tuple[int, str]:
-    """Run the command line; return the exit code and what was said."""
-    done = CliRunner().invoke(app, [*map(str, arguments)])
-    code = getattr(done.exception, "exit_code", done.exit_code)
-    return code, f"{done.output}{done.exception or ''}"
-
-
 def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> None:
     make_index(tmp_path)
     path, settings = tmp_path / "secret.key", SignatureSettings(bands=BANDS)
@@ -305,7 +297,7 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
         path.write_bytes(damage)
         with pytest.raises(error, match=r"put .*secret\.key back from a copy"):
             IndexFolder.open(tmp_path, settings)
-        assert command("check", "--deep", "--index", tmp_path)[0] == 3
+        assert ended("check", "--deep", "--index", tmp_path)[0] == 3
         assert path.read_bytes() == damage
     path.unlink()
     for name in ("store/CURRENT", "newest-flush", None):
@@ -319,11 +311,11 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
 def test_a_deep_check_reads_a_sound_index_and_changes_nothing(tmp_path: Path) -> None:
     make_index(tmp_path)
     before = digests(tmp_path)
-    code, said = command("check", "--deep", "--index", tmp_path)
+    code, said = ended("check", "--deep", "--index", tmp_path)
     assert code == 0
     assert said.count("none") == 5, "witness, database, rows, keys, the secret"
     assert digests(tmp_path) == before
-    assert command("check", "--deep")[0] == 2
+    assert ended("check", "--deep")[0] == 2
 
 
 @pytest.mark.parametrize(("family", "blocks"), [(ROWS, 2), (KEYS, 1)])
@@ -337,7 +329,7 @@ def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, bl
     [damage] = [finding.damage for finding in check_index(tmp_path) if finding.part == part]
     assert len(damage) == blocks, damage
     assert all(path.name in text for text in damage)
-    code, said = command("check", "--deep", "--index", tmp_path)
+    code, said = ended("check", "--deep", "--index", tmp_path)
     assert (code, "checksum mismatch" in said) == (3, True)
 
 
@@ -356,10 +348,10 @@ def test_a_damaged_database_is_named_by_a_deep_check(tmp_path: Path) -> None:
     make_index(tmp_path)
     path = newest(tmp_path / "store", "*.sst")
     Damage("flip", str(path.relative_to(tmp_path)), 800).do(tmp_path)
-    code, said = command("check", "--deep", "--index", tmp_path)
+    code, said = ended("check", "--deep", "--index", tmp_path)
     assert (code, path.name in said) == (3, True)
-    assert command("inspect", tmp_path)[0] == 3
-    assert command("check", "--index", tmp_path, "--bands", str(BANDS))[0] == 3
+    assert ended("inspect", tmp_path)[0] == 3
+    assert ended("check", "--index", tmp_path, "--bands", str(BANDS))[0] == 3
 
 
 READ_ALL = """
@@ -381,7 +373,7 @@ for path in (Path(index, "new"), Path(index, "newest-flush")):
         print("cannot write", path.name)
 Path(index, "store").chmod(0)
 for command in ("inspect I", "check --deep --index I", "replay P --verdicts V --index I"):
-    names = {"I": index, "P": page + ".jsonl", "V": page + ".verdicts"}
+    names = {"I": index, "P": page + ".jsonl", "V": page + ".verdicts.jsonl"}
     done = CliRunner().invoke(app, [names.get(word, word) for word in command.split()])
     print(command[:6], type(done.exception).__name__, "fix the permissions" in str(done.exception))
 """
@@ -394,7 +386,7 @@ def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path
     page.write_text("the quick brown fox jumps over the lazy dog and so on and on")
     pages.write_text(json.dumps({"url": "http://a.example/7", "body": page.read_text() * 3}) + "\n")
     verdicts = tmp_path / "verdicts.jsonl"
-    assert command("replay", pages, "--index", index, "--verdicts", verdicts)[0] == 0
+    assert ended("replay", pages, "--index", index, "--verdicts", verdicts)[0] == 0
     for path in [index, *index.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     as_others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
@@ -407,7 +399,7 @@ def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path
     assert done.stdout == "cannot write new\ncannot write newest-flush\n" + "".join(
         f"{command} {REFUSED}" for command in ("inspec", "check ", "replay")
     )
-    assert not tmp_path.joinpath("page.verdicts").exists()
+    assert not tmp_path.joinpath("page.verdicts.jsonl").exists()
 
 
 FLUSHING = """

@@ -103,17 +103,6 @@ def damage_middle(path: Path, damage: bytes) -> None:
         file.write(damage)
 
 
-def test_damaged_keys_are_told_when_an_index_is_opened(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(1200))
-    damage_middle(sorted_files(folder, KEYS)[0], b"\1\2\3")
-    with (
-        contextlib.closing(Store.open(folder)) as store,
-        pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"),
-    ):
-        StoredLookup(store)
-
-
 @pytest.mark.parametrize("damage", [b"\1\2\3", bytes(3000)], ids=["some bytes", "a hole"])
 def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
     folder: Path, damage: bytes

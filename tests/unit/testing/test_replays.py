@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from streamer import Page
+from streamer.cli.main import run
+from streamer.run.outputs import OutputFile
 from streamer.testing import KEY, KILL, Pages, Replayer
 
 TEXT = " ".join(f"word{number}" for number in range(100))
@@ -74,13 +77,16 @@ def test_a_replay_killed_at_each_marker_ends_with_the_bytes_of_a_quiet_one(
     assert [each.code for each in judged.dead_letters] == ["invalid_json"]
 
 
+def go_on_without_cutting() -> None:
+    """Run the command line where an output goes on behind what it has, whatever was flushed."""
+    with patch.object(OutputFile, "start", lambda output: output._file.seek(0, 2)):  # noqa: SLF001 - no option does it
+        run()
+
+
 def test_a_replay_that_does_not_go_on_where_it_was_killed_fails(
-    streamer_replay: Replayer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    streamer_replay: Replayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "from streamer.run import outputs\n"
-        "outputs.OutputFile.start = lambda output: output._file.seek(0, 2)  # cuts nothing off\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    name = f"{__name__}:{go_on_without_cutting.__name__}"
+    monkeypatch.setattr("streamer.testing.forked.COMMANDS", name)
     with pytest.raises(AssertionError, match="killed and resumed"):
         streamer_replay(Pages([*PAGES[:2], KILL, PAGES[2]]), head_pages=1_000_000)

@@ -1,5 +1,7 @@
 """Where tokens begin and end, in the plain form that defines it."""
 
+# ruff: noqa: RUF001 - letters that look alike are what these tests are about
+
 from __future__ import annotations
 
 import unicodedata
@@ -11,10 +13,15 @@ from streamer.text.canonical import (
     CODE_POINTS,
     EXPANDED,
     IGNORED,
+    SEPARATOR,
+    UNSPACED,
     canonical_table,
+    category,
     class_of,
     fold,
     is_ignorable,
+    is_sign,
+    sign_table,
 )
 from streamer.text.tokens import SPARE, tokens
 
@@ -22,17 +29,38 @@ from streamer.text.tokens import SPARE, tokens
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", []), (" .,;!?\t\n\0", []), ("Hello, World", ["hello", "world"]),
+        ("", []), (" \ufffd\t\n\0", []), ("Hello, World", ["hello", "world"]),
         ("snake_case x2", ["snake_case", "x2"]), ("don't e-mail", ["don", "t", "e", "mail"]),
         ("漢字です", ["漢", "字", "て\u3099", "す"]), ("ไทย", ["ไ", "ท", "ย"]),
         ("ラーメン2杯", ["ラ", "ー", "メ", "ン", "2", "杯"]), ("abc漢def", ["abc", "漢", "def"]),
         ("한국어", [unicodedata.normalize("NFD", "한국어")]), ("\u0301abc", ["abc"]),
         ("co\u00adop\u200bera\u2060tion", ["cooperation"]), ("½", ["1", "2"]),
-        ("e\u0301\u0323", ["e\u0323\u0301"]),
+        ("e\u0301\u0323", ["e\u0323\u0301"]), ("\u2801\u2802 :-)", ["\u2801", "\u2802", *":-)"]),
+        ("\u2801\u2802 p", ["\u2801", "\u2802", "p"]), ("a. b.", ["a", "b"]),
+        ("\u2026\ufffd\ue000", [".", ".", ".", "\ue000"]), ("\U00010d40", ["\U00010d40"]),
     ],
 )  # fmt: skip
 def test_a_text_has_these_tokens(text: str, expected: list[str]) -> None:
     assert tokens(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("می‌توانم کتاب‌های یکدیگر ۱۲", "مي‌توانم كتاب‌هاي يكديگر ١٢"),
+        ("كَتَبَ الوَلَدُ الدَّرْسَ", "كتب الولـــد الدرس"),
+        ("שָׁלוֹם עֲלֵיכֶם", "שלום עליכם"),
+        ("п’ять сім’ям об'єднання", "п\u02bcять сім\u02bcям об\u02bcєднання"),
+        ("o‘zbek g'oya", "o\u02bbzbek g\u02bboya"),
+    ],
+)
+def test_what_is_typed_in_two_ways_or_left_out_tells_no_texts_apart(one: str, other: str) -> None:
+    assert one != other
+    assert tokens(one) == tokens(other)
+
+
+def test_hamza_and_madda_are_parts_of_letters() -> None:
+    assert len({*map(str, map(tokens, ("ا", "أ", "آ", "إ", "ي", "ئ")))}) == 6
 
 
 def test_folding_twice_changes_nothing_more() -> None:
@@ -44,21 +72,28 @@ def test_folding_twice_changes_nothing_more() -> None:
     assert changed == []
 
 
-def test_the_table_is_what_the_rules_say_of_each_code_point_alone() -> None:
-    table = canonical_table()
+@pytest.mark.parametrize("signs", [False, True])
+def test_the_table_is_what_the_rules_say_of_each_code_point_alone(*, signs: bool) -> None:
+    table = sign_table() if signs else canonical_table()
     entries, sequences, combining = (column.tolist() for column in table)
     wrong, expanded = [], 0
+
+    def entry(character: str) -> int:
+        kind, value = class_of(character), ord(character)
+        if signs and kind == SEPARATOR and is_sign(character):
+            kind = UNSPACED
+        elif category(character) in {"Cn", "Cs", "Co"}:
+            value = 0
+        return kind << CLASS_SHIFT | value
+
     for code_point in range(CODE_POINTS):
         character, found = chr(code_point), entries[code_point]
-        category = unicodedata.category(character)
         if is_ignorable(code_point):
             expected = [IGNORED << CLASS_SHIFT]
-        elif category in {"Cn", "Cs", "Co"}:
-            expected = [0]
         else:
-            expected = [class_of(c) << CLASS_SHIFT | ord(c) for c in fold(character)] or [0]
-            if combining[code_point] != unicodedata.combining(character):
-                wrong.append(code_point)
+            expected = [*map(entry, fold(character))] or [IGNORED << CLASS_SHIFT]
+            if category(character)[0] == "M":
+                wrong += [code_point] * (combining[code_point] != unicodedata.combining(character))
         if found >> CLASS_SHIFT == EXPANDED:
             at = found - (EXPANDED << CLASS_SHIFT)
             same = sequences[at : at + 1 + sequences[at]] == [len(expected), *expected]

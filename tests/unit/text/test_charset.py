@@ -48,6 +48,20 @@ def test_a_page_reads_the_same_whatever_is_declared(charset: str, meta: str) -> 
     assert {decode_body(body, label, html=True).utf8.decode() for label in LABELS} == {page}
 
 
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    ("source", "label"),
+    [
+        ("windows-1251", None), ("windows-1253", None), ("windows-1256", "utf-8"),
+        ("gb18030", "utf-16"), ("shift_jis", "utf-16"), ("euc-kr", "utf-16"),
+    ],
+)  # fmt: skip
+def test_utf16_needs_no_mark(charset: str, source: str, label: str | None) -> None:
+    text = TEXTS[source] * 20
+    decoded = decode_body(text.encode(charset), label, html=False)
+    assert (decoded.utf8.decode(), decoded.charset) == (text, charset)
+
+
 @pytest.mark.parametrize(
     ("charset", "text"),
     [

@@ -28,10 +28,27 @@ def test_a_block_element_parts_words_at_both_tags(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["script", "STYLE", "noscript", "svg", "template", "iframe", "noframes"]
+    "name", ["script", "STYLE", "noscript", "svg", "template", "dialog", "iframe", "noframes"]
 )
 def test_what_a_reader_does_not_see_is_dropped(name: str) -> None:
-    assert words(f"a <{name} x='1'>hidden</{name} > b") == ["a", "b"]
+    assert words(f"before <{name} x='1'>hidden</{name} > after") == ["before", "after"]
+
+
+def test_of_noscript_and_the_rest_of_a_page_what_has_more_text_is_seen() -> None:
+    assert words("<p>1234 <noscript><p>123&#52;</noscript>") == ["1234"]
+    assert words("<p>1234 <noscript> <p>1234<b>56</b> </noscript>6") == ["1234", "123456", "6"]
+    assert words("<svg><noscript>1</noscript></svg>2") == ["2"]
+    assert words("<noscript><img src='a long address of a pixel that counts'></noscript>1") == ["1"]
+
+
+def test_a_declarative_shadow_root_and_an_open_dialog_are_visible() -> None:
+    page = "<x-a><template {}><p>in<template>no</template>side</template></x-a> after"
+    assert words(page.format("class=a ShadowRootMode='open'")) == ["inside", "after"]
+    assert words(page.format("class='shadowrootmode'")) == ["after"]
+    assert words("a<dialog class='open'>b<p>c</dialog>d") == ["a", "d"]
+    assert words("a<dialog id=1 open>b<p>c</dialog>d") == ["a", "b", "c", "d"]
+    hidden = "<template>1<template shadowrootmode=open>2</template>3</template>4"
+    assert words(hidden) == ["4"]
 
 
 @pytest.mark.parametrize("name", ["svg", "template"])

@@ -13,7 +13,6 @@ from streamer.text.visible import (
     HEAD_BYTES_MAX,
     HTML,
     canonical_link,
-    looks_like_html,
     meta_description,
     visible_text,
 )
@@ -75,38 +74,3 @@ def test_the_canonical_link_is_the_first_that_the_head_has(html: str, link: str)
     assert canonical_link(html.encode(), HTML) == link
     assert canonical_link(escaped(html), HTML | ESCAPED) == link
     assert canonical_link(html.encode(), 0) == ""
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<!doctype html>", b"\n\t <!DOCTYPE\n HTML PUBLIC", b"\\n\\r\\n<html>",
-        b"\xef\xbb\xbf<HEAD>", b"<p>", b"<div class=x", b"<!-- a", b"\\u003chtml>", b"<br/>",
-        b"<p\\n class=x>", b'<?xml version="1.0"?>\n<html xmlns=x>',
-    ],
-)  # fmt: skip
-def test_what_begins_like_a_page_is_html_without_a_type(body: bytes) -> None:
-    assert looks_like_html(body, None)
-    assert looks_like_html(memoryview(body), "application/octet-stream")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"text <p>", b"<pre-x>", b"<rss>", b"< p>", b"<", b"<?xml?><feed>", b"{}",
-        b" " * 10_000 + b"<p>",
-    ],
-)  # fmt: skip
-def test_other_beginnings_are_no_html(body: bytes) -> None:
-    assert not looks_like_html(body, None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "is_html"),
-    [
-        ("text/html", True), ("Text/HTML; charset=x", True), ("application/xhtml+xml", True),
-        ("text/plain", False), ("application/json", False), ("image/svg+xml", False),
-    ],
-)  # fmt: skip
-def test_a_type_is_believed_against_the_body(kind: str, is_html: bool) -> None:  # noqa: FBT001 - a column of the table
-    assert looks_like_html(b"text" if is_html else b"<html>", kind) == is_html

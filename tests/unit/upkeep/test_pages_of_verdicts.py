@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError
+from tests.helpers.commands import run
 
-runner = CliRunner()
 CRAWLS: dict[str, list[object]] = {"old.jsonl": ["a", "b", "a"], "new.jsonl": ["c", "c", 7]}
 
 
@@ -27,10 +25,9 @@ def place(verdict: Any) -> int:
 
 
 def replay(folder: Path, names: list[str], verdicts: str, *options: str) -> list[Any]:
-    files = [str(folder / name) for name in names]
-    own = ["--index", str(folder / "index"), "--verdicts", str(folder / verdicts)]
-    done = runner.invoke(app, ["replay", *files, *own, "--carry", "crawl", *options])
-    assert done.exit_code == 0, done.output
+    files = [folder / name for name in names]
+    own = ("--index", folder / "index", "--verdicts", folder / verdicts)
+    run("replay", *files, *own, "--carry", "crawl", *options)
     return [json.loads(line) for line in (folder / verdicts).read_text().splitlines()]
 
 
@@ -47,12 +44,7 @@ def crawled(folder: Path, *options: str) -> Path:
 
 
 def forget(index: Path, *options: str) -> str:
-    verdicts = "--verdicts", str(index.parent / "v.jsonl")
-    done = runner.invoke(app, ["forget", str(index), *verdicts, *options])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return run("forget", index, "--verdicts", index.parent / "v.jsonl", *options)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +78,9 @@ def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
     told = forget(index, *options, "--dependents", str(out), "--dry-run")
     assert int(told.split()[0]) == len(gone)
     before = out.read_text()
-    assert int(forget(index, *options, "--dependents", str(out)).split()[0]) == len(gone)
+    assert int(forget(index, *options, "--dependents", str(out), "--overwrite").split()[0]) == len(
+        gone
+    )
     assert out.read_text() == before
     depends = sorted(map(json.loads, before.splitlines()), key=place)
     assert [each["url"] for each in depends] == [f"https://new.example/{n}" for n in lost]
@@ -96,7 +90,7 @@ def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
     assert [n for n, url in names.items() if url not in held] == gone
     again = tmp_path / "again.jsonl"
     again.write_text("".join(page(n, "again", "more") + "\n" for n in names))
-    said = sorted(replay(tmp_path, ["again.jsonl"], "again.out"), key=place)
+    said = sorted(replay(tmp_path, ["again.jsonl"], "again.verdicts.jsonl"), key=place)
     assert [n for n, each in zip(names, said, strict=True) if each["verdict"] == "unique"] == gone
 
 
@@ -114,8 +108,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, options: list[str], said
     index = crawled(tmp_path)
     with pytest.raises(SettingsError, match=said):
         forget(index, *(each.format(tmp_path) for each in options))
-    without = runner.invoke(app, ["forget", str(index), "--carried", "crawl=a"])
-    assert isinstance(without.exception, SettingsError)
+    with pytest.raises(SettingsError):
+        run("forget", index, "--carried", "crawl=a")
 
 
 @pytest.mark.parametrize("missing", ["--carried crawl=z", "--carried other=a", "--source old"])

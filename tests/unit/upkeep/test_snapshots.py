@@ -27,8 +27,9 @@ from streamer.upkeep.snapshots import (
     Taken,
     take_snapshot,
 )
+from tests.helpers.commands import ended
 from tests.helpers.damage import digests
-from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
+from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds
 from tests.helpers.kills import answers_until_killed
 from tests.helpers.stored_rows import assert_holds, flush
 
@@ -201,7 +202,7 @@ def test_an_index_in_use_and_folders_without_one_are_refused(
         with pytest.raises(StoreUnavailable, match="is empty"):
             take_snapshot(index, snapshots, 0)
         flush(store, [0])
-        with pytest.raises(StoreUnavailable, match="in use by another process"):
+        with pytest.raises(StoreUnavailable, match="open in this process already"):
             take_snapshot(index, snapshots, 0)
 
 
@@ -388,17 +389,17 @@ def test_a_snapshot_of_another_format_is_refused(
 def test_the_commands_copy_and_make_all_shards_of_a_worker(tmp_path: Path) -> None:
     for shard in (0, 1):
         grow(tmp_path / "index" / f"shard-{shard}", range(10 + shard))
-    code, said = run("snapshot", tmp_path / "index", tmp_path / "to", "--keep", 1)
+    code, said = ended("snapshot", tmp_path / "index", tmp_path / "to", "--keep", 1)
     assert (code, said.count("Snapshot 1 in ")) == (0, 2)
     assert "flush 1, 11 pages" in said
-    code, said = run("restore", tmp_path / "to", tmp_path / "again")
+    code, said = ended("restore", tmp_path / "to", tmp_path / "again")
     assert (code, said.count("Snapshot 1 in ")) == (0, 2)
     for shard in (0, 1):
         holds(tmp_path / "again" / f"shard-{shard}", 10 + shard)
-    code, said = run("restore", tmp_path / "to", tmp_path / "again")
+    code, said = ended("restore", tmp_path / "to", tmp_path / "again")
     assert (code, "is not empty" in said) == (1, True)
-    code, said = run("restore", tmp_path / "to", tmp_path / "third", "--snapshot", 7)
+    code, said = ended("restore", tmp_path / "to", tmp_path / "third", "--snapshot", 7)
     assert (code, "has no snapshot 7; it has 1." in said) == (1, True)
-    code, said = run("snapshot", tmp_path / "nowhere", tmp_path / "to")
+    code, said = ended("snapshot", tmp_path / "nowhere", tmp_path / "to")
     assert (code, "There is no index in" in said) == (1, True)
     assert not os.path.lexists(tmp_path / "nowhere")

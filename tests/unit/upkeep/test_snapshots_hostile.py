@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +14,9 @@ from streamer.errors import StoreDamaged, StoreUnavailable
 from streamer.run.index_folder import own_key
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 from streamer.upkeep.work_folder import MARKER
-from tests.helpers.growing_index import everything, forge, grow, holds, run
-from tests.helpers.kills import ROOT
+from tests.helpers.commands import ended
+from tests.helpers.growing_index import everything, forge, grow, holds
+from tests.helpers.kills import code_of, ran
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def test_a_snapshot_removes_no_file_of_others(tmp_path: Path, index: Path) -> No
     (photos / ("d" * 32)).write_bytes(b"what a killed snapshot has left")
     (photos / ("e" * 32 + ".new")).write_bytes(b"or began")
     for step in range(1, 4):
-        code, said = run("snapshot", index, tmp_path / "snapshots", "--keep", 1)
+        code, said = ended("snapshot", index, tmp_path / "snapshots", "--keep", 1)
         assert code == 0, said
         grow(index, range(5 * step, 5 * step + 5))
     assert {name: (photos / name).read_bytes() for name in foreign} == foreign
@@ -226,8 +225,7 @@ def test_a_restore_that_was_killed_is_done_by_the_same_command(
     take_snapshot(index, snapshots, 0)
     again, codes = tmp_path / "again", [-9]
     while codes[-1]:
-        command = [sys.executable, "-c", KILLED, snapshots.name, str(again), str(len(codes))]
-        codes.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+        codes.append(code_of(KILLED, snapshots.name, again, len(codes)))
         assert codes[-1] in {0, -9}
         if again.exists():
             holds(again, 5)
@@ -261,11 +259,11 @@ def test_a_disk_that_refuses_what_is_restored_is_named_and_left_as_it_was(
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     for part in parts:
         grow(tmp_path / "index" / part, range(600 if part == parts[-1] else 5))
-    assert run("snapshot", tmp_path / "index", tmp_path / "snapshots")[0] == 0
+    assert ended("snapshot", tmp_path / "index", tmp_path / "snapshots")[0] == 0
     before = everything(tmp_path)
     target = tmp_path / "disk" / "again"
-    command = [sys.executable, "-c", FULL, str(tmp_path / "snapshots"), str(target), "100000"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    done = ran(FULL, tmp_path / "snapshots", target, 100_000)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"Cannot restore to {target}: File too large. Nothing of it")
     assert str(tmp_path / "snapshots") not in done.stdout
     assert everything(tmp_path) == before

@@ -50,7 +50,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $index := .root.Values.index }}
 {{- $spec := .manifest.spec }}
 {{- include "streamer.patchPod" (dict "root" .root "manifest" .manifest "values" $index) }}
-{{- $_ := set $spec "replicas" (int64 $index.shards) }}
+{{- $pods := int64 $index.pods }}
+{{- if and (gt $pods 1) (ne (include "streamer.perPartition" .root) "true") }}
+{{- fail (printf "index.pods is %d, and one index has one pod. Set settings.STREAMER_PER_PARTITION." $pods) }}
+{{- end }}
+{{- $_ := set $spec "replicas" $pods }}
+{{- range $variable := (index $spec.template.spec.containers 0).env }}
+{{- if eq $variable.name "STREAMER_OWN_SHARDS" }}
+{{- $_ := set $variable "value" (printf "$(POD_INDEX)/%d" $pods) }}
+{{- end }}
+{{- end }}
 {{- with .root.Values.snapshots.secret }}
 {{- $source := dict "secretRef" (dict "name" .) }}
 {{- $_ := set (index $spec.template.spec.containers 0) "envFrom" (append ((index $spec.template.spec.containers 0).envFrom | default list) $source) }}
@@ -144,6 +153,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if or $tls $sasl (eq $value "") }}{{ $_ := unset $settings $name }}{{ end }}
 {{- end }}
 {{- toYaml $settings }}
+{{- end }}
+
+{{/* "true" where each partition of the pages has an index of its own. */}}
+{{- define "streamer.perPartition" -}}
+{{- (include "streamer.settings" . | fromYaml).STREAMER_PER_PARTITION }}
 {{- end }}
 
 {{- define "streamer.patchNetwork" -}}

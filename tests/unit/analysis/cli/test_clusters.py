@@ -7,16 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from streamer.analysis.cli.clusters import clusters
 from streamer.errors import InputError, SettingsError
+from tests.helpers.commands import invoked, run
 from tests.unit.analysis.test_clusters import verdict, write
-
-app = typer.Typer()
-app.command()(clusters)
-runner = CliRunner()
 
 
 @pytest.fixture
@@ -28,8 +22,7 @@ def verdicts(tmp_path: Path) -> Path:
 
 
 def test_json_lines_go_to_standard_output_and_the_summary_beside_it(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts)])
-    assert result.exit_code == 0, result.output
+    result = invoked("clusters", verdicts)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(lines) == 13
     assert [line["url"] for line in lines if line["survivor"]] == ["http://a.example/0"]
@@ -42,25 +35,22 @@ def test_json_lines_go_to_standard_output_and_the_summary_beside_it(verdicts: Pa
 
 def test_the_output_is_csv_by_its_ending(verdicts: Path) -> None:
     out = verdicts.with_name("out.CSV")
-    result = runner.invoke(app, [str(verdicts), "--out", str(out), "--policy", "https"])
-    assert result.exit_code == 0, result.output
-    assert result.stdout == ""
+    assert run("clusters", verdicts, "--out", out, "--policy", "https") == ""
     table = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert [row["url"] for row in table if row["survivor"] == "1"] == ["https://a.example/19"]
 
 
 def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts)])
+    result = invoked("clusters", verdicts)
     assert (
         "one cluster holds 65% of pages.jsonl (13 pages); its survivor is http://a" in result.stderr
     )
-    quiet = runner.invoke(app, [str(verdicts), "--warn-share", "0.66"])
+    quiet = invoked("clusters", verdicts, "--warn-share", "0.66")
     assert "Warning" not in quiet.stderr
 
 
 def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts), "--policy", "nutch", "--warn-share", "1"])
-    assert result.exit_code == 0, result.output
+    result = invoked("clusters", verdicts, "--policy", "nutch", "--warn-share", "1")
     warnings = [line for line in result.stderr.splitlines() if "Warning" in line]
     assert len(warnings) == 2
     assert "13 of 13 verdicts in clusters carry no score" in warnings[0]
@@ -70,10 +60,10 @@ def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> 
         line["carried"] = {"score": 1, "at": None if number == 9 else "2020-01-01T00:00:00Z"}
     write(verdicts, lines)
     options = ["--policy", "nutch", "--time-field", "at", "--warn-share", "1"]
-    found = runner.invoke(app, [str(verdicts), *options]).stderr
+    found = invoked("clusters", verdicts, *options).stderr
     assert "Warning: 1 of 13 verdicts in clusters carry no at," in found
     assert found.count("Warning") == 1
-    quiet = runner.invoke(app, [str(verdicts), "--policy", "longest", "--warn-share", "1"])
+    quiet = invoked("clusters", verdicts, "--policy", "longest", "--warn-share", "1")
     assert "Warning" not in quiet.stderr
 
 
@@ -85,8 +75,7 @@ def test_a_preference_comes_before_the_policy_and_its_missing_field_is_warned_of
         line["carried"] = {"rank": 2}
     write(verdicts, lines)
     options = ["--prefer", "rank:max", "--policy", "https", "--warn-share", "1"]
-    result = runner.invoke(app, [str(verdicts), *options])
-    assert result.exit_code == 0, result.output
+    result = invoked("clusters", verdicts, *options)
     urls = [json.loads(line)["url"] for line in result.stdout.splitlines()]
     assert urls[:2] == ["https://a.example/19", "http://a.example/8"]
     assert urls[-1] == "http://a.example/0"
@@ -98,22 +87,20 @@ def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
     verdicts: Path, out: str
 ) -> None:
     before = verdicts.read_bytes()
-    result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.with_name(out))])
-    assert isinstance(result.exception, SettingsError)
+    with pytest.raises(SettingsError):
+        run("clusters", verdicts, "--out", verdicts.with_name(out))
     assert verdicts.read_bytes() == before
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"url": "http://a.example/", "body": "a page"}\n', "utf-8")
-    result = runner.invoke(app, [str(pages)])
-    assert isinstance(result.exception, InputError)
-    assert "has no verdict" in str(result.exception)
+    with pytest.raises(InputError, match="has no verdict"):
+        run("clusters", pages)
 
 
 def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts), "--all", "--warn-share", "1"])
-    assert result.exit_code == 0, result.output
+    result = invoked("clusters", verdicts, "--all", "--warn-share", "1")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert sorted(line["page"]["offset"] for line in lines) == [*range(20)]
     assert [(line["pages"], line["survivor"]) for line in lines[13:]] == [(1, True)] * 7

@@ -9,21 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from lxml import etree
-from typer.testing import CliRunner
 
-from streamer.analysis.cli.compare import compare, uniqueness
-from streamer.cli.replay import replay
-from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.errors import InputError, SettingsError, StoreMismatch
 from streamer.run.explanation import KeptIndex, Near
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
-
-app = typer.Typer()
-for command in (compare, uniqueness, replay):
-    app.command()(command)
-runner = CliRunner()
+from tests.helpers.commands import refusal, run
 
 ONE = "He said: «my war is over» <script>alert(1)</script> & left the room."
 OTHER = "«My war is over!» & left the room, \x1b[31mred."
@@ -35,18 +27,6 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     one.write_text(ONE, "utf-8")
     other.write_text(OTHER, "utf-8")
     return one, other
-
-
-def run(*arguments: str | Path) -> str:
-    result = runner.invoke(app, [*map(str, arguments)])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
-
-
-def refusal(*arguments: str | Path) -> StreamerError:
-    result = runner.invoke(app, [*map(str, arguments)])
-    assert isinstance(result.exception, StreamerError), result.output
-    return result.exception
 
 
 def judge(
@@ -200,7 +180,7 @@ def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["one column", "a\tb\tc", '{"a": "b"}'])
 def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "pairs").write_text(f"a\tb\n{line}\n", "utf-8")
-    error = refusal("compare", "--pairs", tmp_path / "pairs", "--method", "exact_content")
+    error, _ = refusal("compare", "--pairs", tmp_path / "pairs", "--method", "exact_content")
     assert isinstance(error, InputError)
     assert "line 2" in str(error)
 
@@ -219,7 +199,7 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
     ],
 )
 def test_a_command_that_cannot_be_says_what_to_change(arguments: list[str], message: str) -> None:
-    error = refusal(*arguments)
+    error, _ = refusal(*arguments)
     assert isinstance(error, SettingsError)
     assert message in str(error)
 
@@ -250,9 +230,9 @@ def test_uniqueness_names_the_sources_of_what_is_not(tmp_path: Path) -> None:
 
 
 def test_a_text_without_words_has_no_uniqueness(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text(" ...\n", "utf-8")
+    (tmp_path / "text.txt").write_text(" \u00a0\n", "utf-8")
     (tmp_path / "other.txt").write_text("one two three", "utf-8")
-    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path / "other.txt")
+    error, _ = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path / "other.txt")
     assert "has no words" in str(error)
 
 
@@ -293,7 +273,7 @@ def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: 
     words.write_bytes(count_words([["one", "page"]], CanonicalOptions()).to_bytes())
     options = ["--method", "lexicon", "--method-option", f"collection={words}"]
     index = judge(tmp_path, {"u": "one page"}, *options)
-    error = refusal("uniqueness", tmp_path / "pages.jsonl", *index)
+    error, _ = refusal("uniqueness", tmp_path / "pages.jsonl", *index)
     assert isinstance(error, StoreMismatch)
     assert "--against" in str(error)
 
@@ -341,8 +321,8 @@ def test_similarity_goes_before_shared_keys_and_these_before_the_place(tmp_path:
 
 def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
     one, other = tmp_path / "one.txt", tmp_path / "other.txt"
-    one.write_text("!", "utf-8")
-    for text, jaccard, containment in (("?", None, [None, None]), ("a b", 0.0, [None, 0.0])):
+    one.write_text(" ", "utf-8")
+    for text, jaccard, containment in (("\n", None, [None, None]), ("a b", 0.0, [None, 0.0])):
         other.write_text(text, "utf-8")
         exact = json.loads(run("compare", one, other, "--json"))["exact"]
         assert (exact["jaccard"], exact["containment"]) == (jaccard, containment)
@@ -353,5 +333,5 @@ def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
 
 def test_a_text_is_not_looked_for_in_itself(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("one two three", "utf-8")
-    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path)
+    error, _ = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path)
     assert "nothing to look through but the text itself" in str(error)

@@ -9,20 +9,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from streamer.analysis.cli.evaluate import tune
 from streamer.analysis.sample.crawl import Kind, write_crawl
 from streamer.analysis.trial import Trial
 from streamer.analysis.tuning import rank_bandings
-from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import InputError, SettingsError
-
-tune_app = typer.Typer()
-tune_app.command()(tune)
-runner = CliRunner()
+from tests.helpers.commands import refusal, run
 
 
 def rows_of(output: str) -> list[list[str]]:
@@ -36,51 +29,45 @@ def test_the_command_prints_a_table_a_dataset_and_draws_a_plot(
     pytest.importorskip("matplotlib", reason="the plot is an extra")
     plot = tmp_path / "plot.svg"
     arguments = ["evaluate", str(labelled), "--methods", "minhash,exact_content", "--plot"]
-    done = runner.invoke(app, [*arguments, str(plot)], env={"COLUMNS": "140"})
-    assert done.exit_code == 0, done.output
+    shown = run(*arguments, plot, columns=140)
     for word in ("labelled: duplicates", "exact_content", "ARI", str(plot)):
-        assert word in done.stdout
+        assert word in shown
     assert plot.read_text("utf-8").count("exact_content") == 1
 
 
 def test_the_command_prints_json_and_counts_the_words_of_the_dataset(labelled: Path) -> None:
     arguments = ["evaluate", str(labelled), "--methods", "idf_string", "--own-collection"]
-    done = runner.invoke(app, [*arguments, "--json"])
-    assert done.exit_code == 0, done.output
-    (trial,) = msgspec.json.decode(done.stdout, type=list[Trial])
+    (trial,) = msgspec.json.decode(run(*arguments, "--json"), type=list[Trial])
     assert (trial.dataset, trial.method) == ("labelled", "idf_string")
 
 
 def test_without_weights_the_default_is_the_best_for_its_threshold() -> None:
-    result = runner.invoke(tune_app, [])
-    assert result.exit_code == 0, result.output
-    [*_, mark] = rows_of(result.stdout)[0]
-    assert rows_of(result.stdout)[0][:2] == ["14", "6"]
-    assert mark == "*"
-    assert sum(row[-1] == "*" for row in rows_of(result.stdout)) == 1
-    assert "* the default" in result.stdout
-    assert "--threshold 0.8 --bands 14 --rows 6\n" in result.stdout
+    shown = run("tune")
+    [best, *others] = rows_of(shown)
+    assert (best[:2], best[-1]) == (["14", "6"], "*")
+    assert "*" not in [row[-1] for row in others]
+    assert "* the default" in shown
+    assert "--threshold 0.8 --bands 14 --rows 6\n" in shown
 
 
 def test_the_settings_to_paste_are_those_of_the_best_banding(tmp_path: Path) -> None:
-    result = runner.invoke(tune_app, ["--threshold", "0.9", "--weight-fp", "0.1"])
+    shown = run("tune", "--threshold", "0.9", "--weight-fp", "0.1")
     best = rank_bandings(0.9, 84, 0.1)[0]
-    text = result.stdout.partition("Settings file:\n")[2].partition("Flags:")[0]
+    text = shown.partition("Settings file:\n")[2].partition("Flags:")[0]
     file = tmp_path / "settings.toml"
     file.write_text(text, "utf-8")
     expected = {"threshold": 0.9, "bands": best.bands, "rows": best.rows}
     assert tomllib.loads(text) == expected
     assert load_settings(file).bands == best.bands
-    assert f"--threshold 0.9 --bands {best.bands} --rows {best.rows}\n" in result.stdout
+    assert f"--threshold 0.9 --bands {best.bands} --rows {best.rows}\n" in shown
 
 
 def test_candidates_are_counted_on_the_sample(tmp_path: Path) -> None:
     kinds = write_crawl(tmp_path / "crawl", 150, seed=3)
     pages = 150 - sum(kinds[kind] for kind in (Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT))
-    result = runner.invoke(tune_app, ["--sample", str(tmp_path / "crawl"), "--best", "2"])
-    assert result.exit_code == 0, result.output
-    assert f"candidates on the sample of {pages} pages" in " ".join(result.stdout.split())
-    for row in rows_of(result.stdout)[2:]:
+    shown = run("tune", "--sample", tmp_path / "crawl", "--best", "2")
+    assert f"candidates on the sample of {pages} pages" in " ".join(shown.split())
+    for row in rows_of(shown)[2:]:
         candidates, true, below, recall = map(float, row[2:6])
         assert candidates > 0
         assert true > 0
@@ -92,22 +79,21 @@ def test_without_matplotlib_one_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = runner.invoke(tune_app, ["--plot", str(tmp_path / "curve.png")])
-    assert isinstance(result.exception, SettingsError)
-    assert "pip install 'streamer-dedup[plot]'" in str(result.exception)
-    assert result.stdout == ""  # before any work
+    error, printed = refusal("tune", "--plot", tmp_path / "curve.png")
+    assert isinstance(error, SettingsError)
+    assert "pip install '.[plot]'" in str(error)
+    assert printed == "", "before any work"
 
 
 def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text("no page\n", "utf-8")
-    result = runner.invoke(tune_app, ["--keep-going", "--sample", str(tmp_path / "pages.jsonl")])
-    assert isinstance(result.exception, InputError)
-    assert "no page that can be judged" in str(result.exception)
+    with pytest.raises(InputError, match="no page that can be judged"):
+        run("tune", "--keep-going", "--sample", tmp_path / "pages.jsonl")
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
     file = tmp_path / "curve.svg"
-    assert runner.invoke(tune_app, ["--plot", str(file), "--best", "2"]).exit_code == 0
+    run("tune", "--plot", file, "--best", "2")
     best = rank_bandings(0.8, 84)[0]
     assert f"{best.bands} x {best.rows}" in file.read_text("utf-8")

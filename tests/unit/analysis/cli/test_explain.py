@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError, StoreMismatch, StoreUnavailable
+from tests.helpers.commands import run
 
 WORDS = [f"word{n}" for n in range(200)]
 
@@ -43,18 +42,12 @@ def replay(
         json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
     ]
     (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
-    arguments = ["replay", str(folder / "pages.jsonl"), "--index", str(folder / "index")]
-    done = CliRunner().invoke(app, [*arguments, "--verdicts", str(folder / "v.jsonl"), *options])
-    assert done.exit_code == 0, (done.output, done.exception)
+    outputs = ("--index", folder / "index", "--verdicts", folder / "v.jsonl")
+    run("replay", folder / "pages.jsonl", *outputs, *options)
 
 
 def explain(folder: Path, page: str, *options: str) -> dict[str, Any]:
-    arguments = ["explain", page, "--index", str(folder / "index"), "--json", *options]
-    done = CliRunner().invoke(app, arguments)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(run("explain", page, "--index", folder / "index", "--json", *options)))
 
 
 def test_a_duplicate_is_explained_by_its_text_as_it_was_judged(folder: Path) -> None:
@@ -112,14 +105,12 @@ def test_a_duplicate_is_explained_by_its_verdict_without_any_text(folder: Path) 
     assert explain(folder, by_verdict["place"], "--verdicts", str(verdicts)) == by_verdict
     kept = explain(folder, "http://a/further", "--verdicts", str(verdicts))
     assert kept == explain(folder, "http://a/further")
-    arguments = ["explain", "http://a/near", "--index", str(folder / "index")]
-    shown = CliRunner().invoke(app, [*arguments, "--verdicts", str(verdicts)])
-    assert shown.exit_code == 0, shown.output
-    assert "nearest kept page" in shown.stdout
-    assert "None" not in shown.stdout
-    missing = CliRunner().invoke(app, arguments)
-    assert isinstance(missing.exception, InputError)
-    assert "(--verdicts)" in str(missing.exception)
+    arguments = ("explain", "http://a/near", "--index", folder / "index")
+    shown = run(*arguments, "--verdicts", verdicts)
+    assert "nearest kept page" in shown
+    assert "None" not in shown
+    with pytest.raises(InputError, match=r"\(--verdicts\)"):
+        run(*arguments)
 
 
 def test_the_verdict_of_another_index_explains_nothing(tmp_path: Path) -> None:
@@ -167,14 +158,32 @@ def test_a_kept_page_that_only_the_first_shard_has_is_explained_too(folder: Path
     assert found["nearest"]["shared_keys"] == 0
 
 
+def test_of_the_indexes_of_partitions_the_one_with_the_page_explains_it(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("5a" * 32)
+    here, there = ({name: PAGES[name]} for name in ("http://a/kept", "http://b/other"))
+    for number, pages in enumerate((here, there)):
+        own = tmp_path / str(number)
+        own.mkdir()
+        replay(own, "--key-file", str(key), pages=pages)
+        (tmp_path / "index").mkdir(exist_ok=True)
+        (own / "index").rename(tmp_path / "index" / f"shard-{number}")
+    (tmp_path / "near.txt").write_text(PAGES["http://b/other"], "utf-8")
+    for name in (*here, *there):
+        found = explain(tmp_path, name, "--key-file", str(key))
+        assert (found["page"], found["kept"], found["nearest"]) == (name, True, None)
+    found = explain(tmp_path, str(tmp_path / "near.txt"), "--key-file", str(key))
+    assert found["nearest"]["url"] == "http://b/other"
+    with pytest.raises(InputError, match="no kept page"):
+        explain(tmp_path, "http://a/near", "--key-file", str(key))
+
+
 def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:
-    arguments = ["explain", "http://a/near", "--index", str(folder / "index")]
-    texts = ["--texts", str(folder / "pages.jsonl")]
-    done = CliRunner().invoke(app, [*arguments, *texts], env={"COLUMNS": "120"})
-    assert done.exit_code == 0, done.output
-    assert re.search(r"exact resemblance +0\.9029\b", done.stdout)
-    assert re.search(r"words in shared runs +99\.00% of this page, 99\.00% of that", done.stdout)
-    assert "If 12 shingles more would differ, 3 words or more, it would be unique." in done.stdout
+    files = ("--index", folder / "index", "--texts", folder / "pages.jsonl")
+    shown = run("explain", "http://a/near", *files, columns=120)
+    assert re.search(r"exact resemblance +0\.9029\b", shown)
+    assert re.search(r"words in shared runs +99\.00% of this page, 99\.00% of that", shown)
+    assert "If 12 shingles more would differ, 3 words or more, it would be unique." in shown
 
 
 def test_a_duplicate_without_its_text_is_not_found_and_the_error_says_why(folder: Path) -> None:
@@ -257,8 +266,7 @@ def test_other_indexes_that_pages_are_compared_with_are_named_as_not_looked_at(
     texts = ("--texts", str(own / "pages.jsonl"), "--key-file", key)
     found = explain(own, "http://a/near", *texts)
     assert (found["verdict"], found["not_looked_at"]) == ("unique", ["clean"])
-    arguments = ["explain", "http://a/near", "--index", str(own / "index"), *texts]
-    said = CliRunner().invoke(app, arguments).output
+    said = run("explain", "http://a/near", "--index", own / "index", *texts)
     assert "in other indexes (clean) are not looked at" in said
     assert explain(clean, "http://a/kept")["not_looked_at"] == []
 

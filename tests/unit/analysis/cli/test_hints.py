@@ -6,16 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from streamer.analysis.cli.hints import hints
 from streamer.errors import InputError, SettingsError
+from tests.helpers.commands import invoked, run
 from tests.unit.analysis.test_clusters import verdict, write
-
-app = typer.Typer()
-app.command()(hints)
-runner = CliRunner()
 
 
 @pytest.fixture
@@ -31,14 +25,12 @@ def verdicts(tmp_path: Path) -> Path:
 def told(*arguments: Path | str) -> bytes:
     """Return the hints that the command writes; the first argument is a file of verdicts."""
     out = Path(arguments[0]).with_name("told.jsonl")
-    result = runner.invoke(app, [*map(str, arguments), "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    run("hints", *arguments, "--out", out, "--overwrite")
     return out.read_bytes()
 
 
 def test_without_an_output_a_table_is_shown(verdicts: Path) -> None:
-    result = runner.invoke(app, [str(verdicts)], env={"COLUMNS": "100"})
-    assert result.exit_code == 0, result.output
+    result = invoked("hints", verdicts, columns=100)
     assert "1 hints for 1 hosts" in result.stdout
     row = next(line for line in result.stdout.splitlines() if "a.example" in line)
     assert row.split() == ["a.example", "parameter", "sid", "60", "30", "0", "0.083", "0.483"]
@@ -52,20 +44,18 @@ def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_pat
     given = [str(each) for pair in zip(options, outputs, strict=True) for each in pair]
     short = [verdict(100 + n, 2 * n, f"http://a.example/item?id={n}") for n in range(3)]
     given.append(str(write(tmp_path / "without.jsonl", short)))
-    result = runner.invoke(app, [str(verdicts), *given])
-    assert result.exit_code == 0, result.output
-    assert result.stdout == ""
+    assert run("hints", verdicts, *given) == ""
     first = [each.read_bytes() for each in outputs]
     assert json.loads(first[0])["hints"][0]["name"] == "sid"
     assert [b"sid" in each for each in first] == [True, True, True, False]
-    assert runner.invoke(app, [str(verdicts), *given]).exit_code == 0
+    run("hints", verdicts, *given, "--overwrite")
     assert [each.read_bytes() for each in outputs] == first
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--nutch", "rules.json"], "must end in .xml"),
+        (["--nutch", "rules.json"], r"must end in \.xml"),
         (["--out", "VERDICTS"], "same file"),
         (["--stormcrawler", "VERDICTS"], "same file"),
     ],
@@ -75,21 +65,21 @@ def test_outputs_that_cannot_be_are_refused_before_anything_is_read(
 ) -> None:
     given = [each.replace("VERDICTS", str(verdicts)) for each in options]
     before = verdicts.read_bytes()
-    result = runner.invoke(app, [str(verdicts), *given])
-    assert isinstance(result.exception, SettingsError)
-    assert error in str(result.exception)
+    with pytest.raises(SettingsError, match=error):
+        run("hints", verdicts, *given)
     assert verdicts.read_bytes() == before
 
 
 def test_verdicts_without_urls_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "verdicts.jsonl", [verdict(n, url="dns:x") for n in range(3)])
-    result = runner.invoke(app, [str(path)])
-    assert isinstance(result.exception, InputError)
-    assert "no verdict with the URL of a web page" in str(result.exception)
-    path.write_text("", "utf-8")
-    assert isinstance(runner.invoke(app, [str(path)]).exception, InputError)
-    path.write_text('{"half', "utf-8")
-    assert "verdicts.jsonl:1: not a verdict" in str(runner.invoke(app, [str(path)]).exception)
+    for text, said in (
+        (path.read_text("utf-8"), "no verdict with the URL of a web page"),
+        ("", "no verdict"),
+        ('{"half', r"verdicts\.jsonl:1: not a verdict"),
+    ):
+        path.write_text(text, "utf-8")
+        with pytest.raises(InputError, match=said):
+            run("hints", path)
 
 
 @pytest.mark.parametrize(("pages", "out"), [
@@ -107,8 +97,8 @@ def test_pages_are_not_overwritten(
     if option == "--nutch" and not name.endswith(".xml"):  # the same file by another name
         name = str(tmp_path / "link.xml")
         Path(name).symlink_to(held)
-    result = runner.invoke(app, [str(verdicts), "--pages", str(tmp_path / pages), option, name])
-    assert isinstance(result.exception, SettingsError)
+    with pytest.raises(SettingsError):
+        run("hints", verdicts, "--pages", tmp_path / pages, option, name)
     assert held.read_text("utf-8").startswith('{"url"')
     assert [each.name for each in held.parent.iterdir()] == ["pages.jsonl"]
 
@@ -134,5 +124,4 @@ def test_canonical_links_of_pages_are_compared(verdicts: Path, tmp_path: Path) -
     pages.write_text("\n".join(lines), "utf-8")
     (hint,) = json.loads(told(verdicts, "--pages", str(pages)))["hints"]
     assert hint["canonical"] == {"pages": 40, "agree": 40}
-    shown = runner.invoke(app, [str(verdicts), "--pages", str(pages)], env={"COLUMNS": "120"})
-    assert "40 of 40" in shown.stdout
+    assert "40 of 40" in run("hints", verdicts, "--pages", pages, columns=120)

@@ -4,26 +4,18 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from streamer.analysis.cli.sample_crawl import sample, score
+from tests.helpers.commands import run
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-app = typer.Typer()
-app.command()(sample)
-app.command()(score)
-runner = CliRunner()
 
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Path:
     """Write a crawl and verdicts that call all pages unique but the second a copy of the first."""
     folder = tmp_path / "crawl"
-    result = runner.invoke(app, ["sample", str(folder), "--pages", "60", "--seed", "4"])
-    assert result.exit_code == 0, result.output
+    run("sample", folder, "--pages", "60", "--seed", "4")
     lines = (folder / "truth.tsv").read_text("utf-8").splitlines()[1:]
     place = {"topic": "pages.jsonl", "partition": 0}
     rows = [line.split("\t") for line in lines]
@@ -41,18 +33,14 @@ def crawl(tmp_path: Path) -> Path:
 
 
 def test_sample_says_in_one_line_what_it_wrote(tmp_path: Path) -> None:
-    result = runner.invoke(app, ["sample", str(tmp_path / "a"), "--pages", "7"])
-    assert result.exit_code == 0
-    assert result.stdout.count("\n") == 1
-    assert "7 records" in result.stdout
+    told = run("sample", tmp_path / "a", "--pages", "7")
+    assert told.count("\n") == 1
+    assert "7 records" in told
     assert len((tmp_path / "a" / "pages.jsonl").read_bytes().splitlines()) == 7
 
 
 def test_score_prints_one_json_object(crawl: Path) -> None:
-    files = [str(crawl / "pages.jsonl"), str(crawl / "verdicts.jsonl")]
-    result = runner.invoke(app, ["score", *files, "--json"])
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout)
+    report = json.loads(run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json"))
     copies = report["kinds"]["exact_copy"]
     assert copies["pages"] == copies["duplicates"] == report["all"]["duplicates"] > 0
     assert 0 < report["all"]["recall"] < 1
@@ -63,28 +51,21 @@ def test_score_prints_one_json_object(crawl: Path) -> None:
 
 
 def test_score_prints_tables_with_the_kinds_and_the_largest_clusters(crawl: Path) -> None:
-    files = [str(crawl / "pages.jsonl"), str(crawl / "verdicts.jsonl")]
-    result = runner.invoke(app, ["score", *files], env={"COLUMNS": "120"})
-    assert result.exit_code == 0, result.output
-    of_nothing = next(
-        line for line in result.stdout.splitlines() if line.split()[:1] == ["original"]
-    )
+    told = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", columns=120)
+    of_nothing = next(line for line in told.splitlines() if line.split()[:1] == ["original"])
     assert of_nothing.split()[-3:] == ["-", "-", "-"]
     for word in ("precision", "session_mirror", "outside the margin", "largest clusters"):
-        assert word in result.stdout
+        assert word in told
 
 
 def test_a_folder_of_pages_is_scored_like_its_file(crawl: Path) -> None:
-    verdicts = str(crawl.parent / "verdicts.jsonl")
+    verdicts = crawl.parent / "verdicts.jsonl"
     (crawl / "verdicts.jsonl").rename(verdicts)
-    by_folder = runner.invoke(app, ["score", str(crawl), verdicts, "--json"])
-    by_file = runner.invoke(app, ["score", str(crawl / "pages.jsonl"), verdicts, "--json"])
-    assert by_folder.exit_code == 0, by_folder.output
-    assert by_folder.stdout == by_file.stdout
+    by_folder = run("score", crawl, verdicts, "--json")
+    assert by_folder == run("score", crawl / "pages.jsonl", verdicts, "--json")
 
 
 def test_kinds_are_left_out_where_there_is_no_truth_file(crawl: Path) -> None:
     (crawl / "truth.tsv").unlink()
-    files = [str(crawl / "pages.jsonl"), str(crawl / "verdicts.jsonl")]
-    result = runner.invoke(app, ["score", *files, "--json"])
-    assert json.loads(result.stdout)["kinds"] == {}
+    told = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json")
+    assert json.loads(told)["kinds"] == {}

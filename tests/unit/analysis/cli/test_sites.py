@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from streamer.analysis.cli import sites
-from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError, StoreMismatch
 from streamer.testing.replays import KEY
 from streamer.text.visible import TextPart
+from tests.helpers.commands import run
 
 NOTE = "This shop is closed on public holidays; orders are sent on the next working day, as ever."
 ARTICLES = [
@@ -42,27 +41,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pages.jsonl").write_text("".join(f"{line}\n" for line in lines))
     for name, options in (("index", ["--site-memory", "1MiB"]), ("other", [])):
         made = ["--preset", "balanced", "--key-file", str(folder / "key"), *options]
-        run(folder, "replay", "pages.jsonl", "--verdicts", f"{name}.jsonl", name, *made)
+        told(folder, "replay", "pages.jsonl", "--verdicts", f"{name}.jsonl", name, *made)
     return folder
 
 
-def run(folder: Path, command: str, *arguments: str) -> str:
+def told(folder: Path, command: str, *arguments: str) -> str:
     """Return what a command prints; arguments that name an index or a file are below a folder."""
     given = [str(folder / each) if (folder / each).exists() else each for each in arguments]
     if command == "replay":
         index = folder / given.pop(3)
         given[2] = str(folder / given[2])
         given += ["--index", str(index)]
-    done = CliRunner().invoke(app, [command, *given])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return run(command, *given)
 
 
 def listed(folder: Path, *arguments: str) -> dict[str, Any]:
     key = ["--key-file", str(folder / "key"), "--json"]
-    return dict(json.loads(run(folder, "sites", *arguments, *key)))
+    return dict(json.loads(told(folder, "sites", *arguments, *key)))
 
 
 def test_what_a_host_repeats_is_listed_with_what_becomes_of_it(folder: Path) -> None:
@@ -90,10 +85,10 @@ def test_without_a_host_it_says_how_much_the_index_knows(folder: Path) -> None:
 
 def test_what_is_printed_names_the_block(folder: Path) -> None:
     key = ["--key-file", str(folder / "key")]
-    told = run(folder, "sites", "one.example", "--index", "index", "--texts", "pages.jsonl", *key)
-    assert "have 2 blocks" in told
-    assert "public" in told
-    assert "on 4 other pages or more" in run(folder, "sites", "--index", "index", *key)
+    said = told(folder, "sites", "one.example", "--index", "index", "--texts", "pages.jsonl", *key)
+    assert "have 2 blocks" in said
+    assert "public" in said
+    assert "on 4 other pages or more" in told(folder, "sites", "--index", "index", *key)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +118,7 @@ def test_another_key_is_refused_as_its_hashes_would_find_nothing(
 ) -> None:
     (tmp_path / "key").write_text("11" * 32)
     with pytest.raises(StoreMismatch, match="another key file"):
-        run(
+        told(
             folder, "sites", "one.example", "--index", "index", "--texts", "pages.jsonl",
             "--key-file", str(tmp_path / "key"),
         )  # fmt: skip

@@ -29,7 +29,7 @@ from streamer.analysis.hints.addresses import (
          ("", ("b", "c"), ((";s", "1"), (";t", ""), ("u", ";v")))),
         ("http://a.example/a*b/{again}?;v=*", "a.example",
          ("", ("a%2Ab", "%7Bagain}"), (("%3Bv", "*"),))),
-        ("http://[::1]/x?&&a=1=2&", "::1", ("", ("x",), (("a", "1=2"),))),
+        ("http://[::1]/x?&&a=1=2&", "[::1]", ("", ("x",), (("a", "1=2"),))),
     ],
 )  # fmt: skip
 def test_a_url_has_a_host_segments_and_sorted_parameters(

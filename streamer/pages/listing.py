@@ -1,0 +1,142 @@
+"""What is below a prefix of an object store, with an end to what a store may answer.
+
+obstore refuses a whole page of a listing if one key in it is not a path: with "..", an empty part
+or a control character. S3 is then asked for its pages here, by URLs that obstore signs, and such
+keys are passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote_plus, urlencode
+from urllib.request import urlopen
+from xml.etree import ElementTree as ET
+
+import obstore
+from obstore.store import ObjectStore, S3Store
+
+from streamer.errors import InputError
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+FILES_MAX = 2_000_000
+PART_SECONDS = 120.0  # for the next files of a listing; a request is repeated for a minute
+_NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
+
+_Page = Mapping[str, "ObjectMeta | None"]  # by key; None for one that is not a path
+
+
+class Listing(NamedTuple):
+    """Files, and the keys that are not paths."""
+
+    files: list[ObjectMeta]
+    passed_over: list[str]
+
+
+def listed(store: ObjectStore, prefix: str, name: str) -> Listing:
+    """Return what is below a prefix, which is shown as `name`.
+
+    Raises:
+        InputError: the listing does not end, or has more than FILES_MAX files.
+        obstore.exceptions.BaseError, OSError, ValueError: the store cannot be read.
+    """
+    try:
+        found = _all(_pages(store, prefix, name), name)
+    except obstore.exceptions.InvalidPathError:
+        if not isinstance(store, S3Store):
+            raise
+        found = _all(_pages_of_s3(store, prefix), name)
+    files = [meta for meta in found.values() if meta]
+    return Listing(files, [key for key, meta in found.items() if not meta])
+
+
+def _all(pages: Iterable[_Page], name: str) -> dict[str, ObjectMeta | None]:
+    found: dict[str, ObjectMeta | None] = {}
+    deadline = time.monotonic() + PART_SECONDS
+    for page in pages:
+        before = len(found)
+        found |= page
+        if len(found) > before:
+            deadline = time.monotonic() + PART_SECONDS
+        elif page:
+            raise _endless(name, "the store lists the same files again and again")
+        elif time.monotonic() > deadline:
+            raise _too_slow(name)
+        if len(found) > FILES_MAX:
+            raise _endless(name, f"the store lists more than {FILES_MAX:,} files")
+    return found
+
+
+def _endless(name: str, why: str) -> InputError:
+    return InputError(
+        f"{name}: cannot be listed: {why}. Give a longer prefix, or a list of the files that is "
+        "named .paths"
+    )
+
+
+def _too_slow(name: str) -> InputError:
+    return _endless(name, f"the store named no further file for {PART_SECONDS:g} seconds")
+
+
+def _pages(store: ObjectStore, prefix: str, name: str) -> Iterator[_Page]:
+    """Yield what obstore lists; not in a thread with an event loop."""
+    stream = obstore.list(store, prefix or None)
+
+    async def following() -> list[ObjectMeta]:
+        async with asyncio.timeout(PART_SECONDS):  # it takes empty pages, of which none is the last
+            return [*await anext(stream)]
+
+    with asyncio.Runner() as runner:
+        while True:
+            try:
+                yield {each["path"]: each for each in runner.run(following())}
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise _too_slow(name) from error
+
+
+def _pages_of_s3(store: S3Store, prefix: str) -> Iterator[_Page]:
+    """Yield the pages of a listing of S3."""
+    is_public = os.environ.get("AWS_SKIP_SIGNATURE", "").lower() in {"1", "true"}
+    keys: Any = {"access_key_id": "-", "secret_access_key": "-"} if is_public else {}
+    name = store.config["bucket"]
+    bucket = _signed(S3Store(name, **keys), "x").partition("?")[0].removesuffix("/x")
+    wanted = {"encoding-type": "url", "list-type": "2", "prefix": f"{prefix}/" if prefix else ""}
+    while True:
+        # A store at this place: the slash of its root becomes the value of the last parameter.
+        place = f"{bucket}?{urlencode(wanted, quote_via=quote)}&x-id="
+        url = f"{place}/"
+        if not is_public:
+            url = _signed(S3Store(name, endpoint=place, virtual_hosted_style_request=True), "")
+        with urlopen(url, timeout=30) as answer:  # noqa: S310 - of the store
+            root = ET.fromstring(answer.read())  # noqa: S314 - expat bounds what it expands
+        yield dict(map(_object_of, root.findall("{*}Contents")))
+        if root.findtext("{*}IsTruncated") != "true":
+            return
+        wanted["continuation-token"] = root.findtext("{*}NextContinuationToken") or ""
+
+
+def _signed(store: S3Store, path: str) -> str:
+    return obstore.sign(store, "GET", path, timedelta(minutes=5))
+
+
+def _object_of(element: ET.Element) -> tuple[str, ObjectMeta | None]:
+    said = {each.tag.rpartition("}")[2]: each.text or "" for each in element}
+    key = unquote_plus(said["Key"])
+    if _NO_PATH.search(key):
+        return key, None
+    return key, {
+        "path": key,
+        "size": int(said["Size"]),
+        "e_tag": said.get("ETag"),
+        "last_modified": datetime.fromisoformat(said["LastModified"]),
+        "version": None,
+    }

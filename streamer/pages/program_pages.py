@@ -1,0 +1,183 @@
+"""Pages that a program gives, as Python objects: each becomes a JSON message, as in a file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamer.model import Page
+from streamer.pages.chunk import CHUNK_BYTES_MAX
+from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, resolve
+
+PAGES_A_BATCH = 1_000
+_BODY = ("body",)
+_PLAIN: dict[type, Callable[[Any], Any]] = {  # what stands for a value, by its class or one above
+    str: str,
+    np.datetime64: lambda moment: None if np.isnat(moment) else f"{np.datetime64(moment, 'ms')}Z",
+    np.longdouble: float,
+    np.generic: np.generic.item,
+    np.ma.core.MaskedConstant: lambda _masked: None,
+    np.ndarray: np.ndarray.tolist,
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    os.PathLike: os.fspath,
+    Mapping: dict,
+}
+
+AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
+"""A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""
+
+
+class MessageWriter:
+    """Writes pages as JSON messages for a parser with this mapping.
+
+    `columns` are the fields at the top of a message that the parser reads; None: all. Any other
+    field may hold anything: it is left out where JSON cannot hold it.
+    """
+
+    def __init__(
+        self, mapping: FieldMapping = DEFAULT_MAPPING, columns: frozenset[str] | None = None
+    ) -> None:
+        self._is_mapped = mapping != DEFAULT_MAPPING
+        self._columns = columns
+        self._bodies = (*mapping.body, *mapping.body_base64)
+        self._urls = mapping.url
+
+    def message(self, page: AnyPage) -> bytes:
+        """Return a page as a JSON message.
+
+        Raises:
+            TypeError: it is no page, or a field that is read cannot be written as JSON.
+        """
+        if isinstance(page, Page | tuple) and self._is_mapped:
+            raise TypeError("with fields= or a crawler's preset=, pages are dicts")
+        fields = self._with_text(_fields_of(page))
+        try:
+            return _encoded(fields)
+        except Exception:  # noqa: BLE001 - whatever an object raises that is asked for its value
+            return self._encoded_by_field(fields)
+
+    def _with_text(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields with a body of bytes as base64.
+
+        Raises:
+            TypeError: a URL or another field of a body has bytes, which would become base64.
+        """
+        for tokens in (*self._urls, *self._bodies):
+            value = resolve(fields, tokens)
+            if not isinstance(value, bytes | bytearray | memoryview):
+                continue
+            if tokens != _BODY or self._is_mapped:
+                raise TypeError(f"the field {tokens[-1]!r} has bytes: give text")
+            others = {name: each for name, each in fields.items() if name != "body"}
+            fields = {**others, "body_base64": base64.b64encode(value).decode()}
+        return fields
+
+    def _encoded_by_field(self, fields: Mapping[str, Any]) -> bytes:
+        parts = []
+        for name, value in fields.items():
+            is_read = self._columns is None or name in self._columns
+            try:
+                parts.append(_encoded(str(name)) + b":" + _encoded(value))
+            except Exception as error:
+                if is_read:
+                    raise TypeError(f"the field {name!r} cannot be used: {error}") from error
+        return b"{" + b",".join(parts) + b"}"
+
+
+class Batches:
+    """Iterates over pages in lists of messages, of bounded number and size.
+
+    Where the iterable fails, or gives what is no page, the pages before it make up the last list,
+    and `raise_error` raises it.
+    """
+
+    def __init__(self, pages: Iterable[AnyPage], writer: MessageWriter) -> None:
+        self._pages = pages
+        self._writer = writer
+        self._error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        batch: list[bytes] = []
+        size = 0
+        for message in self._messages():
+            batch.append(message)
+            size += len(message)
+            if len(batch) == PAGES_A_BATCH or size >= CHUNK_BYTES_MAX:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _messages(self) -> Iterator[bytes]:
+        count = 0
+        pages = iter(self._pages)
+        while True:
+            try:
+                page = next(pages)
+            except StopIteration:
+                return
+            except BaseException as error:  # noqa: BLE001 - what the iterable raises
+                error.add_note(f"The iterable of pages raised this instead of item {count}.")
+                self._error = error
+                return
+            try:
+                message = self._writer.message(page)
+            except TypeError as error:
+                self._error = TypeError(f"Item {count} cannot be added: {error}.")
+                return
+            yield message
+            count += 1
+
+    def raise_error(self) -> None:
+        """Raise what has ended the iteration early, if anything has."""
+        if self._error is not None:
+            raise self._error
+
+
+def _fields_of(page: AnyPage) -> Mapping[str, Any]:
+    if isinstance(page, Page):
+        return {name: each for name, each in _fields(page) if each is not msgspec.UNSET}
+    if isinstance(page, tuple) and len(page) == 2:  # noqa: PLR2004 - URL, body
+        return dict(zip(("url", "body"), page, strict=True))
+    if isinstance(page, Mapping):
+        return page
+    raise TypeError(f"a page is a Page, (URL, body) or a dict, not {_kind(page)}")
+
+
+def _fields(page: Page) -> Iterable[tuple[str, Any]]:
+    return msgspec.structs.asdict(page).items()
+
+
+def _kind(value: object) -> str:
+    return f"{len(value)} values" if isinstance(value, tuple) else type(value).__name__
+
+
+def _encoded(value: object) -> bytes:
+    """Return a value as JSON; what is no Unicode stands in it as escapes, as other writers do."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), allow_nan=False).encode()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of whatever is in a field
+    """Return what stands for a value that JSON does not have, as a row of a data frame has them.
+
+    Raises:
+        NotImplementedError: nothing does.
+    """
+    if type(value).__name__ in {"NAType", "NaTType"}:  # missing values of pandas
+        return None
+    for kind, plain in _PLAIN.items():
+        if isinstance(value, kind) and not isinstance(value, np.timedelta64):
+            return plain(value)
+    raise NotImplementedError(f"JSON has no form of {type(value).__name__}")

@@ -1,0 +1,86 @@
+"""What holds for every file of verdicts, whichever command reads it.
+
+A file has verdicts of one index, since similarities and pages of two are not comparable. The schema
+is the one of this version, and a similarity is a share. A duplicate, and nothing else, has a
+representative. A page may come again, with the same verdict: another one shows that the file is of
+two runs, whose pages have the same names. It is a file that can be read again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from streamer.errors import InputError
+from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative
+
+# Verdicts of a file, 40 MB; of more those on a half of the pages, a quarter.
+REMEMBERED_MAX = 1 << 18
+
+
+class _Said(Protocol):
+    """What is checked of a verdict, in whichever form it is read."""
+
+    @property
+    def page(self) -> Location | None: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def verdict(self) -> str | None: ...
+    @property
+    def representative(self) -> Representative | None: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def similarity(self) -> float | None: ...
+    @property
+    def index(self) -> str: ...
+
+
+class VerdictCheck:
+    """The check of one file's verdicts, in their order."""
+
+    def __init__(self, path: object) -> None:
+        self._path = path
+        self._index: str | None = None
+        self._seen: dict[int, int] = {}
+        self._every = 1
+
+    def take(self, said: _Said, number: int) -> None:
+        """Raise InputError unless the verdict in the line of this number goes with those before."""
+        why = ""
+        if said.schema != VERDICT_SCHEMA:
+            why = f"its schema is {said.schema}, and {VERDICT_SCHEMA} is read"
+        elif said.similarity is not None and not 0 <= said.similarity <= 1:
+            why = f"its similarity is {said.similarity:g}, which is not from 0 to 1"
+        elif self._index is not None and said.index != self._index:
+            why = f"it is of the index {said.index}, and those before are of {self._index}"
+        elif (said.verdict == Decision.DUPLICATE) != (said.representative is not None):
+            why = "a duplicate, and nothing else, has a representative"
+        elif (other := said.representative) and other.page == said.page and not other.index:
+            why = "it names its own page as its representative"
+        elif self._contradicts(said):
+            why = "its page has had another verdict before"
+        if why:
+            raise InputError(
+                f"{self._path}:{number}: this verdict cannot be read, as {why}; give a file with "
+                "the verdicts of one index and one run, as `replay --verdicts` writes it"
+            )
+        self._index = said.index
+
+    def _contradicts(self, said: _Said) -> bool:
+        """Return whether the page has had another verdict, as far as these are remembered."""
+        page = hash(said.page)
+        if said.page is None or page % self._every:
+            return False
+        verdict = hash((said.url, said.similarity, said.representative))
+        if len(self._seen) > REMEMBERED_MAX:
+            self._every *= 2
+            self._seen = {at: each for at, each in self._seen.items() if not at % self._every}
+        return self._seen.setdefault(page, verdict) != verdict
+
+
+def check_regular(path: Path) -> None:
+    """Raise InputError if there is a pipe or a device, for which a reader would wait."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: is a pipe or a device; write its lines to a file, and give that")

@@ -1,0 +1,134 @@
+"""A web server that bounds what its connections take.
+
+aiohttp accepts connections without end, and one that sends nothing stays for an hour. Enough of
+them take all descriptors of the process, which then can open no file. Here a connection has a
+limited time for each request, and beyond CONNECTIONS_MAX the oldest idle one is closed. An idle
+connection is one without a complete request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import resource
+import time
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+HEAD_SECONDS = 30.0  # for the head of a request, from the connection or the last answer on
+BODY_SECONDS = 30.0  # for the body
+CONNECTIONS_MAX = 64  # at most; fewer where the process may have few descriptors
+_LINGER_SECONDS = 1.0  # for a body that nobody wants
+_REPORT_SECONDS = 60.0  # without a closed connection, until one is reported again
+_log = logging.getLogger("streamer")
+
+
+def connections_max() -> int:
+    """Return how many connections may be open: at most a quarter of the descriptors."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if allowed < 0 else max(1, min(CONNECTIONS_MAX, allowed // 4))
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        HTTPException: it is too large, malformed or cut off, or takes more than BODY_SECONDS.
+    """
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(
+            text=f"The body did not arrive within {BODY_SECONDS:g} seconds."
+        ) from error
+    except (ConnectionError, web.RequestPayloadError) as error:
+        raise web.HTTPBadRequest(text="The body is malformed or incomplete.") from error
+
+
+class WebServer:
+    """An application, served at one address; `options` are those of aiohttp's AppRunner."""
+
+    def __init__(self, app: web.Application, **options: Any) -> None:  # noqa: ANN401 - aiohttp's
+        app.middlewares.insert(0, self._noted)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            keepalive_timeout=HEAD_SECONDS,
+            lingering_time=_LINGER_SECONDS,
+            **options,
+        )
+        self._requests: dict[web.RequestHandler, web.Request] = {}
+        self._listening: asyncio.Server | None = None
+        self._most = connections_max()
+        self._closed_at = -math.inf
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, and return the port.
+
+        Raises:
+            OSError: the address cannot be used.
+            UnicodeError: the host is not a name.
+        """
+        logging.getLogger("aiohttp.server").addFilter(_is_not_by_client)
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        try:
+            # All that wait are accepted at once, before one can be closed.
+            self._listening = await loop.create_server(
+                self._connection, host, port, backlog=self._most
+            )
+        except (OSError, UnicodeError):
+            await self.stop()
+            raise
+        found: int = self._listening.sockets[0].getsockname()[1]
+        return found
+
+    async def stop(self) -> None:
+        """Stop listening, and close all connections."""
+        if self._listening is not None:
+            self._listening.close()
+        await self._runner.cleanup()
+
+    def _connection(self) -> asyncio.Protocol:
+        """Return the protocol of a new connection, and close another one if there are too many."""
+        server = self._runner.server
+        assert server is not None, "not started"
+        opened = [each for each in server.connections if each.transport is not None]
+        if len(opened) >= self._most:
+            idle = (each for each in opened if self._is_idle(each))
+            next(idle, opened[0]).force_close()
+            self._report()
+        return server()
+
+    def _is_idle(self, connection: web.RequestHandler) -> bool:
+        request = self._requests.get(connection)
+        return request is None or not request.content.is_eof()
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now - self._closed_at > _REPORT_SECONDS:
+            _log.warning(
+                "More than %d connections to the web server are open, so it closes the oldest "
+                "idle ones. Find the clients that leave connections open.", self._most,
+            )  # fmt: skip
+        self._closed_at = now
+
+    @web.middleware
+    async def _noted(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's
+        """Answer a request, and know meanwhile that its connection has one."""
+        self._requests[request.protocol] = request
+        try:
+            answer: web.StreamResponse = await handler(request)
+            return answer
+        finally:
+            del self._requests[request.protocol]
+
+
+def _is_not_by_client(record: logging.LogRecord) -> bool:
+    """Return whether a line of aiohttp is about more than a malformed request."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (HttpProcessingError, web.RequestPayloadError))

@@ -1,0 +1,24 @@
+"""What `Deduplicator.add` gives for pages that can all be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from streamer.model import Rejected, Verdict
+from streamer.pages.program_pages import MessageWriter
+
+if TYPE_CHECKING:
+    from streamer import AnyPage, Deduplicator
+
+
+def added(dedup: Deduplicator, pages: Iterable[AnyPage]) -> Iterator[Verdict]:
+    """Add pages and yield their verdicts; each page must have one."""
+    for result in dedup.add(pages):
+        assert not isinstance(result, Rejected), result
+        yield result
+
+
+def message_of(page: AnyPage) -> bytes:
+    """Return a page as a JSON message."""
+    return MessageWriter().message(page)

@@ -1,0 +1,392 @@
+"""The face and failures: disks that refuse, other processes, items that cannot be added."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime as dt
+import decimal
+import os
+import pickle
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from streamer import (
+    Deduplicator,
+    Page,
+    Rejected,
+    SettingsError,
+    Signer,
+    StoreUnavailable,
+    Verdict,
+)  # fmt: skip
+from tests.helpers.added import added
+from tests.unit.test_deduplicator import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from streamer import AnyPage
+
+
+def pages(name: str, count: int) -> list[tuple[str, str]]:
+    seed = 10_000 * ord(name[0])
+    return [(f"https://{name}.example/{i}", text_of(seed + i, 60)) for i in range(count)]
+
+
+# ---- the disk ------------------------------------------------------------------------------------
+
+
+def refusals(dedup: Deduplicator) -> list[str]:
+    """Return what each method says after a failure; all must raise."""
+    said = []
+    calls: list[Callable[[], object]] = [
+        lambda: list(dedup.add(pages("more", 5))),
+        lambda: dedup.check(("https://x.example/", "text")),
+        lambda: dedup.nearest("text"),
+        lambda: dedup.forget(host="a.example"),
+        lambda: dedup.explain("https://a.example/0"),
+        lambda: len(dedup),
+        dedup.flush,
+        dedup.close,
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnavailable) as caught:
+            call()
+        said.append(str(caught.value))
+    return said
+
+
+def test_after_a_failed_flush_each_call_raises_the_same_error(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    dedup = Deduplicator(index)
+    list(dedup.add(pages("a", 30)))
+    dedup.flush()
+    list(dedup.add(pages("b", 30)))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(StoreUnavailable, match="add them again") as caught:
+            dedup.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert set(refusals(dedup)) == {str(caught.value)}
+    dedup.close()  # it has been released
+    with Deduplicator(index) as dedup:
+        assert len(dedup) == 30
+        assert [each.is_duplicate for each in added(dedup, pages("b", 2))] == [False, False]
+        assert all(each.is_duplicate for each in added(dedup, pages("a", 30)))
+
+
+def test_a_first_flush_that_fails_removes_nothing(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    dedup = Deduplicator(index)
+    list(dedup.add(pages("a", 3)))
+    (index / "store").write_text("not a folder", encoding="utf-8")
+    (index / "notes").write_text("of somebody", encoding="utf-8")
+    with pytest.raises(StoreUnavailable):
+        dedup.flush()
+    key = (index / "secret.key").read_bytes()
+    with pytest.raises(StoreUnavailable):
+        dedup.close()
+    assert (index / "secret.key").read_bytes() == key
+    assert (index / "store").read_text(encoding="utf-8") == "not a folder"
+    (index / "store").unlink()
+    with Deduplicator(index) as dedup:
+        list(dedup.add(pages("a", 3)))
+    assert (index / "secret.key").read_bytes() == key
+
+
+def test_an_index_that_was_not_used_leaves_files_of_others(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    with Deduplicator(index):
+        (index / "notes").write_text("of somebody", encoding="utf-8")
+    assert [path.name for path in index.iterdir()] == ["notes"]
+
+
+def test_an_interrupt_in_the_midst_of_judging_is_told_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dedup = Deduplicator(tmp_path / "index")
+    list(dedup.add(pages("a", 3)))
+    dedup.flush()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("streamer.index.batch.Batch.judge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(dedup.add(pages("b", 3)))
+    assert len(set(refusals(dedup))) == 1
+    with Deduplicator(tmp_path / "index") as dedup:
+        assert [each.page.offset for each in added(dedup, pages("b", 3))] == [3, 4, 5]
+
+
+# ---- other processes -----------------------------------------------------------------------------
+
+FORKED = """
+import os, signal, sys
+from streamer import Deduplicator
+dedup = Deduplicator(*sys.argv[2:])
+pages = [(f"https://a.example/{i}", f"some words of page {i} " * 9) for i in range(300)]
+if sys.argv[1] != "unused":
+    list(dedup.add(pages))
+if sys.argv[1] == "flushed":
+    dedup.flush()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    for call in (
+        lambda: list(dedup.add(pages)), lambda: dedup.check(pages[0]), dedup.flush,
+        lambda: dedup.nearest("text"), lambda: len(dedup), lambda: dedup.forget(host="a.example"),
+        lambda: dedup.explain("https://a.example/1"),
+    ):
+        try:
+            call()
+            print("no error")
+        except Exception as error:
+            print(type(error).__name__, "process" in str(error))
+    dedup.close()
+    sys.exit(7)
+print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+print(sum(result.is_duplicate for result in dedup.add(pages)))
+dedup.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "has_folder"), [("unused", True), ("added", True), ("flushed", False)]
+)
+def test_a_forked_process_gets_an_error_and_leaves_the_index(
+    tmp_path: Path, state: str, *, has_folder: bool
+) -> None:
+    folder = [str(tmp_path / "index")] if has_folder else []
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, state, *folder], capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    *of_child, status, duplicates = done.stdout.splitlines()
+    assert of_child == ["SettingsError True"] * 7
+    assert status == "status 7"
+    assert int(duplicates) == (0 if state == "unused" else 300)
+    if has_folder:
+        with Deduplicator(tmp_path / "index") as dedup:
+            assert len(dedup) == 300
+
+
+def test_an_index_can_be_opened_again_while_a_forked_process_lives(tmp_path: Path) -> None:
+    dedup = Deduplicator(tmp_path / "index")
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        dedup.close()
+        with Deduplicator(tmp_path / "index") as dedup:
+            assert len(dedup) == 0
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_process_forked_after_a_flush_is_told_that_it_can_open_no_index() -> None:
+    """Closing one would wait for ever, for threads that it does not have."""
+    program = (
+        "import os\nfrom streamer import Deduplicator, StoreUnavailable\n"
+        "with Deduplicator() as dedup:\n    list(dedup.add([('u', 'a b c d e f g')]))\n"
+        "if os.fork() == 0:\n    try:\n        Deduplicator()\n"
+        "    except StoreUnavailable as error:\n        print(error, flush=True)\n    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "forked from one that had opened an index" in done.stdout
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("gone", ["", "secret.key"])
+def test_nothing_is_written_where_the_index_is_gone(
+    tmp_path: Path, gone: str, *, flushed: bool
+) -> None:
+    dedup = Deduplicator(tmp_path / "index")
+    list(dedup.add(pages("a", 20)))
+    if flushed:
+        dedup.flush()
+        list(dedup.add(pages("b", 20)))
+    path = tmp_path / "index" / gone
+    path.unlink() if gone else shutil.rmtree(path)
+    with pytest.raises(StoreUnavailable, match="was removed or replaced"):
+        dedup.flush()
+    assert len({*refusals(dedup)}) == 1
+    assert not (tmp_path / "index" / gone).exists()
+
+
+def test_it_is_neither_pickled_nor_copied() -> None:
+    with Deduplicator() as dedup:
+        for refused in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=r"Deduplicator cannot be pickled .* one process"):
+                refused(dedup)
+            with pytest.raises(TypeError, match=r"Signer cannot be pickled .* in each process"):
+                refused(Signer())
+
+
+def test_an_index_that_this_process_has_open_is_named_so(tmp_path: Path) -> None:
+    with (
+        Deduplicator(tmp_path / "index"),
+        pytest.raises(StoreUnavailable, match="open in this process already"),
+    ):
+        Deduplicator(tmp_path / "index")
+    with Deduplicator(tmp_path / "index") as dedup:
+        assert len(dedup) == 0
+
+
+# ---- items ---------------------------------------------------------------------------------------
+
+
+class Strange:
+    """JSON has no form of it."""
+
+
+UNREAD = {
+    "float32": np.float32(0.5), "int64": np.int64(7), "bool": np.bool_(True), "str": np.str_("x"),
+    "array": np.zeros(3), "path": Path("a"), "object": Strange(), "nan": float("nan"),
+    "set": {1, 2}, "date": dt.date(2026, 1, 1), "decimal": decimal.Decimal("1.5"),
+    "bytes": b"\xff", "large": 1 << 200, "keys": {(1, 2): 3},
+    "datetime64": np.datetime64("2026-01-01"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", UNREAD.values(), ids=UNREAD)
+def test_a_field_that_is_not_read_may_hold_anything(value: object) -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    page = {"url": "https://a.example/", "body": text_of(1), "score": value, "deep": deep}
+    with Deduplicator() as dedup:
+        (result,) = dedup.add([page])
+    assert isinstance(result, Verdict)
+
+
+@pytest.mark.parametrize(
+    ("value", "carried"),
+    [
+        (np.float32(0.5), 0.5), (np.str_("x"), "x"), (np.int64(7), 7), (float("nan"), None),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), "2026-01-02T03:04:05Z"),
+        (np.array([1, 2]), [1, 2]), (Path("a/b"), "a/b"),
+        (pd.Timestamp("2026-01-02 03:04:05", tz="UTC"), "2026-01-02T03:04:05+00:00"),
+        (np.datetime64("2026-01-02T03:04:05", "ns"), "2026-01-02T03:04:05.000Z"),
+        (pd.NaT, None), (np.datetime64("NaT"), None), (np.ma.masked, None), (np.longdouble(2), 2),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_carried_has_the_value_of_a_row(value: object, carried: object) -> None:
+    with Deduplicator(carry=("score",)) as dedup:
+        (result,) = added(
+            dedup, [{"url": "https://a.example/", "body": text_of(1), "score": value}]
+        )
+    assert result.carried == {"score": carried}
+
+
+@pytest.mark.parametrize("body", [None, float("nan"), 3, ["a", "b"], np.float64("nan")])
+def test_a_body_that_is_no_text_is_rejected(body: object) -> None:
+    with Deduplicator() as dedup:
+        (result,) = dedup.add([{"url": "https://a.example/", "body": body}])
+    assert isinstance(result, Rejected)
+
+
+@pytest.mark.parametrize(
+    "body", [b"some words", bytearray(b"some words"), memoryview(b"some words")]
+)
+def test_a_body_of_bytes_is_decoded(body: bytes) -> None:
+    with Deduplicator() as dedup:
+        page = {"url": "https://a.example/", "body": body}
+        assert isinstance(dedup.check(page), Verdict)
+        (first,) = added(dedup, [page])
+        assert dedup.check(("https://b.example/", "some words")).is_duplicate
+    assert first.text_bytes == len("some words")
+
+
+BAD: dict[str, Any] = {
+    "object": {"url": "https://a.example/", "body": Strange()},
+    "number": 7,
+    "three": ("https://a.example/", "b", "c"),
+    "bytes": {"url": "https://a.example/", "body_base64": b"aGVsbG8="},
+    "url": {"url": b"https://a.example/", "body": "text"},
+}
+FIELDS = {"object": "field 'body'", "number": "not int", "three": "3 values", "bytes": "has bytes",
+          "url": "'url' has bytes"}  # fmt: skip
+
+
+def taken(dedup: Deduplicator, items: Iterable[AnyPage]) -> tuple[list[int], BaseException | None]:
+    """Return the numbers of all results that come before an error, and the error."""
+    seen = []
+    try:
+        for result in dedup.add(items):
+            seen.append(result.page.offset)  # noqa: PERF401 - what came before the error counts
+    except BaseException as error:  # noqa: BLE001 - whatever it is
+        return seen, error
+    return seen, None
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("place", [0, 1, 999, 1000, 1400])
+def test_items_before_a_bad_one_are_judged_and_it_is_named(kind: str, place: int) -> None:
+    items: list[AnyPage] = [*pages("a", 1500)]
+    items[place] = BAD[kind]
+    with Deduplicator() as dedup:
+        seen, error = taken(dedup, items)
+        assert isinstance(error, TypeError)
+        assert re.search(f"Item {place} cannot be added: .*{FIELDS[kind]}", str(error))
+        assert seen == [*range(place)]
+        assert len(dedup) == place
+        assert [each.page.offset for each in dedup.add(items[:1] if place else [])] == (
+            [place] if place else []
+        )
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError])
+def test_what_the_iterable_raises_comes_after_the_results_before_it(
+    kind: type[BaseException],
+) -> None:
+    def broken() -> Iterator[tuple[str, str]]:
+        yield from pages("a", 1200)
+        raise kind("the source broke")
+
+    with Deduplicator() as dedup:
+        seen, error = taken(dedup, broken())
+        assert seen == [*range(1200)]
+        assert isinstance(error, kind)
+        assert "instead of item 1200" in error.__notes__[0]
+        assert len(dedup) == 1200
+
+
+def test_bytes_in_a_mapped_body_are_no_text() -> None:
+    fields = '{"url": "/u", "body": "/b/html"}'
+    with Deduplicator(fields=fields) as dedup, pytest.raises(TypeError, match="'html' has bytes"):
+        list(dedup.add([{"u": "https://a.example/", "b": {"html": b"<p>text"}}]))
+
+
+def test_a_page_object_may_have_bytes_as_base64_text_only() -> None:
+    with Deduplicator() as dedup:
+        (result,) = added(dedup, [Page("https://a.example/", body_base64="c29tZSB3b3Jkcw==")])
+        assert result.text_bytes == len("some words")
+
+
+def test_a_method_of_a_closed_one_says_so() -> None:
+    with Deduplicator() as dedup:
+        pass
+    with pytest.raises(SettingsError, match="is closed"):
+        dedup.check(("https://a.example/", "text"))
