@@ -17,6 +17,8 @@ PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtua
 LOCKED := --require-hashes --only-binary :all: --requirement
 # Tests that have passed, for `make test-all`, which runs the others. With a space, pytest would take the file for a test.
 PYTEST := $(PY) -m pytest --passed=build/passed
+# Tests share two processors and wait for other programs: what fails beside others must pass alone. Both runs are printed.
+TESTED = $(PYTEST) $(1) $(2) || { echo "== What failed beside others runs again, alone"; $(PYTEST) -x $(2); }
 COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(UPGRADE)
 GIT := git -c safe.directory="$(CURDIR)"
@@ -60,14 +62,14 @@ test: ## Run all checks, and the tests that need nothing but Python (and a broke
 	@$(MAKE) --no-print-directory check
 	@mkdir -p build && .ci/tools broker 2> build/tools.log || true
 	$(PY) -m streamer warm --text main
-	$(PYTEST) --quick -n 3 --durations=20
+	$(call TESTED,-n 3 --durations=20,--quick)
 
 test-all: $(VENV)/.dev ## Run what `make test` has left out: browser, cluster, images, campaigns (as root, on Debian)
 	@echo "== The tests that have not passed yet: about $(MINUTES_ALL) minutes on two cores, and 15 more to build their tools"
 	@.ci/tools || true
 	$(PY) -m streamer warm --text main
-	$(PYTEST) -n 4 --maxschedchunk 1 --durations=20 --ignore tests/cluster --ignore tests/image
-	$(PYTEST) -rP tests/image
+	$(call TESTED,-n 4 --maxschedchunk 1 --durations=20,--ignore tests/cluster --ignore tests/image)
+	$(call TESTED,-rP,tests/image)
 	@echo "== A cluster, which mostly waits, beside kernels with every index checked"
 	@($(PYTEST) -s tests/cluster > build/cluster.log 2>&1; echo $$? > build/cluster.status) & \
 	$(MAKE) --no-print-directory bounds; bounds=$$?; wait; cat build/cluster.log; \

@@ -32,7 +32,7 @@ from tests.integration import killed_replays
 from tests.integration.chaos import Run, disturb, load, make_crawl
 
 CRAWL_PAGES = 5_000
-PAUSE_SECONDS_MAX = 60.0
+PAUSE_SECONDS_MAX = 180.0  # some 20 on a quiet machine
 CUT_SECONDS = (5.0, 60.0)  # the second of many rounds; of one a quarter
 JUMPS = ("+3600", "-3600", "+86400", "-86400", "+0")  # of the clock, in seconds
 
@@ -82,7 +82,7 @@ def cuts(rounds: int, seed: int, folder: Path) -> list[str]:
                         break
                     time.sleep(0.5)
         try:
-            workers.wait_until_settled(300)
+            workers.wait_until_settled()
         except AssertionError as error:
             violations.append(f"seed {seed}: not all was judged: {error}")
         checked = workers.verify("--settled")

@@ -28,7 +28,7 @@ from streamer.errors import StreamerError
 DISK_BYTES = 64 << 20
 BLOCK = 4096
 PAGES = 1500
-GOES_ON_SECONDS = 30.0
+GOES_ON_SECONDS = 90.0
 
 
 def run(rounds: int, seed: int, folder: Path) -> list[str]:

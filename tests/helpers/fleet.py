@@ -23,6 +23,7 @@ from streamer.errors import StreamerError
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.testing import forked
+from tests.helpers.wait import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 KEY = "5a" * 32
@@ -97,7 +98,7 @@ class Fleet:
         """Send a signal that ends the worker; return its exit code."""
         process = self.running.pop(name)
         process.send_signal(number)
-        return process.wait(timeout=60)
+        return process.wait(timeout=PATIENCE_S)
 
     def restart_dead(self) -> list[str]:
         """Start again whoever has ended by itself; return their names."""
@@ -110,7 +111,7 @@ class Fleet:
         """Return what a worker has printed."""
         return (self.folder / f"{name}.log").read_text()
 
-    def wait_for_log(self, name: str, word: str, seconds: float = 60) -> None:
+    def wait_for_log(self, name: str, word: str, seconds: float = PATIENCE_S) -> None:
         """Wait until the worker that now runs under a name has logged an event."""
         deadline = time.monotonic() + seconds
         while word not in self.log(name)[self.marks[name] :]:
@@ -140,7 +141,7 @@ class Fleet:
         """Return how many verdicts there are."""
         return asyncio.run(_length(self.brokers, self.names.verdicts))
 
-    def wait_until_settled(self, seconds: float = 120) -> None:
+    def wait_until_settled(self, seconds: float = 2 * PATIENCE_S) -> None:
         """Wait until everything is judged and committed; restart whoever has ended meanwhile."""
         deadline = time.monotonic() + seconds
         quiet = 0

@@ -82,7 +82,7 @@ def register(url: str, subject: str, schema: str, kind: str = "AVRO", **more: An
         json.dumps({"schema": schema, "schemaType": kind, **more}).encode(),
         {"Content-Type": "application/vnd.schemaregistry.v1+json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - ours
+    with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310 - ours
         return int(json.load(answer)["id"])
 
 

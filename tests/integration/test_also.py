@@ -100,7 +100,7 @@ def test_a_worker_compares_with_another_index_and_its_log_names_it(
         assert workers.kill("all", signal.SIGTERM) == 0
         assert streamer(*made, first, second).returncode == 0  # it is another index now
         shutil.rmtree(index)
-        assert workers.start("all").wait(timeout=60) == 3
+        assert workers.start("all").wait(timeout=300) == 3
         assert "Give --also clean=FOLDER with it: restored of a snapshot" in workers.log("all")
         shutil.rmtree(clean)
         assert streamer("restore", snapshots, clean).returncode == 0

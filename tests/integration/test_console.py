@@ -91,7 +91,7 @@ def console(view: Path, *arguments: object) -> Iterator[tuple[str, subprocess.Po
         yield address, process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 def answer(address: str, path: str, **parameters: object) -> Any:
@@ -100,7 +100,7 @@ def answer(address: str, path: str, **parameters: object) -> Any:
 
 
 def sent(request: str | urllib.request.Request) -> Any:
-    with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 - of the console
+    with urllib.request.urlopen(request, timeout=300) as response:  # noqa: S310 - of the console
         return json.loads(response.read())
 
 
@@ -315,7 +315,7 @@ def test_it_ends_cleanly_and_changes_no_input(
         said = sent(request)
         assert (said["verdict"], said["representative"]["url"]) == ("duplicate", HOSTILE[3])
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0
         said, *rest = errors.splitlines()
         assert said == "Reading the verdicts."

@@ -76,7 +76,7 @@ def test_a_console_that_cannot_start_is_one_warning(tmp_path: Path, cache: Path)
         warning = next(line for line in process.stderr if b"Warning" in line)
         assert b"There is no console any more (Error: Cannot write" in warning
         began = time.monotonic()
-        _, errors = process.communicate(b"", timeout=60)
+        _, errors = process.communicate(b"", timeout=300)
         assert (process.returncode, b"console" in errors) == (0, False)
         assert time.monotonic() - began < 30
 
@@ -84,6 +84,6 @@ def test_a_console_that_cannot_start_is_one_warning(tmp_path: Path, cache: Path)
 @pytest.mark.parametrize("verdicts", ["-", "v.csv"])
 def test_verdicts_that_a_console_cannot_read_are_refused(tmp_path: Path, verdicts: str) -> None:
     with replaying(tmp_path, "--verdicts", verdicts) as process:
-        _, errors = process.communicate(b"", timeout=60)
+        _, errors = process.communicate(b"", timeout=300)
         assert process.returncode == 2
         assert b"--console cannot read --verdicts" in errors

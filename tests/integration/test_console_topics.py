@@ -34,6 +34,7 @@ from tests.helpers.broker import (
 from tests.helpers.fleet import Fleet, fleet
 from tests.helpers.missing import leave_out
 from tests.helpers.verdict_lines import unique
+from tests.helpers.wait import PATIENCE_S
 from tests.integration.test_console import BROWSER, console, wait_until
 from tests.unit.run.test_page_check import text_of
 
@@ -97,7 +98,7 @@ def test_the_console_follows_a_worker(
             assert f"There is no topic {names.verdicts}" in said["warnings"][0]
             options = ["--index", workers.folder / "index", "--health-port", free_port()]
             workers.start("all", *options, "--console")
-            workers.wait_for_log("all", "worker_started", 240)  # it may compile first
+            workers.wait_for_log("all", "worker_started")
             said = wait_until(lambda said: is_settled(said, 20), address)
             assert (said["unique"], said["letters"], said["warnings"]) == (10, 1, [])
             assert said["history"]["unit"] == "minutes"
@@ -138,7 +139,7 @@ def test_a_topic_that_is_deleted_is_named_and_no_broker_blamed(
     fold.go_on()
     assert fold.state().trouble == ""
     delete_topic(brokers, names.verdicts)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not said and time.monotonic() < deadline:
         try:
             fold.go_on()

@@ -123,6 +123,6 @@ def test_it_can_be_left_in_silence(brokers: str, names: Names, main: str) -> Non
     checks = ["-X", "dev"] if main == "main_with()" else []
     done = subprocess.run(
         [sys.executable, *checks, "-c", program, brokers, names.index],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -117,7 +117,7 @@ def test_what_is_forgotten_through_the_log_is_gone_from_the_disk(
             workers.wait_for_log("all", event)
             workers.kill("all", signal.SIGKILL)
         workers.start("all")
-        output, _ = waiting.communicate(timeout=120)
+        output, _ = waiting.communicate(timeout=300)
         assert waiting.returncode == 0
         assert "kept pages forgotten.\n" in output
         left = {i for i in everything if i % 4 == 0} - {0, 4}

@@ -71,7 +71,7 @@ def test_a_signer_goes_on_where_the_gauge_has_expired(
         empty(brokers, names.gauge)
         send(brokers, names.pages, [(None, page(1000 + n)) for n in range(50)])
         workers.start("sign-0")
-        workers.wait_until_settled(30)
+        workers.wait_until_settled()
         assert len(verdicts_of(brokers, names)) == 2 * 40 + 50
 
 

@@ -29,7 +29,7 @@ CONFIG = {"max.message.bytes": str(5 << 20), "retention.ms": "-1"}
 
 def refused(workers: Fleet) -> str:
     """Start the signer, which ends with exit code 1; return its log."""
-    assert workers.start("sign").wait(timeout=120) == 1, workers.log("sign")
+    assert workers.start("sign").wait(timeout=300) == 1, workers.log("sign")
     return workers.log("sign")[workers.marks["sign"] :]
 
 

@@ -160,7 +160,7 @@ def joins(workers: Fleet, rounds: int, draw: random.Random) -> None:
     """Let one more worker join the copying, and leave in order or not."""
     for number in range(rounds):
         workers.start("sign-more", "--role", "sign")
-        workers.wait_for_log("sign-more", "kept_topic_assigned", 180)
+        workers.wait_for_log("sign-more", "kept_topic_assigned")
         time.sleep(draw.random())
         workers.kill("sign-more", signal.SIGKILL if number % 2 else signal.SIGTERM)
 
@@ -185,7 +185,7 @@ def test_each_kept_page_is_copied_once_in_order_under(
     with fleet(tmp_path, brokers, names, kept(names)) as workers:
         start_all(workers)
         with fed(brokers, names.pages, crawl, 6_000, rounds * 2.0):
-            workers.wait_for_log("sign-0", "worker_started", 180)
+            workers.wait_for_log("sign-0", "worker_started")
             disturb(workers, rounds, random.Random(disturb.__name__))
         wait_until_copied(workers)
         assert "kept_topic_assigned" in workers.log("sign-0") + workers.log("sign-1")
@@ -203,7 +203,7 @@ def test_each_kept_page_is_copied_once_over_kills_of_the_broker(
     ):
         load(brokers, names, crawl)
         workers.start("all", "--index", tmp_path / "index")
-        workers.wait_for_log("all", "kept_topic_assigned", 180)
+        workers.wait_for_log("all", "kept_topic_assigned")
         with fed(brokers, names.pages, crawl, 4_000, 20.0):
             broker_kills(workers, 2, tmp_path / "broker", port)
         wait_until_copied(workers)
@@ -252,7 +252,7 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
         place = TopicPartition(names.pages, 0)
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
         workers.options = kept(names)
-        assert workers.start("all").wait(timeout=120) == 3
+        assert workers.start("all").wait(timeout=300) == 3
         told = f"The topic {names.pages} has lost pages that were not copied to {topic_of(names)}"
         assert f"{told} yet: partition 0, offsets 0 to 0. Raise its retention; " in workers.log(
             "all"
@@ -279,7 +279,7 @@ def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
         assert workers.kill("all", signal.SIGTERM) == 0
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
         workers.options = kept(names)
-        assert workers.start("all").wait(timeout=120) == 3
+        assert workers.start("all").wait(timeout=300) == 3
         assert f"The topic {names.verdicts} has lost verdicts" in workers.log("all")
         workers.options = (*kept(names), "--kept-expired", "skip")
         workers.start("all")
@@ -300,7 +300,7 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
             lambda admin: admin._send_request(DeleteGroupsRequest([names.kept_group])),  # noqa: SLF001 - it has no method for it
         )
         assert answer.results == [(names.kept_group, 0)]
-        assert workers.start("all").wait(timeout=120) == 3
+        assert workers.start("all").wait(timeout=300) == 3
         assert f"{topic_of(names)} has copies of this index, and the group" in workers.log("all")
         workers.options = ("--kept-topic", f"{topic_of(names)}-again")
         workers.start("all")
@@ -339,7 +339,7 @@ def test_a_topic_that_cannot_take_the_copies_is_refused(
     small = NewTopic(topic_of(names), 1, 1, topic_configs={"max.message.bytes": "1000"})
     administer(brokers, lambda admin: admin.create_topics([small]))
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
-        assert workers.start("all", "--index", tmp_path / "index").wait(timeout=120) == 2
+        assert workers.start("all", "--index", tmp_path / "index").wait(timeout=300) == 2
         assert f"The topic {topic_of(names)} has max.message.bytes = 1000" in workers.log("all")
         workers.options = ("--kept-topic", names.pages)  # which would be a circle
-        assert workers.start("all").wait(timeout=120) == 2
+        assert workers.start("all").wait(timeout=300) == 2

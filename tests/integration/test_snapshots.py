@@ -120,7 +120,7 @@ def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
 
         workers.kill("all", signal.SIGTERM)
         shutil.rmtree(index)
-        assert workers.start("all").wait(timeout=60) == 3
+        assert workers.start("all").wait(timeout=300) == 3
         assert "Restore a newer snapshot" in workers.log("all")
 
     for file in (to.files / "shard-0" / "files").iterdir():

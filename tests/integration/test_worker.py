@@ -65,7 +65,7 @@ def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
     with fleet(tmp_path, brokers, names) as workers:
         workers.settle("all", "--index", tmp_path / "index")
         assert workers.kill("all", signal.SIGTERM) == 0
-    shown, _ = showing.communicate(timeout=60)
+    shown, _ = showing.communicate(timeout=300)
     assert sorted(shown.splitlines()) == sorted(verdicts_of(brokers, names))
     told = streamer("inspect", "--json", tmp_path / "index" / "shard-0")
     position = json.loads(told.stdout)["position"]
@@ -211,7 +211,7 @@ def test_new_partitions_are_taken_up_under_load(
 
 def started(workers: Fleet, name: str, *options: object) -> tuple[int, str]:
     """Start a worker that is to end by itself; return its exit code, and its log."""
-    code = workers.start(name, *options).wait(timeout=60)
+    code = workers.start(name, *options).wait(timeout=300)
     return code, workers.log(name)
 
 
@@ -271,7 +271,7 @@ def test_a_record_whose_contents_are_garbage_stops_the_owner_and_verify_in_one_s
         head = msgspec.msgpack.decode(messages_of(brokers, names.log(0))[0][0].value)
         head[4:] = ["pages:0", 0, 5, b"", 1, {"columns": [b"garbage"], "urls": [7]}]
         send(brokers, names.log(0), [(None, msgspec.msgpack.encode(head))])
-        assert workers.running["all"].wait(timeout=60) == 3
+        assert workers.running["all"].wait(timeout=300) == 3
         said = "The log's record of pages:0 from 0 to 5 has contents that cannot be read"
         assert said in workers.log("all")
         assert "Traceback" not in workers.log("all")

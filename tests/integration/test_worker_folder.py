@@ -83,5 +83,5 @@ def test_a_shard_that_is_restored_at_the_top_of_a_folder_is_not_passed_over(
         out("snapshot", index, snapshots)
         shutil.rmtree(index)
         out("restore", snapshots / "shard-0", index)
-        assert workers.start("all").wait(timeout=120) == 3
+        assert workers.start("all").wait(timeout=300) == 3
         assert f"restore the snapshot to {index}/shard-0" in workers.log("all")

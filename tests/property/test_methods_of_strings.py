@@ -149,7 +149,7 @@ for variant, (name, parameters) in {VARIANTS!r}.items():
 print(json.dumps(signed))
 """
     output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=300
     ).stdout
     here = {v: signed(made(v), LONG) for v in VARIANTS}
     assert json.loads(output) == {

@@ -176,7 +176,7 @@ def test_a_forked_process_gets_an_error_and_leaves_the_index(
     folder = [str(tmp_path / "index")] if has_folder else []
     done = subprocess.run(
         [sys.executable, "-c", FORKED, state, *folder], capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
     assert done.stderr == ""
     *of_child, status, duplicates = done.stdout.splitlines()
@@ -212,7 +212,7 @@ def test_a_process_forked_after_a_flush_is_told_that_it_can_open_no_index() -> N
         "os.wait()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True
     )
     assert "forked from one that had opened an index" in done.stdout
 

@@ -91,7 +91,7 @@ def test_nothing_waits_for_the_start_of_a_fold(
     monkeypatch.setattr(subprocess, "Popen", partial(_slowly, subprocess.Popen))
     began = time.monotonic()
     fold = FoldProcess(FoldTask(str(tmp_path)))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 1.8  # of two
     fold.close()
 
 

@@ -178,7 +178,7 @@ def test_a_file_is_looked_up_by_get_where_head_says_too_little(
         assert file.read() == b""
     with pytest.raises(InputError, match=r"/c.jsonl: is not there"):
         look_up([f"{web.url}/c.jsonl"])
-    assert time.monotonic() - began < 20, "HEAD is asked once"
+    assert time.monotonic() - began < 60, "HEAD is asked once"
 
 
 def test_two_etags_are_named_with_the_remedy(web: WebServer) -> None:

@@ -143,7 +143,7 @@ def test_a_part_that_claims_to_be_of_a_recycled_log_is_refused_at_once(
             path.write_bytes(data[: second + 6] + bytes([recycled]) + data[second + 7 :])
             command = [sys.executable, "-c", OPENED, str(folder)]
             done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+                command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
             )
             assert f"StoreDamaged: The index file {path} is damaged" in done.stderr, done.stderr
         path.write_bytes(data)

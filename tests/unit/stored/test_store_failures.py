@@ -170,7 +170,7 @@ assert_holds(store, range(600))
 
 def test_flushes_do_not_use_up_the_files_that_a_process_may_have_open(folder: Path) -> None:
     root = Path(__file__).parents[3]
-    subprocess.run([sys.executable, "-c", MANY_FLUSHES, root, folder], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", MANY_FLUSHES, root, folder], check=True, timeout=300)
 
 
 LIMITED = """
@@ -197,7 +197,7 @@ def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path
     """A limit on the size of files is a disk that takes a part and no more, for any user."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(Path(__file__).parents[3]), str(folder)],
-        check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+        check=True, stdout=subprocess.PIPE, text=True, timeout=300,
     )  # fmt: skip
     said = done.stdout.splitlines()
     assert len(said) == 3
@@ -244,7 +244,7 @@ def test_files_that_the_disk_does_not_take_merged_are_logged_and_counted(folder:
     """RocksDB's `compact_range` says nothing of a failure; each file alone is below the limit."""
     done = subprocess.run(
         [sys.executable, "-c", UNMERGED, str(Path(__file__).parents[3]), str(folder)],
-        check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+        check=True, stdout=subprocess.PIPE, text=True, timeout=300,
     )  # fmt: skip
     said = done.stdout.splitlines()
     assert "merge" in said
