@@ -22,20 +22,9 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import LINES_SUFFIX, Claim, OutputSink, complete_output, lines_within
-from streamer.run.table import COLUMNS, cells, columns_of
+from streamer.run.table import cells, columns_of, nested
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
-_NUMBERS = {
-    "page_partition": "int64", "page_offset": "int64", "similarity": "double",
-    "representative_partition": "int64", "representative_offset": "int64", "same_url": "bool",
-    "text_bytes": "int64", "exact": "bool", "change_similarity": "double",
-    "nearest_partition": "int64", "nearest_offset": "int64", "nearest_similarity": "double",
-    "nearest_exact": "bool", "nearest_min": "double",
-}  # fmt: skip
-_ALWAYS = {
-    "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "same_url",
-    "text_bytes", "index",
-}  # fmt: skip
 
 
 class _Line(Verdict, frozen=True):
@@ -63,10 +52,8 @@ def verdict_schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     """Return the columns of verdicts as Parquet and their types."""
     with needs_extra("parquet", "Verdicts as Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - an extra
-    fields = [
-        pa.field(name, _NUMBERS.get(name, "string"), nullable=name not in _ALWAYS)
-        for name in columns_of(near=near)
-    ]
+    columns = columns_of(near=near)
+    fields = [pa.field(each.name, each.arrow, each.optional) for each in columns]
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
 
@@ -126,46 +113,12 @@ def lines_of_parquet(path: Path) -> Iterator[bytes]:
         with needs_extra("parquet", "Reading verdicts from Parquet"):
             opened = parquet_file(str(path))
         with closing(opened):
-            missing = [name for name in COLUMNS if name not in opened.schema_arrow.names]
+            has = set(opened.schema_arrow.names)
+            missing = [each.name for each in columns_of(near=False) if each.name not in has]
             if missing:
                 raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
-            there = [name for name in columns_of(near=True) if name in opened.schema_arrow.names]
+            there = [each.name for each in columns_of(near=True) if each.name in has]
             for batch in opened.iter_batches(_BATCH_ROWS, columns=there):
-                yield from (_encode(_nested(row)) + b"\n" for row in batch.to_pylist())
+                yield from (_encode(nested(row)) + b"\n" for row in batch.to_pylist())
     except arrow_errors() as error:
         raise InputError(f"{path}: is damaged ({said_by(error)}); copy the file again") from error
-
-
-def _nested(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a verdict from its row, in their order."""
-    same = ("url", "verdict", "basis", "similarity", "representative", "same_url", "text_bytes")
-    other = None
-    if row["representative_topic"] is not None:
-        other = {"page": _place(row, "representative"), "url": row["representative_url"]}
-        if row["representative_index"] is not None:
-            other["index"] = row["representative_index"]
-    row["representative"] = other
-    found = {"page": _place(row, "page")} | {name: row[name] for name in (*same, "index")}
-    found["carried"] = msgspec.Raw((row["carried"] or "{}").encode())
-    for name in ("text", "change", "change_similarity", "exact"):
-        if row[name] is not None or (name == "change_similarity" and row["change"] is not None):
-            found[name] = row[name]
-    if (least := row.get("nearest_min")) is not None or row.get("nearest_topic") is not None:
-        found["nearest"] = _nearest(row)
-    if least is not None:
-        found["nearest_min"] = least
-    return found | {"schema": VERDICT_SCHEMA}
-
-
-def _nearest(row: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the field of that name; None where no page was near."""
-    if row["nearest_topic"] is None:
-        return None
-    found = {"page": _place(row, "nearest"), "url": row["nearest_url"]}
-    optional = ("index", "similarity", "exact")
-    given = {name: row[f"nearest_{name}"] for name in optional}
-    return found | {name: value for name, value in given.items() if value is not None}
-
-
-def _place(row: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name: row[f"{prefix}_{name}"] for name in ("topic", "partition", "offset")}

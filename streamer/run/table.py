@@ -1,8 +1,9 @@
 """Verdicts as CSV: a line a verdict, flat, after a line of column names.
 
-The columns are the same under all settings, except those about near misses: a table has these if it
-was begun with `--near-misses`. A cell is empty where a verdict has no such field, or null there.
-`carried` is JSON. True and false are 1 and 0.
+The columns are the fields of the type `Verdict`: a new field is a column here and in Parquet. They
+are the same under all settings, except those about near misses: a table has these if it was begun
+with `--near-misses`. A cell is empty where a verdict has no such field, or null there. `carried` is
+JSON. True and false are 1 and 0.
 
 Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab or
 a carriage return gets an apostrophe before it, and one that begins with an apostrophe too: to
@@ -14,40 +15,73 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO, cast
 
 import msgspec
+from msgspec import inspect
 
 from streamer.errors import InputError, SettingsError
 from streamer.index.messages import Verdicts
-from streamer.model import Location, Verdict
+from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.run.outputs import lines_within
 from streamer.run.stages import Locate, verdicts
 
-COLUMNS = (
-    "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "similarity",
-    "representative_topic", "representative_partition", "representative_offset",
-    "representative_url", "representative_index", "same_url", "text_bytes", "index", "carried",
-    "text", "exact", "change", "change_similarity",
-)  # fmt: skip
-NEAR_COLUMNS = (
-    "nearest_topic", "nearest_partition", "nearest_offset", "nearest_url", "nearest_index",
-    "nearest_similarity", "nearest_exact", "nearest_min",
-)  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+
+# A verdict that has the one has the other too, if only as null.
+_NULL_WITH = {"change_similarity": "change", "nearest": "nearest_min"}
+_ARROW: dict[type[inspect.Type], str] = {
+    inspect.StrType: "string", inspect.EnumType: "string", inspect.DictType: "string",
+    inspect.IntType: "int64", inspect.FloatType: "double", inspect.BoolType: "bool",
+}  # fmt: skip
+_SHAPE = cast(inspect.StructType, inspect.type_info(Verdict))
 
 Cell = str | int | float | None
 
 
-def columns_of(*, near: bool) -> tuple[str, ...]:
-    """Return the names of all columns, of which those of near misses are optional."""
-    return COLUMNS + NEAR_COLUMNS if near else COLUMNS
+class VerdictColumn(NamedTuple):
+    """A column of verdicts: a field of theirs, or of a place or a page that such a field holds.
+
+    Attributes:
+        name: that of the path, without the `page` of another page: representative_offset.
+        path: the names of the fields that lead to it.
+        arrow: the name of its type in Parquet.
+        optional: whether a verdict may have nothing there.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    arrow: str
+    optional: bool
+
+
+def _columns(
+    shape: inspect.StructType, path: tuple[str, ...], *, optional: bool
+) -> Iterator[VerdictColumn]:
+    for field in shape.fields:
+        here, may_lack = (*path, field.name), optional or not field.required
+        kinds = field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
+        may_lack |= len(kinds) > 1
+        if isinstance(kinds[0], inspect.StructType):
+            yield from _columns(kinds[0], here, optional=may_lack)
+        elif here != ("schema",):
+            name = "_".join(here[:1] + tuple(each for each in here[1:] if each != "page"))
+            yield VerdictColumn(name, here, _ARROW[type(kinds[0])], may_lack)
+
+
+_COLUMNS = [*_columns(_SHAPE, (), optional=False)]
+
+
+def columns_of(*, near: bool) -> list[VerdictColumn]:
+    """Return all columns, of which those of near misses are optional."""
+    return [each for each in _COLUMNS if near or not each.name.startswith("nearest_")]
 
 
 def table_head(*, near: bool) -> bytes:
     """Return the line of column names."""
-    return f"{','.join(columns_of(near=near))}\n".encode()
+    return f"{','.join(each.name for each in columns_of(near=near))}\n".encode()
 
 
 def has_near_columns(path: Path, length: int, *, asked: bool) -> bool:
@@ -92,44 +126,40 @@ def write_table(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:
 
 def cells(verdict: Verdict, *, near: bool) -> Iterator[Cell]:
     """Yield the cells of a verdict, one a column."""
-    other = verdict.representative
-    yield from _place(verdict.page)
-    yield verdict.url
-    yield str(verdict.verdict)
-    yield str(verdict.basis)
-    yield verdict.similarity
-    yield from _place(other.page) if other else (None, None, None)
-    yield other.url if other else None
-    yield _optional(other.index) if other else None
-    yield verdict.same_url
-    yield verdict.text_bytes
-    yield verdict.index
-    carried = msgspec.json.encode(verdict.carried).decode()
-    yield None if carried == "{}" else carried
-    yield _optional(verdict.text)
-    yield _known(verdict.exact)
-    yield _optional(verdict.change)
-    yield _known(verdict.change_similarity)
-    if near:
-        nearest = verdict.nearest or None
-        yield from _place(nearest.page) if nearest else (None, None, None)
-        yield nearest.url if nearest else None
-        yield _optional(nearest.index) if nearest else None
-        yield nearest.similarity if nearest else None
-        yield _known(nearest.exact) if nearest else None
-        yield _known(verdict.nearest_min)
+    for column in columns_of(near=near):
+        found: Any = verdict
+        for name in column.path:
+            found = getattr(found, name)
+            if found is None or found is msgspec.UNSET:
+                found = None
+                break
+        if isinstance(found, dict | msgspec.Raw):
+            found = msgspec.json.encode(found).decode()
+            found = None if found == "{}" else found
+        yield str(found) if isinstance(found, StrEnum) else found
 
 
-def _place(page: Location) -> tuple[Cell, ...]:
-    return page.topic, page.partition, page.offset
+def nested(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a verdict from the values of its columns, in their order."""
+    return _nested(_SHAPE, row, "") | {"schema": VERDICT_SCHEMA}
 
 
-def _known(value: float | msgspec.UnsetType | None) -> Cell:
-    return None if value is msgspec.UNSET else value
-
-
-def _optional(value: str | msgspec.UnsetType) -> Cell:
-    return None if value is msgspec.UNSET else str(value)
+def _nested(shape: inspect.StructType, row: dict[str, Any], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in shape.fields:
+        name = prefix + field.name
+        kind = field.type.types[0] if isinstance(field.type, inspect.UnionType) else field.type
+        value = row.get(name)
+        if isinstance(kind, inspect.StructType):
+            inner = prefix if prefix and field.name == "page" else f"{name}_"
+            is_there = row.get(f"{inner}topic") is not None
+            value = _nested(kind, row, inner) if is_there else None
+        elif isinstance(kind, inspect.DictType):
+            value = msgspec.Raw((value or "{}").encode())
+        is_null = field.required or row.get(_NULL_WITH.get(name, "")) is not None
+        if value is not None or is_null:
+            found[field.name] = value
+    return found
 
 
 def _shown(cell: Cell) -> Cell:

@@ -10,6 +10,18 @@ import msgspec
 
 from streamer.model import Basis, DeadLetter, Decision, Location, Representative, Verdict
 
+# Of a verdict as a table, in their order.
+COLUMNS = (
+    "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "similarity",
+    "representative_topic", "representative_partition", "representative_offset",
+    "representative_url", "representative_index", "same_url", "text_bytes", "index", "carried",
+    "text", "change", "change_similarity", "exact",
+)  # fmt: skip
+NEAR_COLUMNS = (
+    "nearest_topic", "nearest_partition", "nearest_offset", "nearest_url", "nearest_index",
+    "nearest_similarity", "nearest_exact", "nearest_min",
+)  # fmt: skip
+
 
 def place(offset: int, topic: str = "pages.jsonl") -> Location:
     return Location(topic, 0, offset)

@@ -13,10 +13,10 @@ from pyarrow import parquet
 from streamer import read_verdicts
 from streamer.compression import zstd
 from streamer.errors import StoreUnavailable
-from streamer.run.table import COLUMNS
 from streamer.run.verdict_files import open_verdicts
 from tests.helpers.kills import code_of
 from tests.helpers.place import Place, lines, page
+from tests.helpers.verdict_lines import COLUMNS
 
 DIES = """
 import os, sys, unittest.mock

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamer.run.table import COLUMNS, NEAR_COLUMNS, table_head
+from streamer.run.table import table_head
 from tests.helpers.place import Place, lines, page
+from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
 
 
 def flat(verdict: dict[str, Any]) -> dict[str, str]:

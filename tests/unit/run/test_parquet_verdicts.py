@@ -25,11 +25,8 @@ from streamer.model import (
 from streamer.run import parquet_verdicts
 from streamer.run.outputs import part_of
 from streamer.run.parquet_verdicts import lines_name, write_parquet
-from streamer.run.table import (
-    COLUMNS,
-    NEAR_COLUMNS,
-)
 from streamer.run.verdict_files import open_verdicts, read_verdicts
+from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
 
 PAGE = Location("a b.jsonl", 0, 2**40 - 1)
 OTHER = Representative(Location("p", 3, 0), "http://a.example/é")
