@@ -19,10 +19,14 @@ from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamer.errors import needs_extra
+from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
 from streamer.index.settings import IndexSettings
-from streamer.sketch.hash_sets import decided_similarity
+from streamer.sketch.hash_sets import set_similarity
+from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.scopes import Keys
 from streamer.spark.signing import Batches, schema_text
 
 with needs_extra("spark", "streamer.spark"):
@@ -117,16 +121,26 @@ def _decided(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:
 def _compare(measure: int, margin: int, batches: Batches) -> Batches:
     """Yield pairs of nodes that are similar enough."""
     for batch in batches:
-        rows = []
-        for row in batch.to_pylist():
-            one = np.frombuffer(row["sketch"], np.uint64)
-            other = np.frombuffer(row["other_sketch"], np.uint64)
-            sets = row["shingles"], row["other_shingles"]
-            given = None if None in sets else partial(tuple[bytes, bytes], sets)
-            score, exact = decided_similarity(measure, one, other, row["least"], given)
-            if score >= row["least"] - margin:
-                same = row["content"] is not None and row["content"] == row["other_content"]
-                matches = score >= row["least"]
-                rows.append((row["node"], row["other"], score, exact, matches, same))
-        columns = zip(*rows, strict=True) if rows else [()] * len(COMPARED)
-        yield pa.record_batch([*map(pa.array, columns, COMPARED.types)], COMPARED)
+        one, other = (_sketches(batch.column(name)) for name in ("sketch", "other_sketch"))
+        least = batch.column("least").to_numpy().astype(np.int32)
+        places = np.arange(len(batch))
+        pairs, known = np.stack((places, places), axis=1), np.full(len(batch), UNKNOWN)
+        best, scores = np.full(len(batch), -1), np.full(len(batch), -1, np.int32)
+        if batch.column("shingles").null_count < len(batch):
+            mark_doubtful(pairs, one, other, least, known)
+        for i in np.flatnonzero(known == IN_DOUBT).tolist():
+            sets = batch.column("shingles")[i].as_py(), batch.column("other_shingles")[i].as_py()
+            known[i] = UNKNOWN if None in sets else set_similarity(*sets)
+        nearest_rows(pairs, one, other, measure, least - np.int32(margin), known, best, scores)
+        near = np.flatnonzero(best >= 0)
+        of = batch.select(["node", "other", "content", "other_content"]).take(pa.array(near))
+        same = pc.equal(of.column("content"), of.column("other_content")).fill_null(False)
+        yield pa.record_batch([
+            of.column("node"), of.column("other"), pa.array(scores[near]),
+            pa.array(known[near] >= 0), pa.array(scores[near] >= least[near]), same,
+        ], COMPARED)  # fmt: skip
+
+
+def _sketches(column: pa.Array) -> Keys:
+    """Return uint64[n, 33], the sketches of a column."""
+    return np.frombuffer(b"".join(column.to_pylist()), np.uint64).reshape(-1, SKETCH_WORDS)
