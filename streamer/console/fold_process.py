@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamer.kafka.connection import Connection
     from streamer.kafka.topics import Names
 
-_NICE = 19  # the least: under load, the view lags behind
+_NICE = 10  # a tenth of what a worker has: under load, the view lags behind
 _LOCK = "fold.lock"
 _TELL_SECONDS = 0.1
 _AGAIN_SECONDS = 1.0  # until a fold that has ended is started again
