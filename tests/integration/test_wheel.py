@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from streamer.kernel import FOLDER
 from tests.integration.test_install import NEEDED, ROOT
 
 OTHER_USER = 65533
@@ -75,6 +76,8 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     pins = "--constraint", ROOT / "requirements" / "run.lock"
     uv("pip", "install", "--quiet", "--python", folder / "venv/bin/python", *pins, wheel)
     (packages,) = (folder / "venv").glob("lib/python*/site-packages")
+    if FOLDER:  # whose kernels are of the same sources: compiling them takes minutes
+        shutil.copytree(FOLDER, packages / "streamer/__pycache__" / FOLDER.name)
     folders = [packages, *(path for path in packages.rglob("*") if path.is_dir())]
     for path in folders:
         path.chmod(0o555)
