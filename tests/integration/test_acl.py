@@ -106,7 +106,7 @@ async def read_as_group(guarded: Guarded) -> None:
     options = {"group_id": "streamer-reader.tests", "auto_offset_reset": "earliest"}
     client = guarded.client("streamer-reader")
     async with AIOKafkaConsumer(NAMES.verdicts, **options, **client) as consumer:
-        await asyncio.wait_for(consumer.getone(), 30)
+        await asyncio.wait_for(consumer.getone(), 120)
         await consumer.commit()
 
 
@@ -137,7 +137,7 @@ async def try_what_is_not_allowed(guarded: Guarded) -> None:
 
 async def write(guarded: Guarded, user: str, topic: str) -> None:
     async with AIOKafkaProducer(**guarded.client(user)) as producer:
-        await asyncio.wait_for(producer.send_and_wait(topic, b"{}", partition=0), 20)
+        await asyncio.wait_for(producer.send_and_wait(topic, b"{}", partition=0), 120)
 
 
 async def read(guarded: Guarded, user: str, topic: str) -> dict[TopicPartition, list[object]]:
@@ -157,7 +157,7 @@ async def commit(guarded: Guarded, user: str, group: str) -> None:
     async with AIOKafkaConsumer(group_id=group, **guarded.client(user)) as consumer:
         place = TopicPartition(NAMES.verdicts, 0)
         consumer.assign([place])
-        await asyncio.wait_for(consumer.commit({place: 0}), 20)
+        await asyncio.wait_for(consumer.commit({place: 0}), 120)
 
 
 async def make_and_delete(guarded: Guarded, user: str) -> None:

@@ -28,6 +28,7 @@ from tests.helpers.fleet import streamer
 from tests.helpers.missing import leave_out
 from tests.helpers.planted_crawl import LOST, MIRROR, SHOP, WALLED, planted_crawl
 from tests.helpers.verdict_lines import LETTER, duplicate, letter, unique
+from tests.helpers.wait import PATIENCE_S
 from tests.unit.run.test_page_check import text_of
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -106,7 +107,7 @@ def sent(request: str | urllib.request.Request) -> Any:
 
 def wait_until(found: Any, address: str, path: str = "overview.json") -> Any:
     """Return an answer once it is as `found` says."""
-    end = time.monotonic() + 240  # it has nice 19, beside other tests
+    end = time.monotonic() + PATIENCE_S
     while not found(said := answer(address, path)):
         assert time.monotonic() < end, said
         time.sleep(0.1)
@@ -135,6 +136,7 @@ def browser() -> Iterator[Browser]:
 def tab(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
     """Return a tab; at the end it has logged no error, and asked no other host."""
     context = browser.new_context(java_script_enabled=request.param, base_url=address)
+    context.set_default_timeout(1000 * PATIENCE_S)
     page = context.new_page()
     errors: list[str] = []
     requests: list[str] = []
@@ -222,6 +224,7 @@ def test_every_view_suits_everyone(
     context = browser.new_context(
         base_url=address, color_scheme=scheme, viewport={"width": width, "height": 700}
     )
+    context.set_default_timeout(1000 * PATIENCE_S)
     page, colours = context.new_page(), set()
     cluster = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
     for path in (*looked_at(urls), "cluster?" + urlencode({"place": cluster})):

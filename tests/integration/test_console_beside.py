@@ -58,7 +58,7 @@ def test_the_console_shows_the_run_and_ends_with_it(tmp_path: Path) -> None:
         said = wait_for(lambda said: said["pages"] == 20, address)
         assert (said["duplicates"], said["lags"]) == (10, None)
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
         assert not listens(urlsplit(address).port or 0)
 
 
@@ -78,7 +78,7 @@ def test_a_console_that_cannot_start_is_one_warning(tmp_path: Path, cache: Path)
         began = time.monotonic()
         _, errors = process.communicate(b"", timeout=300)
         assert (process.returncode, b"console" in errors) == (0, False)
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 120
 
 
 @pytest.mark.parametrize("verdicts", ["-", "v.csv"])

@@ -55,6 +55,7 @@ def opened(address: str) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         tab = browser.new_page(base_url=address)
+        tab.set_default_timeout(1000 * PATIENCE_S)
         tab.on("console", lambda message: errors.append(message.text))
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.on("request", lambda made: hosts.add(urlsplit(made.url).netloc))

@@ -122,7 +122,7 @@ def test_a_signer_that_follows_the_gauge_says_where_it_is_damaged(
     flow = FlowControl(100, 1, "log")
     options = Connection(own.address).client_options()
     with pytest.raises(InputError, match=place_of(names.gauge, 1)):
-        asyncio.run(asyncio.wait_for(gauge.follow(options, names.gauge, [flow]), 60))
+        asyncio.run(asyncio.wait_for(gauge.follow(options, names.gauge, [flow]), 120))
     assert flow.has_reached(1)
 
 
@@ -133,7 +133,7 @@ def test_a_signer_that_follows_sites_says_where_they_are_damaged(
     memory: Any = None  # nothing of these is merged
     shared = SharedSites(memory, names.sites, "fingerprint")
     with pytest.raises(InputError, match=place_of(names.sites, 1)):
-        asyncio.run(asyncio.wait_for(shared.follow(Connection(own.address).client_options()), 60))
+        asyncio.run(asyncio.wait_for(shared.follow(Connection(own.address).client_options()), 120))
 
 
 def test_dead_letters_are_sent_again_up_to_there(own: Brokers, names: Names) -> None:

@@ -159,5 +159,5 @@ def test_reading_ends_also_while_the_client_changes_what_it_reads(brokers: str, 
     send(brokers, topic, [(None, page(n)) for n in range(5)])
     for _ in range(3):
         began = time.monotonic()
-        asyncio.run(asyncio.wait_for(read_and_stop(), 20))
-        assert time.monotonic() - began < 15
+        asyncio.run(asyncio.wait_for(read_and_stop(), 120))
+        assert time.monotonic() - began < 60

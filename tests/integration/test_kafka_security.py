@@ -31,7 +31,7 @@ from tests.helpers.secure_broker import (
     running_secure_broker,
 )
 
-FAILS_WITHIN_S = 5
+FAILS_WITHIN_S = 15
 _topics = (f"topic-{number}" for number in itertools.count())
 
 SCRAM = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": USER, "sasl_password": PASSWORD}
@@ -97,7 +97,7 @@ def test_a_message_goes_out_and_comes_back(broker: SecureBroker, topic: str, pro
         await send(secured, topic, b"a page")
         options = {"auto_offset_reset": "earliest", **secured.client_options()}
         async with AIOKafkaConsumer(topic, **options) as consumer:
-            message = await asyncio.wait_for(consumer.getone(), 20)
+            message = await asyncio.wait_for(consumer.getone(), 120)
         value: bytes = message.value
         return value
 
@@ -129,7 +129,7 @@ def test_faust_reads_a_message(broker: SecureBroker, topic: str, protocol: str) 
 
         app.agent(app.topic(topic))(agent)
         async with app:
-            return await asyncio.wait_for(values.get(), 30)
+            return await asyncio.wait_for(values.get(), 120)
 
     assert run(read()) == b"a page"
 

@@ -40,7 +40,7 @@ class Served:
 
     async def ask(self, request: bytes = GET) -> bytes:
         reader, _ = await self.connect(request)
-        return (await asyncio.wait_for(reader.readline(), 5)).strip()
+        return (await asyncio.wait_for(reader.readline(), 60)).strip()
 
     async def _answer(self, request: web.Request) -> web.Response:
         del request
@@ -63,7 +63,7 @@ async def serving() -> AsyncIterator[Served]:
     finally:
         for client in served.clients:
             client.close()
-        await asyncio.wait_for(served.server.stop(), 10)
+        await asyncio.wait_for(served.server.stop(), 60)
 
 
 async def is_closed(connection: Connection) -> bool:
@@ -113,7 +113,7 @@ async def test_the_oldest_idle_connection_makes_room_and_the_log_says_so_once(
         assert await served.ask() == b"HTTP/1.1 200 OK"
         assert await is_closed(idle[0])
         served.released.set()
-        assert (await asyncio.wait_for(waiting[0].readline(), 5)).strip() == b"HTTP/1.1 200 OK"
+        assert (await asyncio.wait_for(waiting[0].readline(), 60)).strip() == b"HTTP/1.1 200 OK"
         still_open = [not each[0].at_eof() for each in idle]
         assert sum(still_open) < most
         assert still_open[-1]

@@ -92,9 +92,9 @@ async def test_rebalances_go_on_after_a_seek_that_outlasts_the_time_of_a_request
         await asyncio.sleep(5 * REQUEST_SECONDS)
         assert not consumer.flows.is_set(), "nobody knows yet where to begin"
         consumer.answer.set()
-        await asyncio.wait_for(consumer.flows.wait(), 5)
+        await asyncio.wait_for(consumer.flows.wait(), 60)
         await rebalance(app, consumer, 2)
-        await asyncio.wait_for(consumer.flows.wait(), 5)
+        await asyncio.wait_for(consumer.flows.wait(), 60)
         assert consumer.seeks.qsize() == 2
         assert not app.rebalancing
     assert not failures
@@ -108,9 +108,9 @@ async def test_another_rebalance_ends_a_seek_that_is_not_answered() -> None:
         await asyncio.sleep(5 * REQUEST_SECONDS)
         await rebalance(app, consumer, 2)
         for _ in range(2):
-            await asyncio.wait_for(consumer.seeks.get(), 5)
+            await asyncio.wait_for(consumer.seeks.get(), 60)
         consumer.answer.set()
-        await asyncio.wait_for(consumer.flows.wait(), 5)
+        await asyncio.wait_for(consumer.flows.wait(), 60)
 
 
 @pytest.mark.parametrize("seconds_between", [0.03, 60])
@@ -445,5 +445,5 @@ async def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left()
     await asyncio.sleep(0.01)
     assert not waiting.done()
     made.release([PLACE])
-    _, message = await asyncio.wait_for(waiting, 1)
+    _, message = await asyncio.wait_for(waiting, 4)
     assert (message.value.start, message.value.end) == (0, 2)

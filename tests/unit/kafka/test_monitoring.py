@@ -58,7 +58,7 @@ async def serving() -> AsyncIterator[Served]:
     try:
         yield served
     finally:
-        await asyncio.wait_for(served.server.stop(), 10)
+        await asyncio.wait_for(served.server.stop(), 60)
 
 
 class Worker:
@@ -193,7 +193,7 @@ async def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection()
         url = f"http://{HERE}:{served.port}/health/live"
         async with client.get(url) as answer:
             assert answer.status == 200
-        await asyncio.wait_for(served.server.stop(), 10)
+        await asyncio.wait_for(served.server.stop(), 60)
         with pytest.raises(aiohttp.ClientConnectorError):
             await client.get(url)
 
@@ -206,7 +206,7 @@ def test_half_a_request_does_not_hold_up_a_stop() -> None:
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: here\r\n")
         await writer.drain()
         assert (await served.get("/health/live"))[0] == 200  # by now the server has read the half
-        await asyncio.wait_for(served.server.stop(), 10)
+        await asyncio.wait_for(served.server.stop(), 60)
         rest = await reader.read()
         writer.close()
         return rest
