@@ -71,7 +71,7 @@ def spark(
     started, session = time.monotonic(), _session(master)
     for folder in () if overwrite else (verdicts, f"{verdicts}{LETTERS_SUFFIX}"):
         with suppress(PySparkException):  # it is not there
-            session.read.text(folder)
+            session.read.text([folder, folder])  # of one alone Spark logs that it is not there
             raise SettingsError(f"The folder {folder} is there already. Give --overwrite.")
     try:
         counts = _write(judge_files(sources, settings, session), verdicts, overwrite=overwrite)

@@ -71,12 +71,13 @@ def _columns(
             yield VerdictColumn(name, here, _ARROW[type(kinds[0])], may_lack)
 
 
-_COLUMNS = [*_columns(_SHAPE, (), optional=False)]
+_ALL = [*_columns(_SHAPE, (), optional=False)]
+_WITHOUT_NEAR = [each for each in _ALL if not each.name.startswith("nearest_")]
 
 
 def columns_of(*, near: bool) -> list[VerdictColumn]:
-    """Return all columns, of which those of near misses are optional."""
-    return [each for each in _COLUMNS if near or not each.name.startswith("nearest_")]
+    """Return the columns, with those of near misses or without."""
+    return _ALL if near else _WITHOUT_NEAR
 
 
 def table_head(*, near: bool) -> bytes:

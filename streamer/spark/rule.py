@@ -10,20 +10,27 @@ because the one before it was not.
 
 A bucket has room for so many postings, and gives these to the earliest kept pages: here too, since
 a page is kept only when all before it under its keys are decided.
+
+A round of Spark takes seconds, and similar pages of which none is a duplicate need as many rounds
+as a bucket has room. So once few nodes are left, one worker decides them in their order.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamer.errors import needs_extra
 from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
-from streamer.index.settings import IndexSettings
+from streamer.index.settings import IndexSettings, Leasts
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.scopes import Keys
@@ -33,6 +40,7 @@ with needs_extra("spark", "streamer.spark"):
     from pyspark.sql import DataFrame, Window
     from pyspark.sql import functions as F  # noqa: N812 - as all of its documents name it
 
+REST_MAX = 100_000  # nodes that one worker decides: 400 bytes each, and their shingles
 OPEN, KEPT, DUPLICATE = range(3)
 COMPARED = pa.schema({
     "node": pa.int64(), "other": pa.int64(), "similarity": pa.int32(), "exact": pa.bool_(),
@@ -72,17 +80,27 @@ class Rounds:
         postings = postings.where("shared").drop("shared").localCheckpoint()
         state = postings.select("node").distinct().withColumn("state", F.lit(OPEN))
         found = list[DataFrame]()
-        while not postings.isEmpty():
+        while (left := postings.select("node").distinct().count()) > REST_MAX:
             self.count += 1
             seen = self._seen(postings.join(state, "node"))
             kept = seen.where(F.col("state") == OPEN).groupBy("node").agg(F.max("waits").alias("w"))
             kept = kept.where("not w").select("node").localCheckpoint()
             found.append(self._compared(postings, seen.join(kept, "node")).localCheckpoint())
             state = _decided(state, kept, found[-1]).localCheckpoint()
-            left = postings.join(state, "node").where(F.col("state") == OPEN).select("key")
-            postings = postings.join(left.distinct(), "key", "left_semi").localCheckpoint()
+            keys = postings.join(state, "node").where(F.col("state") == OPEN).select("key")
+            postings = postings.join(keys.distinct(), "key", "left_semi").localCheckpoint()
+        if left:
+            self.count += 1
+            found.append(self._decided_in_order(postings, state))
         nothing = self.nodes.sparkSession.createDataFrame([], schema_text(COMPARED))
         return reduce(DataFrame.unionByName, found, nothing)
+
+    def _decided_in_order(self, postings: DataFrame, state: DataFrame) -> DataFrame:
+        """Compare what is left in one worker, as a stream does."""
+        rest = postings.groupBy("node", "last").agg(F.collect_list("key").alias("keys"))
+        own = self.nodes.select("node", "sketch", "shingles", "least", "content")
+        rest = rest.join(state, "node").join(own, "node").repartition(1)
+        return rest.mapInArrow(partial(_in_order, self.settings), schema_text(COMPARED))
 
     def _seen(self, postings: DataFrame) -> DataFrame:
         """Return postings with what stands before them: whether they wait, and have room."""
@@ -104,8 +122,7 @@ class Rounds:
             F.col("shingles").alias("other_shingles"), F.col("content").alias("other_content"),
         )  # fmt: skip
         both = pairs.join(own, "node").join(theirs, "other")
-        work = partial(_compare, int(self.settings.measure), self.settings.margin)
-        return both.mapInArrow(work, schema_text(COMPARED))
+        return both.mapInArrow(partial(_compare, self.settings), schema_text(COMPARED))
 
 
 def _decided(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:
@@ -118,29 +135,103 @@ def _decided(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:
     return state.select("node", now.alias("state"))
 
 
-def _compare(measure: int, margin: int, batches: Batches) -> Batches:
+class _Rows(NamedTuple):
+    """What nodes are compared by: uint64[n, 33], and their shingles where these were signed."""
+
+    sketches: Keys
+    shingles: Sequence[bytes | None]
+
+    @classmethod
+    def of(cls, batch: Any, prefix: str = "") -> _Rows:  # noqa: ANN401 - a batch or a table
+        """Return those of a batch's columns."""
+        sketches = b"".join(batch.column(f"{prefix}sketch").to_pylist())
+        sets = batch.column(f"{prefix}shingles").to_pylist()
+        return cls(np.frombuffer(sketches, np.uint64).reshape(-1, SKETCH_WORDS), sets)
+
+    def take(self, places: Sequence[int]) -> _Rows:
+        """Return those at these places."""
+        return _Rows(self.sketches[places], [self.shingles[i] for i in places])
+
+
+def _similarities(
+    settings: IndexSettings, one: _Rows, other: _Rows, least: Leasts
+) -> tuple[Leasts, npt.NDArray[np.bool_]]:
+    """Return the similarity of each pair, -1 where it is too low, and whether it is exact."""
+    places = np.arange(len(least))
+    pairs, known = np.stack((places, places), axis=1), np.full(len(least), UNKNOWN)
+    best, scores = np.full(len(least), -1), np.full(len(least), -1, np.int32)
+    if settings.exact:
+        mark_doubtful(pairs, one.sketches, other.sketches, least, known)
+    for i in np.flatnonzero(known == IN_DOUBT).tolist():
+        known[i] = set_similarity(one.shingles[i] or b"", other.shingles[i] or b"")
+    enough, measure = least - np.int32(settings.margin), int(settings.measure)
+    nearest_rows(pairs, one.sketches, other.sketches, measure, enough, known, best, scores)
+    return scores, known >= 0
+
+
+def _compare(settings: IndexSettings, batches: Batches) -> Batches:
     """Yield pairs of nodes that are similar enough."""
     for batch in batches:
-        one, other = (_sketches(batch.column(name)) for name in ("sketch", "other_sketch"))
-        least = batch.column("least").to_numpy().astype(np.int32)
-        places = np.arange(len(batch))
-        pairs, known = np.stack((places, places), axis=1), np.full(len(batch), UNKNOWN)
-        best, scores = np.full(len(batch), -1), np.full(len(batch), -1, np.int32)
-        if batch.column("shingles").null_count < len(batch):
-            mark_doubtful(pairs, one, other, least, known)
-        for i in np.flatnonzero(known == IN_DOUBT).tolist():
-            sets = batch.column("shingles")[i].as_py(), batch.column("other_shingles")[i].as_py()
-            known[i] = UNKNOWN if None in sets else set_similarity(*sets)
-        nearest_rows(pairs, one, other, measure, least - np.int32(margin), known, best, scores)
-        near = np.flatnonzero(best >= 0)
-        of = batch.select(["node", "other", "content", "other_content"]).take(pa.array(near))
-        same = pc.equal(of.column("content"), of.column("other_content")).fill_null(False)
-        yield pa.record_batch([
-            of.column("node"), of.column("other"), pa.array(scores[near]),
-            pa.array(known[near] >= 0), pa.array(scores[near] >= least[near]), same,
-        ], COMPARED)  # fmt: skip
+        least = batch.column("least").to_numpy()
+        rows = _Rows.of(batch), _Rows.of(batch, "other_")
+        scores, exact = _similarities(settings, *rows, least)
+        same = pc.equal(batch.column("content"), batch.column("other_content"))
+        columns = batch.column("node"), batch.column("other"), scores, exact, scores >= least, same
+        yield pa.record_batch([*map(pa.array, columns)], COMPARED).filter(pa.array(scores >= 0))
 
 
-def _sketches(column: pa.Array) -> Keys:
-    """Return uint64[n, 33], the sketches of a column."""
-    return np.frombuffer(b"".join(column.to_pylist()), np.uint64).reshape(-1, SKETCH_WORDS)
+def _in_order(settings: IndexSettings, batches: Batches) -> Batches:
+    """Decide nodes in their order, and yield pairs of them with those that are kept now."""
+    rest = _Rest(pa.Table.from_batches(batches).sort_by("node").combine_chunks(), settings)
+    for at, state in enumerate(rest.states.tolist()):
+        matched = rest.matches(at, 0)
+        if state == KEPT or (state == OPEN and not matched):
+            rest.keep(at, new=state == OPEN)
+    # A node that is there again was compared with what is kept before its first page only.
+    for at in np.flatnonzero(rest.lasts > rest.nodes).tolist():
+        rest.matches(at, at)
+    yield rest.pairs()
+
+
+class _Rest:
+    """Nodes in their order, with the postings of those that are kept."""
+
+    def __init__(self, table: Any, settings: IndexSettings) -> None:  # noqa: ANN401 - a pyarrow.Table
+        numbers = (table.column(name).to_numpy() for name in ("node", "last", "state", "least"))
+        self.nodes, self.lasts, self.states, self.least = numbers
+        self.keys, self.content = table.column("keys").to_pylist(), table.column("content")
+        self.rows, self.settings = _Rows.of(table), settings
+        self.posted = defaultdict[int, list[int]](list)
+        self.new = set[int]()
+        self.found = [np.empty((4, 0), np.int64)]  # node, other, similarity, whether it is exact
+
+    def keep(self, at: int, *, new: bool) -> None:
+        """Post a node under those of its keys that have room."""
+        for key in self.keys[at]:
+            if len(self.posted[key]) < self.settings.bucket_max:
+                self.posted[key].append(at)
+        if new:
+            self.new.add(at)
+
+    def matches(self, at: int, first: int) -> bool:
+        """Compare a node with what is kept now, at `first` or later and before its last page."""
+        others = {other for key in self.keys[at] for other in self.posted[key]} & self.new
+        before = np.searchsorted(self.nodes, self.lasts[at])
+        places = sorted(each for each in others if first <= each < before or each == at)
+        if not places:
+            return False
+        own, least = [at] * len(places), np.full(len(places), self.least[at])
+        rows = self.rows.take(own), self.rows.take(places)
+        scores, exact = _similarities(self.settings, *rows, least)
+        self.found.append(np.array([own, places, scores, exact])[:, scores >= 0])
+        return bool((scores >= least).any())
+
+    def pairs(self) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatch
+        """Return the pairs that are similar enough."""
+        nodes, others, scores, exact = np.concatenate(self.found, axis=1)
+        same = pc.equal(self.content.take(pa.array(nodes)), self.content.take(pa.array(others)))
+        columns = (
+            self.nodes[nodes], self.nodes[others], scores.astype(np.int32), exact > 0,
+            scores >= self.least[nodes], same.combine_chunks(),
+        )  # fmt: skip
+        return pa.record_batch([*map(pa.array, columns)], COMPARED)

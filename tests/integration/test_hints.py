@@ -13,10 +13,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from streamer.analysis.sample.url_variants import TRUTH_FILE, read_url_truth, write_url_variants
+from streamer.analysis.sample.url_variants import TRUTH_FILE, write_url_variants
 from tests.helpers.fleet import exit_code
 from tests.helpers.missing import leave_out
 from tests.helpers.place import lines
+from tests.helpers.url_truth import url_truth
 
 PRECISION_MIN, RECALL_MIN = 0.98, 0.9
 
@@ -71,7 +72,7 @@ def said(folder: Path) -> set[tuple[str, ...]]:
 
 
 def test_hints_are_right_and_few_are_missing(crawl: Path) -> None:
-    truth, found = read_url_truth(crawl / TRUTH_FILE), said(crawl)
+    truth, found = url_truth(crawl / TRUTH_FILE), said(crawl)
     assert len(truth & found) / len(found) >= PRECISION_MIN, sorted(found - truth)
     assert len(truth & found) / len(truth) >= RECALL_MIN, sorted(truth - found)
 

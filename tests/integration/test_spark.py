@@ -27,11 +27,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from streamer.cli.main import app
 from streamer.errors import SettingsError
-from streamer.spark import deduplicate
+from streamer.spark import deduplicate, rule
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 files = spark.read.parquet("pages")
+rule.REST_MAX = 0  # rounds to the end
 deduplicate(files, key_file="key").write.parquet("by_file")
 numbered = spark.read.parquet("numbered.parquet")
+rule.REST_MAX = 30  # rounds, and one worker decides the rest
 found = deduplicate(numbered, order="number", prefix="v_", key_file="key")
 found.orderBy("number").write.parquet("by_column")
 for frame, options in (

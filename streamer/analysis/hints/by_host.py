@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -68,12 +67,7 @@ class VerdictsByHost:
             self._database.executescript(_TABLES)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Remove the database."""
         self._database.close()
 

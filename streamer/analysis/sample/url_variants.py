@@ -269,19 +269,3 @@ def _pages(maker: Maker, site: Site, seed: str) -> list[tuple[str, str]]:
     if maker not in ORDERED:
         rng.shuffle(pages)
     return pages
-
-
-def read_url_truth(path: Path) -> set[tuple[str, ...]]:
-    """Return the hints that are true: (host, kind, name, under).
-
-    Raises:
-        InputError: the file cannot be read, or is another one.
-    """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file, "excel-tab"))
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read ({error}); write the crawl again") from error
-    if not rows or tuple(rows[0]) != COLUMNS:
-        raise InputError(f"{path}: is no truth about URLs; write the crawl again")
-    return {tuple(row) for row in rows[1:]}

@@ -13,10 +13,10 @@ from streamer.analysis.sample.url_variants import (
     KINDS,
     PAGES_FILE,
     TRUTH_FILE,
-    read_url_truth,
     write_url_variants,
 )
 from streamer.errors import InputError
+from tests.helpers.url_truth import url_truth
 
 
 def test_the_same_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
@@ -34,17 +34,13 @@ def test_the_truth_is_of_hosts_that_have_pages_and_counter_examples_have_none(
     lines = (tmp_path / PAGES_FILE).read_text("utf-8").splitlines()
     hosts = {urlsplit(json.loads(line)["url"]).hostname for line in lines}
     assert len(hosts) == len(KINDS)
-    truth = read_url_truth(tmp_path / TRUTH_FILE)
+    truth = url_truth(tmp_path / TRUTH_FILE)
     assert len(truth) == sum(map(len, KINDS.values()))
     assert len(hosts - {host for host, *_ in truth}) == sum(not true for true in KINDS.values()) > 2
 
 
-def test_another_file_is_no_truth(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "truth.tsv"
     path.write_text("ordinal\turl\n", "utf-8")
-    with pytest.raises(InputError, match="no truth about URLs"):
-        read_url_truth(path)
-    with pytest.raises(InputError, match="cannot be read"):
-        read_url_truth(tmp_path)
     with pytest.raises(InputError, match="choose another folder"):
         write_url_variants(path, 1)
