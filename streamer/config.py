@@ -309,8 +309,9 @@ class Settings(BaseSettings):
     )
     site_memory: ByteSize = _setting(
         SIGNATURE,
-        "With --text main: memory for the blocks of text that sites repeat, for example 64MiB. A "
-        "block that stood on other pages of the host counts less as main text. 0: none.",
+        "With --text main: memory for the blocks of text that sites repeat, for example 64MiB; of "
+        "a topic, for each partition. A block that stood on other pages of the host counts less as "
+        "main text. 0: none.",
         ByteSize(0),
         form="BYTES",
         ge=0,
@@ -786,11 +787,6 @@ def _check_partitions(settings: Settings) -> None:
     """Raise SettingsError where an index for each partition would do what is not meant."""
     if not settings.per_partition:
         return
-    if settings.site_memory:
-        raise SettingsError(
-            "--per-partition does not go with --site-memory: a signer learns of the sites of all "
-            "partitions that it has. Leave one out."
-        )
     if settings.tombstones == "forget":
         raise SettingsError(
             "--per-partition does not go with --tombstones forget: there a message's key is its "

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from streamer.testing import replays
+from tests.helpers import forked
+
 # A kernel's first call compiles it, which takes seconds: no example has a deadline.
 settings.register_profile("streamer", deadline=None, print_blob=True)
 settings.load_profile("streamer")
+
+# Other people's replays load all by themselves, which takes two seconds each.
+replays.run_module = forked.run_module
 
 # Where tests find a broker and tools; no settings.
 OURS = {"STREAMER_TEST_BROKER", "STREAMER_TOOLS", "STREAMER_CRDS"}

@@ -36,8 +36,8 @@ def check_kept_topic(names: Names, name: str) -> None:
     Raises:
         SettingsError: it is, or Kafka does not take the name.
     """
-    own = {names.pages, names.verdicts, names.gauge, names.sites, names.dead_letters}
-    if name in own or name.startswith(names.log(0)[:-1]):
+    own = {names.pages, names.verdicts, names.gauge, names.dead_letters}
+    if name in own or name.startswith((names.log(0)[:-1], names.sites(0)[:-1])):
         raise SettingsError(
             f"--kept-topic {name} is a topic that this index reads or writes. Name another topic."
         )

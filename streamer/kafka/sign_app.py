@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,10 +32,11 @@ from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.signing import ChunkSigner, Signed
-from streamer.kafka.sites_topic import SharedSites
+from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
+from streamer.sketch.site_memory import SiteMemory
 
 WATCH_SECONDS = 0.5
 MISSING_AFTER_PAGES = 1000  # a carried field that none of so many pages has is warned of
@@ -48,14 +50,14 @@ _log = structlog.get_logger()
 class SignOptions:
     """What signers need to know of the dead letters' topic and of this process.
 
-    `accept_loss` is as the setting of that name, `sites` what is known of sites, if anything is.
+    `accept_loss` is as the setting of that name, `sites` are tables of these, if there are any.
     """
 
     dead_letter_partitions: int
     dead_letter_bytes_max: int
     threads: int
     accept_loss: bool = False
-    sites: SharedSites | None = None
+    sites: PartitionSites | None = None
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class _Lane:
 
     Attributes:
         ahead: chunks that are being signed.
-        comparing: waits for what the shard has of its log; None: nothing has to be waited for.
+        comparing: waits for what the shard has of its log, and learns of sites what was signed
+            before; None: nothing has to be waited for.
         overruled: partitions that were committed above what the shard has.
     """
 
@@ -138,6 +141,8 @@ class SignApp:
         Brokers forget what is committed when a group has been away for days: then the shard is
         heard first. To sign all again would change nothing, but the log would hold it for ever.
         """
+        if self._how.sites:
+            self._how.sites.keep({tp.partition for tp in committed})
         last = max((self._names.shard_of(tp.partition) for tp in committed), default=0)
         if last >= len(self._lanes):
             self._fail(StreamerError(_has_grown(self._names.pages)))
@@ -180,10 +185,12 @@ class SignApp:
         """Deliver nothing while a partition may begin above what is in the shard's log.
 
         All below a committed offset is in the log, unless that was lost or made again: then pages
-        between the shard's position and the offset would never be judged.
+        between the shard's position and the offset would never be judged. And nothing is delivered
+        while what was signed before has to be learned again.
         """
         lane.comparing = None
-        if all(begin <= lane.position(tp) for tp, begin in begins.items()):
+        is_ahead = any(begin > lane.position(tp) for tp, begin in begins.items())
+        if not begins or not (is_ahead or self._how.sites):
             self.app.chunks.release(begins)
             return
         self.app.chunks.hold(begins)
@@ -196,10 +203,16 @@ class SignApp:
         """
         with ending_by(self._fail):
             this = asyncio.current_task()
-            while lane.comparing is this and not lane.flow.has_reached(log_end):
+
+            def is_wanted() -> bool:
+                return lane.comparing is this  # else there was another assignment
+
+            while any(begin > lane.position(tp) for tp, begin in begins.items()):
+                if not is_wanted() or lane.flow.has_reached(log_end):
+                    break
                 await lane.flow.wait_for_change()
-            if lane.comparing is not this:
-                return  # there was another assignment
+            if not is_wanted():
+                return
             lane.overruled = {tp for tp, begin in begins.items() if begin > lane.position(tp)}
             for tp in sorted(lane.overruled):
                 _log.warning(
@@ -210,7 +223,11 @@ class SignApp:
                 )  # fmt: skip
             if lane.overruled:
                 await self.app.chunks.perform_seek()
-            else:
+                return
+            if sites := self._how.sites:
+                for tp, begin in begins.items():
+                    await sites.restore(tp.partition, begin, self._signer.learn, is_wanted)
+            if is_wanted():
                 lane.comparing = None
                 self.app.chunks.release(begins)
 
@@ -233,12 +250,13 @@ class SignApp:
 
     def _begin(self, event: Any) -> Future[Signed]:  # noqa: ANN401 - Faust's event
         if sites := self._how.sites:
-            return sites.memory.submit(self._pool, self._sign, event)
-        return self._pool.submit(self._sign, event)
+            table = sites.of(event.value.partition)
+            return table.submit(self._pool, partial(self._sign, table), event)
+        return self._pool.submit(self._sign, None, event)
 
-    def _sign(self, event: Any, turn: int = 0) -> Signed:  # noqa: ANN401 - Faust's event
+    def _sign(self, table: SiteMemory | None, event: Any, turn: int = 0) -> Signed:  # noqa: ANN401 - Faust's event
         with self._metrics.stage(Stage.PARSE_SIGN):
-            return self._signer.sign(event.value, turn)
+            return self._signer.sign(event.value, table, turn)
 
     async def _wait_for_index(self, flow: FlowControl) -> None:
         """Wait while too much is open; not in a rebalance, which waits for this chunk."""
@@ -261,8 +279,8 @@ class SignApp:
                     batches = self._publisher.batches(records)
                     await self._publisher.publish(self._names.log(lane.shard), 0, batches)
                 for event, one in zip(events, signed, strict=True):
-                    if sites := self._how.sites:
-                        sites.note_published(one.turn)
+                    if one.table is not None and not one.table.settle(one.turn, one.end):
+                        raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
                     lane.flow.note_published(source_name(one.partition), one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
                     self._metrics.count_chunk(one.pages, dead, one.skipped)

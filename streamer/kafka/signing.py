@@ -16,11 +16,12 @@ from streamer.index.messages import Forget, Headers, Pages, Record, Tombstone, s
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
-from streamer.pages.chunk import RejectedRecord
+from streamer.pages.chunk import PageBatch, RejectedRecord
 from streamer.pages.parse import PageParser, tombstones_in
 from streamer.pages.schema_registry import framed
 from streamer.run.stages import OneAThread, sign
 from streamer.sketch.signer import PageSigner
+from streamer.sketch.site_memory import SiteMemory
 from streamer.sketch.site_signer import SiteSigner
 
 KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
@@ -33,7 +34,8 @@ RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it
 class Signed:
     """What became of a chunk: its records for the log, one as a rule, and what is no page.
 
-    `dead` holds each rejected record with the message that it was; `turn` is that of `sign`;
+    `dead` holds each rejected record with the message that it was; `table` has learned of its sites
+    in `turn`;
     `alone` is how many pages have no key that others may share: none, or their own URL.
     """
 
@@ -44,8 +46,9 @@ class Signed:
     dead: list[tuple[RejectedRecord, Any]]
     skipped: Counter[str]
     timestamp: int | None  # of the oldest message, in milliseconds
-    turn: int = 0
     alone: int = 0
+    table: SiteMemory | None = None
+    turn: int = 0
 
 
 class ChunkSigner:
@@ -70,20 +73,29 @@ class ChunkSigner:
         """Return the fields to be carried that no page has had until now, in alphabetical order."""
         return self._parser.missing_fields()
 
-    def sign(self, chunk: Fetched, turn: int = 0) -> Signed:
-        """Parse and sign a chunk, which teaches what is known of sites in its turn.
-
-        A page with a key over KEY_BYTES_MAX is taken for one without a key.
-        """
+    def _parsed(self, chunk: Fetched) -> PageBatch:
         messages = (
             (each.offset, _carried_key(each.key), framed(each.value, each.headers))
             for each in chunk.records
         )
         times = (max(0, each.timestamp) for each in chunk.records)
-        batch = self._parser.parse_messages(chunk.start, chunk.end, messages, times)
+        return self._parser.parse_messages(chunk.start, chunk.end, messages, times)
+
+    def learn(self, chunk: Fetched, table: SiteMemory) -> None:
+        """Have a table learn the pages of a chunk, which are signed already."""
+        batch, signer = self._parsed(chunk), self._signers.get()
+        assert isinstance(signer, SiteSigner), "there is a table"
+        signer.in_turn(table, 0).learn(batch.bodies, batch.flags, batch.urls)
+
+    def sign(self, chunk: Fetched, table: SiteMemory | None = None, turn: int = 0) -> Signed:
+        """Parse and sign a chunk, which a table learns in its turn.
+
+        A page with a key over KEY_BYTES_MAX is taken for one without a key.
+        """
+        batch = self._parsed(chunk)
         signer = self._signers.get()
-        if isinstance(signer, SiteSigner):
-            signer = signer.in_turn(turn)
+        if table is not None and isinstance(signer, SiteSigner):
+            signer = signer.in_turn(table, turn)
         pages = sign(signer, chunk.partition, batch)
         if self._passed:
             given = {each.offset: each.headers for each in chunk.records if each.headers}
@@ -102,10 +114,11 @@ class ChunkSigner:
             [(letter, originals[letter.sequence]) for letter in batch.dead],
             batch.skipped,
             min((message.timestamp for message in chunk.records), default=None),
-            turn,
             sum(map(_is_alone, pages.message_keys, pages.urls))
             if self._identity.per_partition
             else 0,
+            table,
+            turn,
         )
 
 

@@ -1,155 +1,226 @@
-"""The topic in which signers share what they have learned of sites, and remember it.
+"""What signers learn of the sites of each partition of the pages, and the topics that store it.
 
-Each signer has a table of its own, and publishes the parts of it that have changed, every
-PUBLISH_SECONDS and when it stops. The topic is compacted: the newest message of a part counts. A
-signer that starts folds the topic, and goes on to take over what others publish. So a signer that
-gets the partition of another one knows what that has learned, up to the last seconds.
+A table is a fold of the pages of one partition, in their order. So signatures depend on the pages
+alone, whoever signs them: a replay of the partition learns the same. Every PUBLISH_SECONDS, and
+when it stops, a signer publishes what has changed, with the offset up to which pages were learned.
+Who is given a partition reads its table, and learns again from there up to where it begins.
 
-Nothing has to be exact here. A page's signature is in the log, so verdicts are a function of the
-log, whatever the signer of a page knew of its site. Where two signers have changed a part at the
-same time, the topic has the later message; each of them still has its own, and publishes it with
-the next change.
+The topic of a partition is compacted: of each part of a table the newest message counts. It has two
+copies of the table, written in turns, so one is whole while the other is being written. A copy's
+note is its last message, with a digest of all its parts. After a kill in the midst it does not fit,
+nor where a signer wrote that had lost the partition: then the other copy counts.
 """
 
-# A topic of learned pages, folded in one order by all, would have each signer wait for the others
-# at each page. What is published are parts of the table (1 KiB each), not blocks: a table of 64 MiB
-# in 30 seconds is 2 MB a second, and a message per block would be a hundred per page.
+# Published are parts of the table (1 KiB each), not blocks: a table of 64 MiB in 30 seconds is
+# 2 MB a second, and a message a block would be a hundred a page.
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Iterable
-from typing import Annotated, Any
+import hashlib
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import structlog
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamer.errors import StoreMismatch
 from streamer.kafka.publisher import Message, Publisher
-from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
+from streamer.kafka.reader import Fetched, Options, Reader, open_reader
 from streamer.kafka.topics import Names, ensure_topic, sites_topic
-from streamer.sketch.site_memory import SiteMemory
+from streamer.sketch.site_memory import PART_BYTES, SiteMemory, TableParts, parts_of
 
 PUBLISH_SECONDS = 30.0  # in which a table of 64 MiB may change as a whole: 2 MB a second
-PARTS_AT_ONCE = 8192  # of 1 KiB
-_PART_BYTES = 4  # of a key: the number of a part
+MESSAGES_AT_ONCE = 8192  # of 1 KiB
+COPIES = 2
+_NOTE = (1 << 32) - 1  # stands in a key for the number of a part
 
 _log = structlog.get_logger()
 
 
-class SitePart(msgspec.Struct, array_like=True):
-    """A part of a signer's table.
+class CopyNote(msgspec.Struct, array_like=True):
+    """What a copy of a table is.
 
     Attributes:
-        index: fingerprint of the index; parts of another one are of no use.
-        writer: names the process that published it.
-        pages: how many pages its table has learned from.
+        index: fingerprint of the index; copies of another one are of no use.
+        offset: where the pages end that it has learned.
+        pages: how many these are.
+        digest: of the sums of its parts.
     """
 
     index: str
-    writer: str
+    offset: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     pages: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-    data: bytes
+    digest: bytes
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(SitePart).decode
+_decode = msgspec.msgpack.Decoder(CopyNote).decode
 
 
-class SharedSites:
-    """The table of a signing process, and its topic."""
+@dataclass
+class StoredTable:
+    """The table of a partition, and what its topic has of it.
 
-    def __init__(self, memory: SiteMemory, topic: str, fingerprint: str) -> None:
-        self.memory = memory
-        self._topic = topic
-        self._fingerprint = fingerprint
-        self._writer = secrets.token_hex(8)
-        self._next = 0  # offset from which on the topic is not folded yet
-        self._has_warned = False
-        self._publishing = asyncio.Lock()
+    Attributes:
+        sums: uint32[copies, parts], of the parts in the topic, 0 where there is none.
+        offsets: what each copy covers, -1 where none is whole.
+    """
 
-    @classmethod
-    async def prepared(
-        cls, reader: Reader, names: Names, memory: SiteMemory, fingerprint: str, replicas: int
-    ) -> SharedSites:
-        """Return a table that has folded its topic, which is made if it is not there.
+    memory: SiteMemory
+    sums: npt.NDArray[np.uint32]
+    offsets: list[int]
+
+    def changes(self, index: str) -> list[Message]:
+        """Return what brings the older copy up to date, its note last; nothing if both are."""
+        copy = self.offsets.index(min(self.offsets))
+        if self.offsets[copy] == self.memory.position:
+            return []
+        pages, offset, parts = self.memory.to_flush(copy)
+        for number, data in parts:
+            self.sums[copy, number] = zlib.crc32(data)
+        self.offsets[copy] = offset
+        note = _encode(CopyNote(index, offset, pages, _digest(self.sums[copy])))
+        return [
+            (message_key(copy, number), value, [], None)
+            for number, value in [*parts, (_NOTE, note)]
+        ]
+
+
+def stored_table(
+    messages: Mapping[bytes, bytes], index: str, size_bytes: int, most: int
+) -> StoredTable:
+    """Return the table as of the newest whole copy that covers `most` or less, else an empty one.
+
+    `messages` are those of its topic, the newest of each key; what fits no copy is passed over.
+    """
+    sums = np.zeros((COPIES, parts_of(size_bytes)), np.uint32)
+    parts: list[dict[int, bytes]] = [{} for _ in range(COPIES)]
+    for key, value in messages.items():
+        copy, number = key[0] if key else COPIES, int.from_bytes(key[1:], "big")
+        if copy < COPIES and number < sums.shape[1] and len(value) == PART_BYTES:
+            parts[copy][number], sums[copy, number] = value, zlib.crc32(value)
+    notes = [_note_of(messages.get(message_key(copy, _NOTE), b"")) for copy in range(COPIES)]
+    offsets = [
+        note.offset
+        if (note.index, note.digest) == (index, _digest(own)) and note.offset <= most
+        else -1
+        for note, own in zip(notes, sums, strict=True)
+    ]
+    newest = offsets.index(max(offsets))
+    stored, own = None, np.zeros_like(sums[0])
+    if offsets[newest] >= 0:
+        stored = TableParts(notes[newest].pages, offsets[newest], [*parts[newest].items()])
+        own = sums[newest]
+    memory = SiteMemory(size_bytes, stored, COPIES)
+    for copy in range(COPIES):
+        memory.mark(copy, sums[copy] != own)
+    return StoredTable(memory, sums, offsets)
+
+
+def message_key(copy: int, number: int) -> bytes:
+    """Return the key of a part of a copy, or of its note."""
+    return bytes([copy]) + number.to_bytes(4, "big")
+
+
+def _note_of(value: bytes) -> CopyNote:
+    try:
+        return _decode(value)
+    except (msgspec.MsgspecError, RecursionError):
+        return CopyNote("", 0, 0, b"")
+
+
+def _digest(sums: npt.NDArray[np.uint32]) -> bytes:
+    return hashlib.blake2b(sums.astype("<u4").tobytes(), digest_size=16).digest()
+
+
+@dataclass
+class PartitionSites:
+    """The tables of a signing process, by partition of the pages.
+
+    `client` is what clients of the library take, `index` the fingerprint of the index.
+    """
+
+    client: Options
+    names: Names
+    index: str
+    size_bytes: int
+    replicas: int
+    _tables: dict[int, StoredTable] = field(default_factory=dict)
+    _publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def of(self, partition: int) -> SiteMemory:
+        """Return the table of a partition that was restored."""
+        return self._tables[partition].memory
+
+    def keep(self, partitions: Collection[int]) -> None:
+        """Forget the tables of other partitions."""
+        self._tables = {number: self._tables[number] for number in partitions & self._tables.keys()}
+
+    async def restore(
+        self,
+        partition: int,
+        begin: int,
+        learn: Callable[[Fetched, SiteMemory], None],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Have the table of a partition know all pages before `begin`, unless it is unwanted.
 
         Raises:
-            SettingsError: the topic exists with other settings.
+            SettingsError: its topic exists with other settings.
+            InputError: a message cannot be decoded.
             StreamerError: the brokers refuse.
         """
-        await ensure_topic(reader.admin, sites_topic(names, replicas))
-        shared = cls(memory, names.sites, fingerprint)
-        start, end = await reader.bounds(names.sites, 0)
+        known = self._tables.get(partition)
+        if known and known.memory.is_settled and known.memory.position == begin:
+            return
+        async with open_reader(self.client) as reader:
+            table = await self._stored(reader, partition, begin)
+            stored = table.memory.position
+            first, _ = await reader.bounds(self.names.pages, partition)
+            if stored < min(first, begin):
+                _log.warning(
+                    "sites_expired_unlearned", partition=partition, offset=first,
+                    reason="What is known of sites ends before the first page that is left. A "
+                    "replay of all pages may judge otherwise.",
+                )  # fmt: skip
+            if (start := max(first, stored)) < begin:
+                async for chunk in reader.read(self.names.pages, partition, start, begin):
+                    await asyncio.to_thread(learn, chunk, table.memory)
+                    if not is_wanted():
+                        return
+        table.memory.position = begin
+        self._tables[partition] = table
+        pages = table.memory.figures().pages
+        _log.info("sites_learned", partition=partition, stored=stored, offset=begin, pages=pages)
+
+    async def _stored(self, reader: Reader, partition: int, most: int) -> StoredTable:
+        """Return the table that its topic has; the topic is made if it is not there."""
+        topic = sites_topic(self.names, partition, self.replicas)
+        await ensure_topic(reader.admin, topic)
+        start, end = await reader.bounds(topic.name, 0)
+        messages = dict[bytes, bytes]()
         if start < end:
-            async for chunk in reader.read(names.sites, 0, start, end):
-                await asyncio.to_thread(shared.take_over, chunk.records)
-        shared._next = end
-        _log.info("sites_folded", topic=names.sites, offset=end, pages=memory.figures().pages)
-        return shared
-
-    def take_over(self, messages: Iterable[Any]) -> None:
-        """Merge the parts in messages of the topic, but those that this process has published.
-
-        It is done at once, as what is learned ahead is taken out of the table meanwhile.
-        """
-        pages, parts = 0, list[tuple[int, bytes]]()
-        for message in messages:
-            number = int.from_bytes(message.key or b"", "big")
-            try:
-                part = _decode(message.value or b"")
-            except (msgspec.MsgspecError, RecursionError) as error:
-                self._warn(message.offset, str(error))
-                continue
-            if part.index != self._fingerprint or part.writer == self._writer:
-                continue
-            if self.memory.has_part(number, part.data):
-                pages = max(pages, part.pages)
-                parts.append((number, part.data))
-            else:
-                self._warn(
-                    message.offset, f"part {number} of {len(part.data)} bytes is of no table"
-                )
-        if parts:
-            self.memory.merge(pages, parts)
-
-    def _warn(self, offset: int, why: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "sites_passed_over", topic=self._topic, offset=offset,
-                reason=f"The message cannot be used: {why}. Another program wrote it. Further ones "
-                "are not reported.",
-            )  # fmt: skip
-
-    def note_published(self, turn: int) -> None:
-        """Note that the record of the chunk with the oldest turn has arrived in the log."""
-        if not self.memory.settle(turn):
-            raise StoreMismatch(f"The chunk of turn {turn} was not learned in its order.")
+            async for chunk in reader.read(topic.name, 0, start, end):
+                messages |= {each.key or b"": each.value or b"" for each in chunk.records}
+        return await asyncio.to_thread(stored_table, messages, self.index, self.size_bytes, most)
 
     async def publish(self, publisher: Publisher) -> None:
-        """Publish the parts that changed by pages of which the records have arrived.
+        """Publish what changed by pages of which the records have arrived in the log.
 
         Raises:
             StreamerError: the brokers refused, or did not answer in time.
         """
         async with self._publishing:
-            for _ in range(0, len(self.memory.stored), PARTS_AT_ONCE):
-                batches = await asyncio.to_thread(self._batches, publisher)
-                if not batches:
-                    break
-                await publisher.publish(self._topic, 0, batches)
-
-    def _batches(self, publisher: Publisher) -> list[Any]:
-        pages, parts = self.memory.to_flush(PARTS_AT_ONCE)
-        own = self._fingerprint, self._writer, pages
-        messages: list[Message] = [
-            (number.to_bytes(_PART_BYTES, "big"), _encode(SitePart(*own, data)), [], None)
-            for number, data in parts
-        ]
-        return publisher.batches(messages)
+            for partition, table in [*self._tables.items()]:
+                messages = await asyncio.to_thread(table.changes, self.index)
+                for first in range(0, len(messages), MESSAGES_AT_ONCE):
+                    some = messages[first : first + MESSAGES_AT_ONCE]
+                    batches = await asyncio.to_thread(publisher.batches, some)
+                    await publisher.publish(self.names.sites(partition), 0, batches)
 
     async def run(self, publisher: Publisher) -> None:
         """Publish what changes, every PUBLISH_SECONDS; never returns.
@@ -160,24 +231,3 @@ class SharedSites:
         while True:
             await asyncio.sleep(PUBLISH_SECONDS)
             await self.publish(publisher)
-
-    async def follow(self, options: Options) -> None:
-        """Take over what other signers publish from now on; never returns.
-
-        Raises:
-            InputError: a message cannot be decoded.
-        """
-        consumer = AIOKafkaConsumer(
-            **options, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        try:
-            place = TopicPartition(self._topic, 0)
-            consumer.assign([place])
-            consumer.seek(place, self._next)
-            while True:
-                start = await consumer.position(place)
-                if messages := await fetch(consumer, place, start):
-                    await asyncio.to_thread(self.take_over, messages)
-        finally:
-            await stop_consumer(consumer)

@@ -89,10 +89,9 @@ class Names:
         """Return the topic of verdicts."""
         return f"{self.index}.verdicts"
 
-    @property
-    def sites(self) -> str:
-        """Return the topic in which signers share what they have learned of sites."""
-        return f"{self.index}.sites"
+    def sites(self, partition: int) -> str:
+        """Return the topic of what signers know of sites by a partition of the pages."""
+        return f"{self.index}.sites.{partition}"
 
     @property
     def gauge(self) -> str:
@@ -170,7 +169,7 @@ def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -
     return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
 
 
-def sites_topic(names: Names, replicas: int) -> Topic:
+def sites_topic(names: Names, partition: int, replicas: int) -> Topic:
     """Return the topic of what signers know of sites: of each part of the table the newest counts.
 
     A start reads all of it, and the newest segment is never compacted, so segments are small.
@@ -180,7 +179,7 @@ def sites_topic(names: Names, replicas: int) -> Topic:
         "segment.bytes": str(SITES_SEGMENT_BYTES),
         "max.message.bytes": str(MESSAGE_BYTES_MAX),
     }
-    return Topic(names.sites, 1, replicas, config, log=True)
+    return Topic(names.sites(partition), 1, replicas, config, log=True)
 
 
 def index_topics(

@@ -50,7 +50,7 @@ from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
-from streamer.kafka.sites_topic import SharedSites
+from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, stored_position
@@ -239,7 +239,7 @@ class Worker:
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
     _topics: TopicWatch | None = None
-    _sites: SharedSites | None = None
+    _sites: PartitionSites | None = None
     _signing: SignMetrics = field(init=False)
     _brokers: BrokerWatch = field(init=False)
 
@@ -300,7 +300,7 @@ class Worker:
                 kept = await prepare_kept_topic(
                     reader, self.options.names, prepared, self.options.settings
                 )
-                await self._prepare_sites(reader, prepared)
+                self._prepare_sites(prepared)
             await self._start(publisher, prepared, flows)
             if kept is not None:
                 client = self.options.connection.client_options()
@@ -387,13 +387,14 @@ class Worker:
                 flows[shard].note_gauge(gauge)
         return prepared, flows
 
-    async def _prepare_sites(self, reader: Reader, prepared: PreparedIndex) -> None:
-        """Learn what earlier signers have learned of sites, if this worker signs by that."""
-        settings, memory = self.options.settings, new_sites(self.options.settings.signature)
-        if memory is not None and self.options.signs:
-            self._sites = await SharedSites.prepared(
-                reader, self.options.names, memory, prepared.identity.fingerprint, settings.replicas
-            )
+    def _prepare_sites(self, prepared: PreparedIndex) -> None:
+        """Have tables of sites, if this worker signs by them."""
+        options, size = self.options, self.options.settings.signature.site_memory
+        if size and options.signs:
+            self._sites = PartitionSites(
+                options.connection.client_options(), options.names, prepared.identity.fingerprint,
+                size, options.settings.replicas,
+            )  # fmt: skip
 
     def _faust_options(self) -> dict[str, Any]:
         return {**self.options.faust_options(), "topics": self._topics}
@@ -441,10 +442,10 @@ class Worker:
     ) -> None:
         options, settings = self.options, self.options.settings
         secret, sites = read_secret(options.key_file), self._sites
+        signature = settings.signature
         client = options.connection.client_options()
-        memory = sites.memory if sites else None
         signer = ChunkSigner(
-            options.parser, partial(signer_with, memory, settings.signature, secret),
+            options.parser, partial(signer_with, new_sites(signature), signature, secret),
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
@@ -468,8 +469,7 @@ class Worker:
             asyncio.create_task(self._ending(follow(client, options.names.gauge, flows)))
         )
         if sites:
-            for work in (sites.run(publisher), sites.follow(client)):
-                self._beside.append(asyncio.create_task(self._ending(work)))
+            self._beside.append(asyncio.create_task(self._ending(sites.run(publisher))))
         await self.signers.start()
 
     async def _ending(self, work: Coroutine[Any, Any, None]) -> None:

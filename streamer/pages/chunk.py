@@ -114,6 +114,11 @@ class Chunk:
     archives: dict[str, Version] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
 
+    @property
+    def table(self) -> int:
+        """The table of sites that learns its pages: one for each partition of a topic, else 0."""
+        return self.source + 1 if self.times else 0
+
 
 @dataclass(slots=True)
 class PageBatch:

@@ -22,7 +22,7 @@ from streamer.run.site_store import site_entries
 from streamer.run.small_files import signed
 from streamer.run.stages import OneAThread
 from streamer.sketch.signer import PageSigner
-from streamer.sketch.site_memory import SiteMemory
+from streamer.sketch.site_memory import SiteTables
 from streamer.sketch.site_signer import SiteSigner
 
 Item = TypeVar("Item")
@@ -57,7 +57,7 @@ class Engine:
     parser: PageParser
     signers: OneAThread[PageSigner]
     fingerprint: str
-    sites: SiteMemory | None = None
+    sites: SiteTables | None = None
 
     def submit(
         self, pool: Executor, work: Callable[[Item, int], Result], item: Item
@@ -65,7 +65,8 @@ class Engine:
         """Have a pool work on what comes next; `work` gets the turn for `prepare`, too."""
         if self.sites is None:
             return pool.submit(work, item, 0)
-        return self.sites.submit(pool, work, item)
+        table = item.table if isinstance(item, Chunk) else 0
+        return self.sites.of(table).submit(pool, work, item)
 
     def prepare(self, chunk: Chunk, turn: int = 0) -> SignedChunk:
         """Parse, sign and look up a chunk; in any thread.
@@ -74,17 +75,17 @@ class Engine:
             StoreMismatch: other records are pages than the chunk says.
         """
         signer = self.signers.get()
-        if isinstance(signer, SiteSigner):
-            signer = signer.in_turn(turn)
+        if self.sites is not None and isinstance(signer, SiteSigner):
+            signer = signer.in_turn(self.sites.of(chunk.table), turn)
         batch, pages = signed(self.parser, signer, chunk)
         return SignedChunk(batch, pages, self.judge.look_up(pages), turn)
 
-    def is_next(self, turn: int) -> bool:
+    def is_next(self, turn: int, table: int = 0) -> bool:
         """Return whether a chunk was signed for the pages before it, as it is judged next.
 
         If not, others were judged meanwhile, or are not: it has to be prepared again, without turn.
         """
-        return self.sites is None or self.sites.settle(turn)
+        return self.sites is None or self.sites.of(table).settle(turn)
 
     def begin_flush(
         self,

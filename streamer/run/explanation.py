@@ -35,7 +35,7 @@ from streamer.sketch.method import sketch_similarity
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.sketch.signer import Signatures
-from streamer.sketch.site_memory import SiteMemory, TableFigures
+from streamer.sketch.site_memory import SiteTables, TableFigures
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
@@ -372,7 +372,7 @@ class KeptIndex:
         return replace(found, fallback=_FELL_BACK if is_strict else "")
 
     @cached_property
-    def sites(self) -> SiteMemory | None:
+    def sites(self) -> SiteTables | None:
         """Return what the index knows of sites as of its newest flush; None if nothing is asked."""
         return read_sites(self._store, self.signature)
 
@@ -399,9 +399,9 @@ class KeptIndex:
         Raises:
             StoreMismatch: hashes made now are not those of the index, or it knows no sites.
         """
-        memory = self._memory
+        sites = self._known_sites
         self._check_for_texts()
-        signer = replace(self._site_signer, repeats_of=memory.known)
+        signer = replace(self._site_signer, repeats_of=sites.known)
         return text_parts(body, flags | MAIN_FLAG, signer.repeats(body, flags, url.encode()))
 
     def site_figures(self) -> TableFigures:
@@ -410,10 +410,10 @@ class KeptIndex:
         Raises:
             StoreMismatch: it knows none.
         """
-        return self._memory.figures()
+        return self._known_sites.figures()
 
     @property
-    def _memory(self) -> SiteMemory:
+    def _known_sites(self) -> SiteTables:
         if self.sites is None:
             raise StoreMismatch(
                 f"The index {self._folder} knows nothing of sites: it was made without "
@@ -421,8 +421,8 @@ class KeptIndex:
             )
         if not is_of_replay(self._index.meta):
             raise StoreMismatch(
-                f"The index {self._folder} is a worker's: what its signers know of sites is in the "
-                "topic whose name is that of the index with .sites, and no folder has it."
+                f"The index {self._folder} is a worker's: what its signers know of sites is in "
+                "topics whose names are that of the index with .sites.N, and no folder has it."
             )
         return self.sites
 

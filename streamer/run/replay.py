@@ -300,7 +300,7 @@ class Replay:
 
     def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
         batch, pages, found, parsed, originals, turn = prepared
-        is_next = self._engine.is_next(turn)
+        is_next = self._engine.is_next(turn, chunk.table)
         assert is_next, "chunks are judged in the order of reading"
         self._check_kind(chunk, parsed)
         self._archives.take(chunk.archives.values())

@@ -51,7 +51,7 @@ from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner, PageSigner
-from streamer.sketch.site_memory import PART_BYTES, SiteMemory
+from streamer.sketch.site_memory import SiteTables
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
@@ -152,9 +152,7 @@ def _compile_text(*, main_text: bool) -> None:
     if main_text:
         signer = NativeSigner(MAIN_TEXT_SIGNATURE, bytes(32))
         _signed(signer, 0)
-        memory = SiteMemory(0)
-        _signed(SiteSigner.of(signer, memory, bytes(32)), 0)
-        memory.merge(0, [(0, bytes(PART_BYTES))])
+        _signed(SiteSigner.of(signer, SiteTables(0), bytes(32)), 0)
         put_back(new_furniture(0).entries, np.empty((0, 3), np.uint64))
 
 

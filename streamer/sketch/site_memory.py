@@ -1,4 +1,4 @@
-"""What an index knows of sites: one table for all signers, and pages that were learned ahead.
+"""What an index knows of sites: a table for all signers, and pages that were learned ahead.
 
 Pages are signed in threads, some chunks before they are judged, and the text of a page depends on
 the pages before it. So each chunk takes a turn when it is read, and the table learns chunks in the
@@ -18,13 +18,15 @@ from __future__ import annotations
 import hashlib
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.hosts import host_of
 from streamer.text.furniture import (
@@ -36,7 +38,6 @@ from streamer.text.furniture import (
     PageBlocks,
     Words,
     learn_pages,
-    merge_entries,
     new_furniture,
     put_back,
     take_out,
@@ -81,6 +82,14 @@ class _Learned(NamedTuple):
     pages: int
 
 
+class TableParts(NamedTuple):
+    """Parts of a table by their numbers, as of so many pages and a position in their source."""
+
+    pages: int
+    position: int
+    parts: list[tuple[int, bytes]]
+
+
 class TableFigures(NamedTuple):
     """What a table holds: pages that it has learned from, room for so many blocks, and blocks.
 
@@ -92,25 +101,31 @@ class TableFigures(NamedTuple):
     by_repeats: list[int]
 
 
-class SiteMemory:
-    """The table of an index, of so many bytes; safe to use from several threads.
+def parts_of(size_bytes: int) -> int:
+    """Return how many parts a table of so many bytes has."""
+    return max(1, size_bytes // PART_BYTES)
 
-    `pages` is how many it has learned from that were judged, `parts` what was stored of it.
-    `stored` says of each part of the table whether it was.
+
+class SiteMemory:
+    """A table of so many bytes; safe to use from several threads.
+
+    Attributes:
+        stored: bool[parts], whether a part was ever stored.
+        position: where the last pages end that were judged, as `settle` was told.
     """
 
-    def __init__(
-        self, size_bytes: int, pages: int = 0, parts: Sequence[tuple[int, bytes]] = ()
-    ) -> None:
+    def __init__(self, size_bytes: int, stored: TableParts | None = None, copies: int = 1) -> None:
         # A whole number of parts, so that each is stored alike.
-        self._furniture = new_furniture(max(1, size_bytes // PART_BYTES) * PART_BYTES)
+        self._furniture = new_furniture(parts_of(size_bytes) * PART_BYTES)
+        pages, self.position, parts = stored or TableParts(0, 0, [])
         self._furniture.clock[0] = pages
         self._parts = self._furniture.entries.reshape(-1, _PART_ENTRIES, 2)
         self.stored = np.zeros(len(self._parts), np.bool_)
         for number, data in parts:
             self.stored[number] = True
             self._parts[number] = np.frombuffer(data, "<u8").reshape(_PART_ENTRIES, 2)
-        self._changed = np.zeros(len(self._parts), np.bool_)  # by pages that were judged
+        # Of each copy that is kept elsewhere: what changed since by pages that were judged.
+        self._changed = np.zeros((copies, len(self._parts)), np.bool_)
         self._ahead: list[_Learned] = []  # in the order in which the table learned
         self._turns = 0
         self._waiting: set[int] = set()  # turns in which nothing was learned yet
@@ -209,53 +224,76 @@ class SiteMemory:
             by_repeats = np.bincount(_counts(second[second != 0]).astype(np.int64), minlength=1)
             return TableFigures(int(furniture.clock[0]), len(second), by_repeats.tolist())
 
-    def has_part(self, number: int, data: bytes) -> bool:
-        """Return whether a table of this size has a part of this number and so many bytes."""
-        return 0 <= number < len(self._parts) and len(data) == PART_BYTES
-
-    def merge(self, pages: int, parts: Sequence[tuple[int, bytes]]) -> None:
-        """Take over parts of another table of this size, which has learned from so many pages.
-
-        This table is no fold of its own pages any more.
-
-        Raises:
-            ValueError: they are no parts of such a table; nothing has changed.
-        """
-        for number, data in parts:
-            if not self.has_part(number, data):
-                raise ValueError(f"part {number} of {len(data)} bytes is not of this table")
-        with self.as_judged() as furniture:
-            furniture.clock[0] = max(furniture.clock[0], np.uint64(pages))
-            for number, data in parts:
-                other = np.frombuffer(data, "<u8").astype(np.uint64).reshape(-1, 2)
-                merge_entries(furniture, number * _PART_ENTRIES, other)
-
     # ---- with the judge --------------------------------------------------------------------------
 
-    def settle(self, turn: int) -> bool:
+    @property
+    def is_settled(self) -> bool:
+        """Return whether all that was learned is judged."""
+        with self._condition:
+            return not self._ahead and not self._waiting
+
+    def settle(self, turn: int, position: int = 0) -> bool:
         """Note that the pages of a turn are judged next; return whether they were learned next.
 
-        If not, they are to be signed again, with `learn_judged`.
+        If not, they are to be signed again, with `learn_judged`. `position` is where they end.
         """
         with self._condition:
             if not self._ahead or self._ahead[0].turn != turn:
                 return False
             self._note(self._ahead.pop(0))
+            self.position = position
             return True
 
     def _note(self, learned: _Learned) -> None:
-        self._changed[learned.before[:, 0] // np.uint64(_PART_ENTRIES)] = True
+        self._changed[:, learned.before[:, 0] // np.uint64(_PART_ENTRIES)] = True
 
-    def to_flush(self, most: int | None = None) -> tuple[int, list[tuple[int, bytes]]]:
-        """Return pages that were judged, and the parts that changed by them, or so many of them."""
+    def mark(self, copy: int, changed: npt.NDArray[np.bool_]) -> None:
+        """Say of each part whether a copy is to get it with the next flush."""
+        self._changed[copy] = changed
+
+    def to_flush(self, copy: int = 0) -> TableParts:
+        """Return what changed since this copy was written, as of the pages that were judged."""
         with self.as_judged() as furniture:
-            numbers = np.flatnonzero(self._changed)[:most]
+            numbers = np.flatnonzero(self._changed[copy])
             data = self._parts[numbers].astype("<u8").tobytes()
-            pages = int(furniture.clock[0])
             self.stored[numbers] = True
-            self._changed[numbers] = False
+            self._changed[copy] = False
+            pages, position = int(furniture.clock[0]), self.position
         cut = (data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))
-        return pages, list(zip(numbers.tolist(), cut, strict=True))
+        return TableParts(pages, position, list(zip(numbers.tolist(), cut, strict=True)))
+
+
+class SiteTables:
+    """The tables of an index, by number: one for each partition of a topic, 0 for all else."""
+
+    def __init__(self, size_bytes: int, tables: Mapping[int, SiteMemory] | None = None) -> None:
+        self._size = size_bytes
+        self.by_number = {0: SiteMemory(size_bytes), **(tables or {})}
+
+    def of(self, number: int) -> SiteMemory:
+        """Return a table, which is made if it is not there."""
+        if number not in self.by_number:
+            self.by_number.setdefault(number, SiteMemory(self._size))
+        return self.by_number[number]
+
+    def repeats(self, own: PageBlocks) -> Bytes:
+        """Return the repeats of pages that came next, by the table that knows most of a block."""
+        return self._most(own, SiteMemory.repeats)
+
+    def known(self, own: PageBlocks) -> Bytes:
+        """Return on how many other pages blocks were, by the table that knows most of each."""
+        return self._most(own, SiteMemory.known)
+
+    def _most(self, own: PageBlocks, ask: Callable[[SiteMemory, PageBlocks], Bytes]) -> Bytes:
+        most: Bytes = np.max([ask(each, own) for each in self.by_number.values()], axis=0)
+        return most
+
+    def figures(self) -> TableFigures:
+        """Return what the tables hold together."""
+        found = [each.figures() for each in self.by_number.values()]
+        by_repeats = zip_longest(*(each.by_repeats for each in found), fillvalue=0)
+        pages, room = (sum(column) for column in list(zip(*found, strict=True))[:2])
+        return TableFigures(pages, room, list(map(sum, by_repeats)))
 
 
 def _counts(second: Words) -> Words:

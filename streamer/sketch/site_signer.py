@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from streamer.sketch.signer import NativeSigner, Signatures
-from streamer.sketch.site_memory import SiteKeys, SiteMemory
+from streamer.sketch.site_memory import SiteKeys, SiteMemory, SiteTables
 from streamer.text.furniture import PageBlocks
 from streamer.text.scan import Bytes
 from streamer.text.visible import Buffer
@@ -20,26 +20,29 @@ from streamer.text.visible import Buffer
 
 @dataclass(frozen=True, slots=True)
 class SiteSigner:
-    """Sign pages of sites; one instance a thread, and one memory for all.
+    """Sign pages of sites; one instance a thread.
 
     `repeats_of` returns the repeats of a batch's blocks: as made, those that the pages would get if
     they were judged next.
     """
 
     signer: NativeSigner
-    memory: SiteMemory
     keys: SiteKeys
     repeats_of: Callable[[PageBlocks], Bytes]
 
     @classmethod
-    def of(cls, signer: NativeSigner, memory: SiteMemory, secret: bytes) -> SiteSigner:
-        """Return a signer that changes nothing in the memory."""
-        return cls(signer, memory, SiteKeys(secret), memory.repeats)
+    def of(cls, signer: NativeSigner, sites: SiteTables, secret: bytes) -> SiteSigner:
+        """Return a signer that changes nothing in the tables."""
+        return cls(signer, SiteKeys(secret), sites.repeats)
 
-    def in_turn(self, turn: int) -> SiteSigner:
-        """Return a signer for a batch that is learned in its turn; 0: it is judged next."""
-        learn = partial(self.memory.learn, turn) if turn else self.memory.learn_judged
+    def in_turn(self, table: SiteMemory, turn: int) -> SiteSigner:
+        """Return a signer for a batch that a table learns in its turn; 0: it is judged next."""
+        learn = partial(table.learn, turn) if turn else table.learn_judged
         return replace(self, repeats_of=learn)
+
+    def learn(self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]) -> None:
+        """Have a table learn pages without signing them."""
+        self.repeats_of(self._listed(bodies, flags, urls))
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` say: text/visible.py) that are of no site."""

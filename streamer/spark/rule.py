@@ -135,26 +135,26 @@ def _decided(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:
     return state.select("node", now.alias("state"))
 
 
-class _Rows(NamedTuple):
+class _Sketched(NamedTuple):
     """What nodes are compared by: uint64[n, 33], and their shingles where these were signed."""
 
     sketches: Keys
     shingles: Sequence[bytes | None]
 
     @classmethod
-    def of(cls, batch: Any, prefix: str = "") -> _Rows:  # noqa: ANN401 - a batch or a table
+    def of(cls, batch: Any, prefix: str = "") -> _Sketched:  # noqa: ANN401 - a batch or a table
         """Return those of a batch's columns."""
         sketches = b"".join(batch.column(f"{prefix}sketch").to_pylist())
         sets = batch.column(f"{prefix}shingles").to_pylist()
         return cls(np.frombuffer(sketches, np.uint64).reshape(-1, SKETCH_WORDS), sets)
 
-    def take(self, places: Sequence[int]) -> _Rows:
+    def take(self, places: Sequence[int]) -> _Sketched:
         """Return those at these places."""
-        return _Rows(self.sketches[places], [self.shingles[i] for i in places])
+        return _Sketched(self.sketches[places], [self.shingles[i] for i in places])
 
 
 def _similarities(
-    settings: IndexSettings, one: _Rows, other: _Rows, least: Leasts
+    settings: IndexSettings, one: _Sketched, other: _Sketched, least: Leasts
 ) -> tuple[Leasts, npt.NDArray[np.bool_]]:
     """Return the similarity of each pair, -1 where it is too low, and whether it is exact."""
     places = np.arange(len(least))
@@ -173,7 +173,7 @@ def _compare(settings: IndexSettings, batches: Batches) -> Batches:
     """Yield pairs of nodes that are similar enough."""
     for batch in batches:
         least = batch.column("least").to_numpy()
-        rows = _Rows.of(batch), _Rows.of(batch, "other_")
+        rows = _Sketched.of(batch), _Sketched.of(batch, "other_")
         scores, exact = _similarities(settings, *rows, least)
         same = pc.equal(batch.column("content"), batch.column("other_content"))
         columns = batch.column("node"), batch.column("other"), scores, exact, scores >= least, same
@@ -200,7 +200,7 @@ class _Rest:
         numbers = (table.column(name).to_numpy() for name in ("node", "last", "state", "least"))
         self.nodes, self.lasts, self.states, self.least = numbers
         self.keys, self.content = table.column("keys").to_pylist(), table.column("content")
-        self.rows, self.settings = _Rows.of(table), settings
+        self.rows, self.settings = _Sketched.of(table), settings
         self.posted = defaultdict[int, list[int]](list)
         self.new = set[int]()
         self.found = [np.empty((4, 0), np.int64)]  # node, other, similarity, whether it is exact

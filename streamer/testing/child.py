@@ -1,4 +1,4 @@
-"""A replay that SIGKILL ends at a record: `main` with the arguments RECORD replay ...
+"""A replay that SIGKILL ends at a record: `python -m streamer.testing.child RECORD replay ...`.
 
 RECORD is counted from 0. All earlier records have been judged and written by then, and flushed if
 that was due. Where there is no such record, the process ends before the last flush.
@@ -44,3 +44,7 @@ def main() -> None:
     """Run the command line; end this process at the record that the first argument is."""
     _die_at(int(sys.argv.pop(1)))
     run()
+
+
+if __name__ == "__main__":
+    main()

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamer.testing import forked
 from streamer.testing.verdicts import (
     DEAD_LETTERS,
     INDEX,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # it imports numpy
 KEY = b"streamer.testing".hex() * 2
 """The secret of all hashes in a test, as a key file has it."""
 
-_KILLED = "streamer.testing.child:main"
 _CACHE = "STREAMER_CACHE_DIR"  # the one variable that is no setting of a replay
 
 
@@ -99,10 +98,10 @@ class Replayer:
 def _run(own: Path, source: Sequence[str], where: Path, kill_at: int | None = None) -> None:
     """Run a replay in `where`, with all that it writes in its `own` folder."""
     __tracebackhide__ = True
-    done = forked.run(
-        forked.COMMANDS if kill_at is None else _KILLED,
+    program = ["streamer"] if kill_at is None else ["streamer.testing.child", str(kill_at)]
+    done = run_module(
         [
-            *([] if kill_at is None else [str(kill_at)]), "replay", *source,
+            *program, "replay", *source,
             "--config", str(own / "settings.toml"), "--index", str(own / INDEX),
             "--verdicts", str(own / VERDICTS), "--dead-letters", str(own / DEAD_LETTERS),
         ],
@@ -113,6 +112,17 @@ def _run(own: Path, source: Sequence[str], where: Path, kill_at: int | None = No
         said = f"The replay ended with exit code {done.returncode}, not {expected}"
         raise AssertionError(f"{said}:\n{done.stdout}{done.stderr}")
     sys.stdout.write(done.stdout + done.stderr)
+
+
+def run_module(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a module with arguments in a process of its own; return what it printed."""
+    # -P: a folder of tests may have modules of any name.
+    python = [sys.executable, "-P", "-m", *command]
+    return subprocess.run(
+        python, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def _environment() -> dict[str, str]:

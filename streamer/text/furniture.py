@@ -296,33 +296,3 @@ def _exchange(entries: Words, before: Words, i: int) -> None:
         other = entries[place, word]
         entries[place, word] = before[i, 1 + word]
         before[i, 1 + word] = other
-
-
-@kernel
-def merge_entries(furniture: Furniture, first: int, other: Words) -> None:
-    """Take over entries of another table of this size, which are those from `first` on there.
-
-    Of a block that both know, the higher count stays, and the page that was seen last. A block that
-    is new here takes a free place, or that of one which was seen before it.
-    """
-    entries, now = furniture.entries, furniture.clock[0] & uint64(_LOW)
-    for i in range(other.shape[0]):
-        if other[i, 1] == uint64(0):
-            continue
-        bucket = int64(first + i - i % WAYS)
-        tag, place, is_there = other[i, 0] >> uint64(32), int64(-1), False
-        for way in range(bucket, bucket + WAYS):
-            if entries[way, 1] != uint64(0) and entries[way, 0] >> uint64(32) == tag:
-                place, is_there = int64(way), True
-        if not is_there:
-            place = _oldest(entries, bucket, now)
-        is_free = entries[place, 1] == uint64(0)
-        age, of_other = (now - entries[place, 0]) & uint64(_LOW), (now - other[i, 0]) & uint64(_LOW)
-        mask = uint64(COUNT_MAX << COUNT_SHIFT)
-        count = other[i, 1] & mask
-        if is_there:
-            count = max(count, entries[place, 1] & mask)
-        if is_free or of_other < age:
-            entries[place, 0], entries[place, 1] = other[i, 0], other[i, 1]
-        if is_there or is_free or of_other < age:
-            entries[place, 1] = entries[place, 1] & ~mask | count

@@ -22,7 +22,7 @@ from streamer.cli.main import run
 from streamer.errors import StreamerError
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from streamer.testing import forked
+from tests.helpers import forked
 from tests.helpers.wait import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

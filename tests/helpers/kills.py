@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from streamer.testing import forked
+from tests.helpers import forked
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ import json
 import select
 import time
 
-from streamer.testing import forked
+from tests.helpers import forked
 from tests.helpers.cdx import warc_record as archived
 from tests.helpers.kills import Piped
 

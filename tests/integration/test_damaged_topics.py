@@ -20,10 +20,10 @@ from streamer.kafka import gauge
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import FlowControl, Gauge, pack
 from streamer.kafka.retry import Which, send_again
-from streamer.kafka.sites_topic import SharedSites
+from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.topic_input import Wanted
-from streamer.kafka.topics import Names
-from tests.helpers.broker import free_port, make_topic, running_broker, send
+from streamer.kafka.topics import Names, ensure_topic, sites_topic
+from tests.helpers.broker import administer, free_port, make_topic, running_broker, send
 from tests.helpers.fleet import fleet
 from tests.integration.test_follow import publish
 from tests.integration.test_worker import page
@@ -126,14 +126,17 @@ def test_a_signer_that_follows_the_gauge_says_where_it_is_damaged(
     assert flow.has_reached(1)
 
 
-def test_a_signer_that_follows_sites_says_where_they_are_damaged(
+def test_a_signer_that_reads_its_table_of_sites_says_where_it_is_damaged(
     own: Brokers, names: Names
 ) -> None:
-    damaged(own, names.sites, b"of another program", b"as well")
-    memory: Any = None  # nothing of these is merged
-    shared = SharedSites(memory, names.sites, "fingerprint")
-    with pytest.raises(InputError, match=place_of(names.sites, 1)):
-        asyncio.run(asyncio.wait_for(shared.follow(Connection(own.address).client_options()), 120))
+    topic = sites_topic(names, 0, 1)
+    administer(own.address, lambda admin: ensure_topic(admin, topic))
+    damaged(own, topic.name, b"of another program", b"as well")
+    client = Connection(own.address).client_options()
+    tables = PartitionSites(client, names, "fingerprint", 1 << 20, 1)
+    learn: Any = None  # it does not come to that
+    with pytest.raises(InputError, match=place_of(topic.name, 1)):
+        asyncio.run(asyncio.wait_for(tables.restore(0, 5, learn, lambda: True), 120))
 
 
 def test_dead_letters_are_sent_again_up_to_there(own: Brokers, names: Names) -> None:

@@ -122,7 +122,6 @@ def test_partitions_that_are_added_begin_with_an_index_each_and_all_forget(
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--site-memory", "1MiB", "--text", "main"), "a signer learns of the sites of all"),
         (("--tombstones", "forget"), "a message's key is its URL"),
         (("--own-shards", "1/0"), "or 1/3: of each three the second"),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamer.testing import forked
+from tests.helpers import forked
 from tests.helpers.fleet import exit_code
 from tests.helpers.kills import Piped
 from tests.helpers.pipes import (

@@ -1,95 +1,110 @@
-"""`streamer worker --site-memory`: signers remember what sites repeat, by a topic of the index."""
+"""`streamer worker --site-memory`: what sites repeat is learned in the order of each partition."""
 
 from __future__ import annotations
 
-import asyncio
 import json
+import random
 import signal
-from contextlib import closing, suppress
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from streamer import Deduplicator
 from streamer.errors import StoreMismatch
-from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import open_reader
-from streamer.kafka.sites_topic import SharedSites
 from streamer.kafka.topics import Names
 from streamer.run.explanation import KeptIndex
-from streamer.sketch.site_memory import SiteMemory
-from tests.helpers.broker import delete_topic, messages_of, verdicts_of
-from tests.helpers.fleet import Fleet, fleet
-from tests.integration.chaos import load
-from tests.integration.test_sites import SITES, crawl
-from tests.unit.kafka.test_sites_topic import ASKED, SIZE, learn, page
+from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of
+from tests.helpers.fleet import fleet
+from tests.integration.chaos import kills
+from tests.integration.test_replay_topic import Place, send
+from tests.integration.test_sites import crawl
 
 OPTIONS = ("--preset", "balanced", "--site-memory", "1MiB")
-PAGES, EARLY = 40, 20  # in all, and before the worker stops: the long articles are among those
+SIGNERS = "sign-0", "sign-1"
+PAGES, EARLY = 60, 25  # of a partition, in all and before a stop: the long articles are among those
+LATE = 10  # come after a kill
 
 
-def test_signers_remember_what_sites_repeat_through_a_stop_a_kill_and_a_lost_topic(
+def parts(partitions: int) -> list[list[Sent]]:
+    """Return pages of two sites, the same for each partition but for their hosts."""
+    return [
+        [
+            (None, json.dumps({"url": url.replace("//", f"//{part}"), "body": body}).encode())
+            for url, body in crawl(PAGES)
+        ]
+        for part in range(partitions)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "per_partition"), [(3, False), (1, True), (6, True)], ids=["one", "each", "six"]
+)
+def test_verdicts_are_those_of_a_replay_though_signers_are_killed_and_change(
+    brokers: str, names: Names, tmp_path: Path, partitions: int, *, per_partition: bool
+) -> None:
+    names, own = replace(names, per_partition=per_partition), ["--per-partition"] * per_partition
+    place, sent = Place(tmp_path, brokers), parts(partitions)
+    with fleet(tmp_path / "run", brokers, names, options=(*OPTIONS, *own)) as workers:
+        make_topic(brokers, names.pages, partitions)
+        send(brokers, names.pages, [part[:EARLY] for part in sent])
+        for name in SIGNERS:
+            workers.start(name, "--role", "sign")
+        workers.start("index", "--role", "index", "--index", workers.folder / "index")
+        workers.wait_until_settled()
+        for ending, first, end in ((signal.SIGTERM, EARLY, -LATE), (signal.SIGKILL, -LATE, None)):
+            for name in SIGNERS:
+                workers.kill(name, ending)
+            send(brokers, names.pages, [part[first:end] for part in sent])
+            for name in SIGNERS:
+                workers.start(name)
+            kills(workers, 2, random.Random(partitions))
+            workers.wait_until_settled()
+        workers.see_that_all_holds()
+        learned = [
+            entry
+            for name in SIGNERS
+            for entry in map(json.loads, workers.log(name).splitlines())
+            if entry["event"] == "sites_learned"
+        ]
+        assert any(entry["stored"] for entry in learned), "from its topic"
+        assert any(entry["offset"] > entry["stored"] for entry in learned), "and from pages"
+    told = {
+        partition: [*dict.fromkeys(each.value for each in found)]
+        for partition, found in messages_of(brokers, names.verdicts).items()
+    }
+    order = "--order-of", names.index
+    runs: list[tuple[object, ...]] = [order]
+    if per_partition:
+        runs = [("--partitions", p, *more) for p in told for more in ((), order)]
+    for number, chosen in enumerate(runs):
+        out = f"v{number}.jsonl"
+        assert place.replay(names.pages, *chosen, *OPTIONS, out=out) == 0
+        replayed = defaultdict(list)
+        for line in place.lines(out):
+            replayed[json.loads(line)["page"]["partition"]].append(line)
+        assert replayed == {partition: told[partition] for partition in replayed} != {}
+
+
+def test_a_worker_learns_from_all_pages_where_the_topic_of_a_table_was_lost(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
-    """Short articles come late: whoever has not learned from long ones takes them for versions."""
-    pages = crawl(PAGES)
+    (sent,) = parts(1)
     with fleet(tmp_path, brokers, names, options=OPTIONS) as workers:
-        _judge(workers, tmp_path, pages[:EARLY])
+        send(brokers, names.pages, [sent[:EARLY]])
+        workers.settle("all", "--index", tmp_path / "index")
         assert workers.kill("all", signal.SIGTERM) == 0
-        assert messages_of(brokers, names.sites)[0], "a worker that stops publishes"
-        _judge(workers, tmp_path, pages[EARLY:])
-        workers.kill("all")
+        delete_topic(brokers, names.sites(0))
+        send(brokers, names.pages, [sent[EARLY:]])
+        workers.settle("all", "--index", tmp_path / "index")
+        workers.wait_for_log("all", f'"stored": 0, "offset": {EARLY}')
         workers.see_that_all_holds()
-        delete_topic(brokers, names.sites)
-        workers.start("all")
-        workers.wait_for_log("all", "sites_folded")
-        assert workers.kill("all", signal.SIGTERM) == 0, "the topic is made again"
-        assert messages_of(brokers, names.sites)[0] == []
+        assert workers.kill("all", signal.SIGTERM) == 0
     with closing(KeptIndex(tmp_path / "index", tmp_path / "key")) as kept:
         assert kept.sites is not None, "empty: a page is explained as the first of its host"
         with pytest.raises(StoreMismatch, match="is a worker's"):
             kept.site_figures()
-    found = {each["url"]: each for each in map(json.loads, verdicts_of(brokers, names))}
-    assert found.keys() == {url for url, _ in pages}
-    bodies = [body for _, body in pages]
-    late = [url for url, body in pages[EARLY:] if bodies.count(body) == 1]
-    assert [url for url in late if found[url]["verdict"] == "duplicate"] == []
-    with Deduplicator(**SITES) as alone:
-        forgetful = {each.url for each in alone.add(pages[EARLY:]) if each.is_duplicate}
-    assert forgetful & {*late}, "a worker that does not remember would be noticed"
-
-
-def test_signers_learn_from_each_other_while_they_run(brokers: str, names: Names) -> None:
-    async def taught() -> list[int]:
-        client = {"bootstrap_servers": brokers}
-        async with open_reader(client) as reader:
-            one, other = [
-                await SharedSites.prepared(reader, names, SiteMemory(SIZE), "f", 1)
-                for _ in range(2)
-            ]
-        publisher = Publisher(client)
-        await publisher.start()
-        following = asyncio.create_task(other.follow(client))
-        try:
-            for number in (0, 4):  # two messages of each part, the second one while it listens
-                learn(one, *(page(number + n, 1, 2) for n in range(4)))
-                await one.publish(publisher)
-                async with asyncio.timeout(20):
-                    while other.memory.known(ASKED)[0] < number + 3:  # noqa: ASYNC110 - it sets no event
-                        await asyncio.sleep(0.05)
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
-            await publisher.stop()
-        return [*map(int, other.memory.known(ASKED))]
-
-    assert asyncio.run(taught()) == [7, 7, 0, 0]
-
-
-def _judge(workers: Fleet, folder: Path, pages: list[tuple[str, str]]) -> None:
-    """Send pages, and have a worker judge them."""
-    file = folder / "pages.jsonl"
-    file.write_text("".join(json.dumps({"url": url, "body": body}) + "\n" for url, body in pages))
-    load(workers.brokers, workers.names, file, partitions=2)
-    workers.settle("all", "--index", folder / "index")
+    found = [json.loads(each.value) for each in messages_of(brokers, names.verdicts)[0]]
+    again = {each["url"] for each in found if "/again/" in each["url"]}
+    assert {each["url"] for each in found if each["verdict"] == "duplicate"} == again

@@ -195,7 +195,7 @@ class _FileFold:
             def begin(chunk: Chunk) -> Future[tuple[PageBatch, Pages, int]]:
                 if self._sites is None:
                     return pool.submit(self._prepare, chunk, 0)
-                return self._sites.submit(pool, self._prepare, chunk)
+                return self._sites.of(chunk.table).submit(pool, self._prepare, chunk)
 
             with closing(in_order(chunks, begin, CHUNKS_AHEAD)) as ahead:
                 for chunk, result in ahead:
@@ -206,13 +206,13 @@ class _FileFold:
 
     def _prepare(self, chunk: Chunk, turn: int) -> tuple[PageBatch, Pages, int]:
         signer = self._signers.get()
-        if isinstance(signer, SiteSigner):
-            signer = signer.in_turn(turn)
+        if self._sites is not None and isinstance(signer, SiteSigner):
+            signer = signer.in_turn(self._sites.of(chunk.table), turn)
         return *signed(self.target.parser, signer, chunk), turn
 
     def _take(self, chunk: Chunk, batch: PageBatch, pages: Pages, turn: int) -> None:
         if self._sites is not None:
-            self._sites.settle(turn)
+            self._sites.of(chunk.table).settle(turn)
         self._totals.add_batch(batch)
         self._note_letters(chunk, batch)
         self._folded.note_arrived(pages.refs)

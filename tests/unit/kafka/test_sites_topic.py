@@ -1,150 +1,129 @@
-"""Signers share what they learn of sites by a topic; of a part the newest message counts."""
+"""What is known of the sites of a partition is a fold of its pages, and its topic has it whole."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping
+from random import Random
 
 import msgspec
-import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
-from streamer.errors import StoreMismatch
-from streamer.kafka import sites_topic
 from streamer.kafka.publisher import Message
-from streamer.kafka.sites_topic import SharedSites, SitePart
-from streamer.kafka.topics import Names
+from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, stored_table
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory
-from streamer.text.furniture import PageBlocks
+from tests.unit.sketch.test_site_memory import SIZE, chunks, page
 
-SIZE = 64 * PART_BYTES
-NAMES = Names("index", "pages")
-
-
-def page(number: int, *keys: int) -> PageBlocks:
-    """Return a page of some blocks, which shares no words with others."""
-    own = np.array([key * 0x9E3779B97F4A7C15 % 2**64 for key in (*keys, 1000 + number)], np.uint64)
-    words = np.array([1] * len(keys) + [90], np.int32)
-    return PageBlocks(own, words, np.array([len(own)]), np.array([number], np.uint64))
-
-
-class Topic:
-    """A stand-in for the brokers: a topic, with messages as the client gives them."""
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-        self.sent: list[int] = []
-
-    def batches(self, messages: Sequence[Message]) -> list[Any]:
-        return [messages] if messages else []
-
-    async def publish(self, topic: str, partition: int, batches: Sequence[Any]) -> None:
-        assert (topic, partition) == ("index.sites", 0)
-        for batch in batches:
-            self.sent.append(len(batch))
-            for key, value, _, _ in batch:
-                offset = len(self.messages)
-                self.messages.append(SimpleNamespace(key=key, value=value, offset=offset))
-
-    def compacted(self) -> list[Any]:
-        """Return the newest message of each key."""
-        return list({message.key: message for message in self.messages}.values())
-
-
-def shared(fingerprint: str = "f") -> SharedSites:
-    return SharedSites(SiteMemory(SIZE), NAMES.sites, fingerprint)
-
-
-def learn(sites: SharedSites, *pages: PageBlocks) -> None:
-    """Learn chunks of one page, of which the records arrive at once."""
-    for own in pages:
-        turn = sites.memory._turns = sites.memory._turns + 1  # noqa: SLF001 - as `submit` counts
-        sites.memory.learn(turn, own)
-        sites.note_published(turn)
-
-
-def publish(sites: SharedSites, topic: Any) -> None:
-    asyncio.run(sites.publish(topic))
-
-
+NOTE = (1 << 32) - 1
 ASKED = page(99, 1, 2, 3)
 
 
-def test_a_signer_that_starts_knows_what_others_have_published() -> None:
-    topic, one, other, late = Topic(), shared(), shared(), shared()
-    learn(one, *(page(n, 1, 2) for n in range(4)))
-    publish(one, topic)
-    other.take_over(topic.messages)
-    assert other.memory.known(ASKED).tolist() == [3, 3, 0, 0]
-    learn(other, *(page(10 + n, 2, 3) for n in range(4)))
-    seen = len(topic.messages)
-    publish(other, topic)
-    one.take_over(topic.messages[seen:])
-    late.take_over(topic.compacted())
-    for each in (one, other, late):
-        assert each.memory.known(ASKED).tolist() == [3, 7, 3, 0]
-    publish(late, topic)
-    assert len(topic.sent) == 2, "it has learned nothing itself"
+def empty() -> StoredTable:
+    return stored_table({}, "f", SIZE, 0)
+
+
+def restored(topic: Mapping[bytes, bytes], most: int = 100, index: str = "f") -> StoredTable:
+    return stored_table(topic, index, SIZE, most)
+
+
+def learn(table: StoredTable, *numbers: int) -> None:
+    """Learn a page at each offset, of which the record arrives at once."""
+    for number in numbers:
+        table.memory.learn(number + 1, page(number, 1, 2))
+        assert table.memory.settle(number + 1, number + 1)
+
+
+def published(topic: dict[bytes, bytes], table: StoredTable) -> list[Message]:
+    """Publish what changed."""
+    messages = table.changes("f")
+    topic |= {key or b"": value or b"" for key, value, _, _ in messages}
+    return messages
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_goes_on_has_the_table_of_one_who_never_stopped(seed: int) -> None:
+    """A signer is killed between any two messages, or behind what is committed."""
+    rng, crawl = Random(seed), chunks(seed, 30)
+    alone = SiteMemory(SIZE)
+    wanted = [alone.learn_judged(own).tolist() for own in crawl]
+    topic, table, at = dict[bytes, bytes](), empty(), 0
+    found: dict[int, list[int]] = {}
+    while at < len(crawl):
+        action = rng.randrange(4)
+        if action < 2:
+            found[at] = table.memory.learn(turn := rng.randrange(1 << 40), crawl[at]).tolist()
+            at += 1
+            assert table.memory.settle(turn, at)
+        elif action == 2:
+            published(topic, table)
+        else:
+            messages = table.changes("f")
+            for key, value, _, _ in messages[: rng.randrange(len(messages) + 1)]:
+                topic[key or b""] = value or b""
+            at = max(0, at - rng.randrange(4))  # what is committed
+            table = restored(topic, at)
+            assert table.memory.position <= at
+            for own in crawl[table.memory.position : at]:
+                table.memory.learn_judged(own)
+            table.memory.position = at
+    assert [found[number] for number in range(len(crawl))] == wanted
+
+
+def test_two_copies_are_written_in_turns_and_only_what_changed_since() -> None:
+    topic, table = dict[bytes, bytes](), empty()
+    learn(table, 0, 1)
+    first, second = published(topic, table), published(topic, table)
+    assert [key for key, *_ in second] == [b"\1" + (key or b"")[1:] for key, *_ in first]
+    assert published(topic, table) == [], "both are up to date"
+    assert restored(topic).memory.known(ASKED).tolist() == [1, 1, 0, 0]
+    late = restored(topic)
+    assert published(topic, late) == [], "it has learned nothing itself"
+    learn(late, 2)
+    assert 1 < len(published(topic, late)) <= len(first)
+    assert (restored(topic).memory.position, restored(topic, 2).memory.position) == (3, 2)
 
 
 def test_what_is_ahead_of_the_log_is_not_published() -> None:
-    topic, sites = Topic(), shared()
-    sites.memory.learn(1, page(1, 1))
-    publish(sites, topic)
-    assert topic.messages == []
-    sites.note_published(1)
-    publish(sites, topic)
-    assert topic.messages
-    with pytest.raises(StoreMismatch, match="turn 3"):
-        sites.note_published(3)
-
-
-def test_a_signer_passes_over_its_own_messages_and_those_of_another_index() -> None:
-    topic, one, other = Topic(), shared(), shared("another key")
-    learn(one, *(page(n, 1) for n in range(3)))
-    publish(one, topic)
-    for sites in (one, other):
-        before = sites.memory.figures()
-        with capture_logs() as logs:
-            sites.take_over(topic.messages)
-        assert (sites.memory.figures(), logs) == (before, [])
+    topic, table = dict[bytes, bytes](), empty()
+    learn(table, 0)
+    table.memory.learn(2, page(1, 1, 2))
+    published(topic, table)
+    assert restored(topic).memory.figures().pages == 1
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        (b"\0", b"junk"),
-        (b"\0", None),
-        (None, b"\x90"),
-        (b"\0\0\1\0", msgspec.msgpack.encode(SitePart("f", "w", 1, bytes(PART_BYTES)))),
-        (b"\0\0\0\0", msgspec.msgpack.encode(SitePart("f", "w", 1, b"short"))),
-        (b"\0\0\0\0", msgspec.msgpack.encode(SitePart("f", "w", -1, bytes(PART_BYTES)))),
-        (b"\0\0\0\0", msgspec.msgpack.encode(SitePart("f", "w", 1 << 63, bytes(PART_BYTES)))),
+        (message_key(0, 0), bytes(PART_BYTES)),
+        (message_key(0, 3), b"short"),
+        (message_key(0, NOTE), b"junk"),
+        (message_key(0, NOTE), b""),
+        (message_key(0, NOTE), msgspec.msgpack.encode(CopyNote("f", -1, 1, b""))),
+        (message_key(0, NOTE), msgspec.msgpack.encode(CopyNote("another", 2, 1, b""))),
     ],
-    ids=["junk", "deleted", "empty", "part", "short", "negative", "much"],
+    ids=["part", "short", "junk", "deleted", "negative", "another"],
 )
-def test_messages_of_others_are_passed_over_and_reported_once(
-    key: bytes | None, value: bytes | None
-) -> None:
-    sites = shared()
-    learn(sites, page(1, 1), page(2, 1))
-    foreign = SimpleNamespace(key=key, value=value, offset=7)
-    with capture_logs() as logs:
-        sites.take_over([foreign, foreign])
-    assert [each["event"] for each in logs] == ["sites_passed_over"]
-    assert sites.memory.known(page(9, 1)).tolist() == [1, 0]
+def test_a_copy_that_another_process_wrote_to_does_not_count(key: bytes, value: bytes) -> None:
+    topic, table = dict[bytes, bytes](), empty()
+    learn(table, *range(9))
+    published(topic, table)
+    learn(table, 9)
+    published(topic, table)
+    older, newer = restored({k: v for k, v in topic.items() if k[0] == 0}), restored(topic)
+    assert (older.memory.position, newer.memory.position) == (9, 10)
+    assert older.memory.known(ASKED).tolist() == [8, 8, 0, 0]
+    topic |= {key: value, b"": b"", b"\7": b"x", message_key(0, 1000): bytes(PART_BYTES)}
+    found = restored(topic)
+    assert found.memory.position == 10
+    assert restored(topic, 9).memory.figures().pages == 0, "no copy covers so little"
+    learn(found, 10)
+    published(topic, found)
+    again = restored(topic)
+    assert (again.memory.position, again.memory.known(ASKED)[0]) == (11, 10)
+    assert min(again.offsets) == 10, "the copy that did not count is whole again"
 
 
-def test_a_large_table_is_published_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sites_topic, "PARTS_AT_ONCE", 5)
-    topic, one, late = Topic(), shared(), shared()
-    learn(one, *(page(n, *range(1, 31)) for n in range(3)))
-    publish(one, topic)
-    assert max(topic.sent) == 5
-    assert len(topic.compacted()) == len(topic.messages) == sum(topic.sent)
-    late.take_over(topic.messages)
-    asked = page(99, *range(1, 31))
-    assert late.memory.known(asked).tolist() == one.memory.known(asked).tolist()
+def test_a_table_of_another_index_is_not_taken() -> None:
+    topic, table = dict[bytes, bytes](), empty()
+    learn(table, 0, 1)
+    published(topic, table)
+    assert restored(topic, index="another key").memory.figures().pages == 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from streamer.sketch.site_memory import PART_BYTES, SiteKeys, SiteMemory
+from streamer.sketch.site_memory import PART_BYTES, SiteKeys, SiteMemory, SiteTables
 from streamer.text.furniture import Furniture, PageBlocks
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ def test_another_order_of_judging_or_a_restart_changes_nothing(seed: int) -> Non
             wanted.append(judged(memory, turn, own, repeats))
         elif left:
             memory.repeats(left[0])  # a question changes nothing
-            pages, parts = memory.to_flush()
-            stored |= dict(parts)
+            flushed = memory.to_flush()
+            stored |= dict(flushed.parts)
             left = [own for _, own, _ in waiting] + left  # they are lost, and read again
             waiting = []
-            memory = SiteMemory(SIZE, pages, list(stored.items()))
+            memory = SiteMemory(SIZE, flushed._replace(parts=list(stored.items())))
     assert wanted == serial(order)
 
 
@@ -121,8 +121,7 @@ def test_a_flush_with_what_was_learned_ahead_would_be_noticed() -> None:
         first = memory.learn_judged(crawl[0]).tolist()
         for turn, own in enumerate(crawl[1:6], 1):
             memory.learn(turn, own)
-        pages, parts = memory.to_flush()
-        after = SiteMemory(SIZE, pages, parts)
+        after = SiteMemory(SIZE, memory.to_flush())
         found.append([first, *(after.learn_judged(own).tolist() for own in crawl[1:])])
     assert found[0] == serial(crawl)
     assert found[1] != found[0]
@@ -137,15 +136,6 @@ def test_hashes_of_hosts_need_the_secret_and_pages_without_a_host_have_none() ->
     assert len(set(SiteKeys().urls(urls).tolist())) == len(urls)
 
 
-def both(one: list[PageBlocks], other: list[PageBlocks]) -> tuple[SiteMemory, SiteMemory]:
-    """Return tables that have learned these chunks."""
-    tables = SiteMemory(SIZE), SiteMemory(SIZE)
-    for table, crawl in zip(tables, (one, other), strict=True):
-        for own in crawl:
-            table.learn_judged(own)
-    return tables
-
-
 def page(number: int, *keys: int) -> PageBlocks:
     """Return a page of some blocks, which share no words with its versions."""
     own = np.array([key * 0x9E3779B97F4A7C15 % 2**64 for key in (*keys, 1000 + number)], np.uint64)
@@ -153,61 +143,27 @@ def page(number: int, *keys: int) -> PageBlocks:
     return PageBlocks(own, words, np.array([len(own)]), np.array([number], np.uint64))
 
 
-def test_a_table_takes_over_what_another_one_has_learned() -> None:
-    one, other = both([page(n, 1, 2) for n in range(5)], [page(10 + n, 2, 3) for n in range(9)])
+def test_of_several_tables_the_one_that_knows_most_of_a_block_is_asked() -> None:
+    tables = SiteTables(SIZE)
+    for number, crawl in ((1, [page(n, 1, 2) for n in range(5)]), (2, [page(5, 2, 3)] * 9)):
+        for own in crawl:
+            tables.of(number).learn_judged(own)
     asked = page(99, 1, 2, 3, 4)
-    assert one.known(asked).tolist() == [4, 4, 0, 0, 0]
-    pages, parts = other.to_flush()
-    for _ in range(2):  # a message that comes again changes nothing
-        one.merge(pages, parts)
-        assert one.known(asked).tolist() == [4, 8, 8, 0, 0]
-    assert one.figures().pages == 9
-    assert one.repeats(asked).tolist() == [5, 9, 9, 0, 0]
-    assert one.to_flush()[1] != [], "its own pages"
-    one.merge(pages, parts)
-    assert one.to_flush()[1] == [], "what others publish is not published again"
+    for number, known in ((1, [4, 4, 0, 0, 0]), (2, [0, 0, 0, 0, 0])):
+        assert tables.of(number).known(asked).tolist() == known
+    tables.of(2).learn_judged(page(6, 2, 3))
+    assert tables.known(asked).tolist() == [4, 4, 1, 0, 0]
+    assert tables.repeats(asked).tolist() == [5, 5, 2, 0, 0]
+    figures = tables.figures()
+    assert (figures.pages, sum(figures.by_repeats)) == (15, 7 + 4)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_what_is_taken_over_while_pages_are_ahead_stays(seed: int) -> None:
-    crawl = chunks(seed, 12)
-    memory, other = both(crawl[:3], crawl[6:])
-    for turn, own in enumerate(crawl[3:6], 1):
-        memory.learn(turn, own)
-    ahead = [memory.known(own).tolist() for own in crawl[6:]]
-    memory.merge(*other.to_flush())
-    after = [memory.known(own).tolist() for own in crawl[6:]]
-    assert sum(map(sum, after)) > sum(map(sum, ahead))
-    assert all(memory.settle(turn) for turn in (1, 2, 3))
-    assert not memory._ahead  # noqa: SLF001 - all of it is settled
-
-
-def test_a_full_bucket_loses_what_was_seen_longest_ago() -> None:
-    small = SiteMemory(PART_BYTES)
-    old = [page(n, *range(1, 40)) for n in range(3)]
-    for own in old:
-        small.learn_judged(own)
-    other = SiteMemory(PART_BYTES)
-    for n in range(90):
-        other.learn_judged(page(200 + n, *range(100, 164)))
-    small.merge(*other.to_flush())
-    known = small.known(page(999, *range(100, 164))).tolist()[:-1]
-    assert [count for count in known if count] == [
-        count for count in other.known(page(999, *range(100, 164))).tolist() if count
-    ]
-
-
-@pytest.mark.parametrize("part", [(4, bytes(PART_BYTES)), (-1, bytes(PART_BYTES)), (0, b"short")])
-def test_parts_of_another_table_are_refused(part: tuple[int, bytes]) -> None:
-    memory = SiteMemory(SIZE)
-    with pytest.raises(ValueError, match="is not of this table"):
-        memory.merge(1, [(0, bytes(PART_BYTES)), part])
-    assert memory.figures().pages == 0
-
-
-def test_a_flush_may_take_some_of_the_parts() -> None:
-    memory, _ = both(chunks(1), [])
-    found = dict(memory.to_flush(1)[1]) | dict(memory.to_flush(2)[1]) | dict(memory.to_flush()[1])
-    whole, _ = both(chunks(1), [])
-    assert found == dict(whole.to_flush()[1])
-    assert memory.to_flush()[1] == []
+def test_each_copy_gets_what_changed_since_it_was_written() -> None:
+    memory, crawl = SiteMemory(SIZE, copies=2), chunks(1)
+    memory.learn_judged(crawl[0])
+    first = memory.to_flush(0)
+    assert memory.to_flush(0).parts == []
+    for own in crawl[1:]:
+        memory.learn_judged(own)
+    later = dict(memory.to_flush(0).parts)
+    assert dict(memory.to_flush(1).parts) == dict(first.parts) | later

@@ -87,6 +87,6 @@ def test_a_replay_that_does_not_go_on_where_it_was_killed_fails(
     streamer_replay: Replayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"{__name__}:{go_on_without_cutting.__name__}"
-    monkeypatch.setattr("streamer.testing.forked.COMMANDS", name)
+    monkeypatch.setattr("tests.helpers.forked.COMMANDS", name)
     with pytest.raises(AssertionError, match="killed and resumed"):
         streamer_replay(Pages([*PAGES[:2], KILL, PAGES[2]]), head_pages=1_000_000)

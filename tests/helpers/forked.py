@@ -18,7 +18,7 @@ from pkgutil import resolve_name
 from typing import NamedTuple
 
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["__main__", "streamer.testing.loaded"])
+_CONTEXT.set_forkserver_preload(["__main__", "tests.helpers.loaded"])
 
 AnyPath = str | os.PathLike[str]
 COMMANDS = "streamer.cli.main:run"
@@ -101,6 +101,15 @@ def run(
             path.read_text("utf-8") if path.exists() else "" for path in map(Path, streams[1:])
         ]
         return subprocess.CompletedProcess(running.args, code, *printed)
+
+
+def run_module(
+    command: Sequence[str], *, cwd: AnyPath, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run what a replay of `streamer.testing` runs, forked."""
+    module, *arguments = command
+    program = COMMANDS if module == "streamer" else f"{module}:main"
+    return run(program, arguments, cwd=cwd, environment=environment)
 
 
 def _child(

@@ -1,4 +1,4 @@
-"""What the process has loaded that all replays of tests are forked from: commands and kernels.
+"""What the process has loaded that all programs of tests are forked from: commands and kernels.
 
 It opens no index, since the threads of one would not be there in a child.
 """
