@@ -1,10 +1,10 @@
 """Back-pressure: the owner of a log publishes its position, and its signers pause by it.
 
-It publishes this gauge to a topic of its own when it changes, and every ten seconds in any case:
-the topic expires, and a signer that starts needs a value soon. Each signer counts the pages that it
-published and that the owner has not judged.
+It publishes this gauge to a topic of its own when it changes, and every ten seconds in any case, so
+that its silence is noticed. The topic is compacted: a signer that starts reads the newest of each
+shard. It counts the pages that it published and that the owner has not judged.
 
-Owners answer commands in the same topic, with keyed messages: what was forgotten at a shard.
+Owners answer commands in the same topic: what was forgotten at a shard.
 """
 
 # The bound on open pages is the window times the signers. A gauge names its log by the topic's id,
@@ -26,9 +26,8 @@ from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
 
 POLL_MILLISECONDS = 500
 REPEAT_SECONDS = 10.0
-FIRST_WORD_SECONDS = 12.0  # after which a signer starts without any word of a shard
-ANSWER = b"answer"  # the key of what is no gauge
-GAUGES_BEFORE = 256  # messages among which the newest gauge is looked for
+GAUGE, ANSWER = b"gauge.%d", b"answer.%d"  # keys of a shard's messages
+SILENT_SECONDS = 60.0  # after which a shard that holds up pages is named
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
 
 
@@ -61,17 +60,19 @@ _log = structlog.get_logger()
 def gauge_in(message: Any) -> Gauge | None:  # noqa: ANN401 - the client library's message
     """Return the gauge in a message of the topic; None: it is none, or cannot be read.
 
-    The topic holds nothing that lasts: the next gauge comes within REPEAT_SECONDS.
+    The next gauge comes within REPEAT_SECONDS.
     """
-    return _unpacked(message, unpack_gauge) if message.key is None else None
+    return _unpacked(message, GAUGE, unpack_gauge)
 
 
 def answer_in(message: Any) -> Answer | None:  # noqa: ANN401 - the client library's message
     """Return a shard's answer to a command in a message of the topic, as `gauge_in`."""
-    return _unpacked(message, _unpack_answer) if message.key == ANSWER else None
+    return _unpacked(message, ANSWER, _unpack_answer)
 
 
-def _unpacked(message: Any, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
+def _unpacked(message: Any, key: bytes, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
+    if not (message.key or b"").startswith(key[: key.index(b"%")]):
+        return None
     try:
         return unpack(message.value or b"")
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -94,6 +95,7 @@ class FlowControl:
         self._log_end = log_end
         self._log_id = log_id
         self._gauge: Gauge | None = None
+        self.heard = time.monotonic()
         self._published: list[tuple[str, int, int]] = []  # source, end, pages
         self._open_pages = 0
         self._changed = asyncio.Event()
@@ -118,12 +120,6 @@ class FlowControl:
         """Return whether the shard has applied its log up to an offset."""
         return self._gauge is not None and self._gauge.position >= log_end
 
-    async def wait_for_first_word(self) -> None:
-        """Wait for what the shard says, where it must have something to say; not for ever."""
-        deadline = time.monotonic() + FIRST_WORD_SECONDS
-        while self._gauge is None and self.paused and time.monotonic() < deadline:
-            await self.wait_for_change()
-
     def note_published(self, source: str, end: int, pages: int) -> None:
         """Count the pages of an interval that has been published, unless they are taken already."""
         if end <= self.positions.get(source, 0):
@@ -135,7 +131,7 @@ class FlowControl:
         """Take what the shard says."""
         if gauge.log_id != self._log_id:
             return
-        self._gauge = gauge
+        self._gauge, self.heard = gauge, time.monotonic()
         taken = gauge.positions
         self._published = [each for each in self._published if each[1] > taken.get(each[0], 0)]
         self._open_pages = sum(pages for _, _, pages in self._published)
@@ -149,13 +145,11 @@ class FlowControl:
                 await self._changed.wait()
 
 
-async def last_gauges(reader: Reader, topic: str, shards: int) -> list[Gauge]:
-    """Return the newest gauge of each log that has one in the topic, which is of so many shards."""
-    start, end = await reader.bounds(topic, 0)
+async def last_gauges(reader: Reader, topic: str) -> list[Gauge]:
+    """Return the newest gauge of each log that has one in the topic."""
     newest: dict[str, Gauge] = {}
-    if start < end:
-        async for chunk in reader.read(topic, 0, max(start, end - GAUGES_BEFORE * shards), end):
-            newest |= {each.log_id: each for each in map(gauge_in, chunk.records) if each}
+    async for chunk in reader.read(topic, 0, *await reader.bounds(topic, 0)):
+        newest |= {each.log_id: each for each in map(gauge_in, chunk.records) if each}
     return [*newest.values()]
 
 

@@ -92,7 +92,7 @@ class Publisher:
                     "repeats what has not arrived, once the brokers can be reached."
                 ) from error
 
-    async def tell(self, topic: str, data: bytes, key: bytes | None = None) -> bool:
+    async def tell(self, topic: str, data: bytes, key: bytes) -> bool:
         """Send a message that may be lost to partition 0; return whether it has arrived.
 
         It goes by a producer of its own, so that nothing else waits for it, or stops with it: a

@@ -26,7 +26,7 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import CONFIG, config_record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, ending_by
-from streamer.kafka.gauge import ANSWER, REPEAT_SECONDS, Answer, Gauge, pack
+from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
@@ -436,7 +436,7 @@ class ShardApp:
         done, number = self.owner.shard.forgetting.done, self.owner.number
         for ask, pages in done.copy().items():
             answer = pack(Answer(ask, number, pages))
-            if await self._publisher.tell(self._names.gauge, answer, ANSWER):
+            if await self._publisher.tell(self._names.gauge, answer, ANSWER % number):
                 done.pop(ask)
                 _log.info("forgotten", shard=number, pages=pages, command=ask)
 
@@ -450,8 +450,8 @@ class ShardApp:
                     self._gauge == self._gauge_sent and not due
                 ):
                     continue
-                gauge = self._gauge
-                if await self._publisher.tell(self._names.gauge, pack(gauge)):
+                gauge, key = self._gauge, GAUGE % self.owner.number
+                if await self._publisher.tell(self._names.gauge, pack(gauge), key):
                     self._gauge_sent, self._gauge_sent_at = gauge, time.monotonic()
 
     async def _configure(self) -> None:

@@ -13,6 +13,7 @@ it, no chunk of its partitions is taken.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -27,7 +28,7 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
-from streamer.kafka.gauge import FlowControl
+from streamer.kafka.gauge import SILENT_SECONDS, FlowControl
 from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.reader import Fetched
@@ -69,6 +70,7 @@ class _Lane:
         comparing: waits for what the shard has of its log, and learns of sites what was signed
             before; None: nothing has to be waited for.
         overruled: partitions that were committed above what the shard has.
+        is_silent: whether the shard holds up pages, and nothing is heard of it.
     """
 
     shard: int
@@ -77,6 +79,7 @@ class _Lane:
     ahead: Ahead[Any, Signed]
     comparing: asyncio.Task[None] | None = None
     overruled: set[TP] = field(default_factory=set)
+    is_silent: bool = False
 
     def position(self, tp: TP) -> int:
         """Return how far the shard is in a partition, as far as it has said so."""
@@ -138,8 +141,8 @@ class SignApp:
     async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
         """Return where to begin: at what is committed, or what the shard has, or the beginning.
 
-        Brokers forget what is committed when a group has been away for days: then the shard is
-        heard first. To sign all again would change nothing, but the log would hold it for ever.
+        Brokers forget what is committed when a group has been away for days, and keep the shard's
+        last gauge. To sign all again would change nothing, but the log would hold it for ever.
         """
         if self._how.sites:
             self._how.sites.keep({tp.partition for tp in committed})
@@ -161,8 +164,6 @@ class SignApp:
 
     async def _starts_of(self, lane: _Lane, committed: Mapping[TP, int]) -> dict[TP, Start]:
         """Return where to begin in the partitions of a lane."""
-        if not all(committed.values()):
-            await lane.flow.wait_for_first_word()
         log = TP(self._names.log(lane.shard), 0)
         log_end = (await self.app.chunks.highwaters(log))[log]
         first = await self.app.chunks.earliest_offsets(*committed)
@@ -325,6 +326,7 @@ class SignApp:
         with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
+                self._warn_of_silence()
                 paused = any(lane.flow.paused or lane.comparing for lane in self._lanes)
                 open_pages = sum(lane.flow.open_pages for lane in self._lanes)
                 self._metrics.observe_gauge(open_pages, paused=paused)
@@ -337,6 +339,18 @@ class SignApp:
                 partitions = {tp.partition for tp in assigned}
                 self._metrics.forget(self._partitions - partitions)
                 self._partitions = partitions
+
+    def _warn_of_silence(self) -> None:
+        """Name each shard that holds up pages and is not heard of, once until it is."""
+        for lane in self._lanes:
+            before, waits = lane.is_silent, lane.flow.paused or lane.comparing is not None
+            lane.is_silent = waits and time.monotonic() - lane.flow.heard > SILENT_SECONDS
+            if lane.is_silent and not before:
+                _log.warning(
+                    "shard_silent", shard=lane.shard,
+                    reason=f"Pages wait for shard {lane.shard}, of which nothing was heard for "
+                    f"{SILENT_SECONDS:.0f} seconds. See that the worker runs that owns it.",
+                )  # fmt: skip
 
     async def _next(self, lane: _Lane) -> tuple[list[Any], list[Signed]]:
         """Return the oldest chunk when it is signed, with those after it that are signed too."""

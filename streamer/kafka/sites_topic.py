@@ -194,18 +194,15 @@ class PartitionSites:
                         return
         table.memory.position = begin
         self._tables[partition] = table
-        pages = table.memory.figures().pages
-        _log.info("sites_learned", partition=partition, stored=stored, offset=begin, pages=pages)
+        _log.info("sites_learned", partition=partition, stored=stored, offset=begin)
 
     async def _stored(self, reader: Reader, partition: int, most: int) -> StoredTable:
         """Return the table that its topic has; the topic is made if it is not there."""
         topic = sites_topic(self.names, partition, self.replicas)
         await ensure_topic(reader.admin, topic)
-        start, end = await reader.bounds(topic.name, 0)
         messages = dict[bytes, bytes]()
-        if start < end:
-            async for chunk in reader.read(topic.name, 0, start, end):
-                messages |= {each.key or b"": each.value or b"" for each in chunk.records}
+        async for chunk in reader.read(topic.name, 0, *await reader.bounds(topic.name, 0)):
+            messages |= {each.key or b"": each.value or b"" for each in chunk.records}
         return await asyncio.to_thread(stored_table, messages, self.index, self.size_bytes, most)
 
     async def publish(self, publisher: Publisher) -> None:

@@ -190,13 +190,14 @@ def index_topics(
 ) -> list[Topic]:
     """Return the topics of an index over `pages`, a topic's partitions and largest message.
 
-    Logs are kept for ever, since an index is rebuilt from them; the gauge is of no use later. With
-    0 `verdict_partitions` there are as many as the pages had at first.
+    Logs are kept for ever, since an index is rebuilt from them, and the newest gauge of a shard.
+    With 0 `verdict_partitions` there are as many as the pages had at first.
     """
     partitions, page_bytes_max = pages
     log = {**KEPT_FOR_EVER, "max.message.bytes": str(LOG_BYTES_MAX)}
     letter = {**KEPT_FOR_EVER, "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max))}
-    gauge = {"cleanup.policy": "delete", "retention.ms": "3600000"}
+    small = {"segment.bytes": str(1 << 20), "min.cleanable.dirty.ratio": "0.1"}
+    gauge = {"cleanup.policy": "compact", **small}
     own, any_count = verdict_partitions or partitions, not verdict_partitions
     return [
         *(Topic(names.log(n), 1, replicas, log, log=True) for n in names.shards(partitions)),

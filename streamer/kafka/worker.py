@@ -378,7 +378,7 @@ class Worker:
                 self._faust_options(),
             )  # fmt: skip
             self.shards.append(app)
-        gauges = await last_gauges(reader, names.gauge, len(prepared.log_ids))
+        gauges = await last_gauges(reader, names.gauge)
         flows: list[FlowControl] = []
         for shard, log_id in enumerate(prepared.log_ids):
             log_end = (await reader.bounds(names.log(shard), 0))[1]

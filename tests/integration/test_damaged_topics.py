@@ -52,11 +52,11 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
         yield Brokers(address, folder)
 
 
-def damaged(own: Brokers, topic: str, *batches: bytes) -> None:
+def damaged(own: Brokers, topic: str, *batches: bytes, key: bytes | None = None) -> None:
     """Make a topic with a batch for each message, the last of them damaged."""
     make_topic(own.address, topic)
     for each in batches:
-        send(own.address, topic, [(None, each)])
+        send(own.address, topic, [(key, each)])
     own.damage(topic)
 
 
@@ -118,7 +118,7 @@ def test_a_signer_that_follows_the_gauge_says_where_it_is_damaged(
     own: Brokers, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AIOKafkaConsumer, "seek_to_end", AIOKafkaConsumer.seek_to_beginning)
-    damaged(own, names.gauge, *(pack(Gauge(n, {}, "log")) for n in (1, 2)))
+    damaged(own, names.gauge, *(pack(Gauge(n, {}, "log")) for n in (1, 2)), key=b"gauge.0")
     flow = FlowControl(100, 1, "log")
     options = Connection(own.address).client_options()
     with pytest.raises(InputError, match=place_of(names.gauge, 1)):
@@ -131,7 +131,7 @@ def test_a_signer_that_reads_its_table_of_sites_says_where_it_is_damaged(
 ) -> None:
     topic = sites_topic(names, 0, 1)
     administer(own.address, lambda admin: ensure_topic(admin, topic))
-    damaged(own, topic.name, b"of another program", b"as well")
+    damaged(own, topic.name, b"of another program", b"as well", key=b"key")
     client = Connection(own.address).client_options()
     tables = PartitionSites(client, names, "fingerprint", 1 << 20, 1)
     learn: Any = None  # it does not come to that

@@ -11,14 +11,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from streamer.kafka.gauge import RECORDS_BEHIND_MAX
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from tests.helpers.broker import (
-    administer,
     broker,
     free_port,
     make_topic,
@@ -28,7 +25,7 @@ from tests.helpers.broker import (
     verdicts_of,
 )
 from tests.helpers.fleet import fleet
-from tests.integration.chaos import start_all, start_owner
+from tests.integration.chaos import start_owner
 from tests.integration.test_worker import page
 
 
@@ -49,30 +46,6 @@ def send_in_bursts(brokers: str, names: Names, partitions: int, bursts: int) -> 
 
 def log_end(brokers: str, names: Names) -> int:
     return len(messages_of(brokers, names.log(0))[0])
-
-
-def empty(brokers: str, topic: str) -> None:
-    """Delete all records of a topic's first partition, as its retention does."""
-    place = TopicPartition(topic, 0)
-    administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
-
-
-def test_a_signer_goes_on_where_the_gauge_has_expired(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
-    make_topic(brokers, names.pages, partitions=40)
-    with fleet(tmp_path, brokers, names) as workers:
-        start_all(workers, 1)
-        workers.wait_for_log("index-0", "worker_started")
-        send_in_bursts(brokers, names, 40, 2)
-        workers.wait_until_settled()
-        assert log_end(brokers, names) > RECORDS_BEHIND_MAX
-        assert workers.kill("sign-0", signal.SIGTERM) == 0
-        empty(brokers, names.gauge)
-        send(brokers, names.pages, [(None, page(1000 + n)) for n in range(50)])
-        workers.start("sign-0")
-        workers.wait_until_settled()
-        assert len(verdicts_of(brokers, names)) == 2 * 40 + 50
 
 
 def forget_offsets(brokers: str, group: str, topic: str, partitions: int) -> None:
@@ -103,7 +76,6 @@ def test_after_weeks_of_rest_nothing_is_signed_or_published_again(
         end = log_end(brokers, names)
         for name in ("sign-0", "index-0"):
             assert workers.kill(name, signal.SIGTERM) == 0
-        empty(brokers, names.gauge)
         forget_offsets(brokers, names.sign_group, names.pages, 40)
         forget_offsets(brokers, names.shard_group(0), names.log(0), 1)
         for name in ("sign-0", "index-0"):

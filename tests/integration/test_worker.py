@@ -289,11 +289,11 @@ def test_random_bytes_in_the_gauge_are_passed_over(
     with fleet(tmp_path, brokers, names) as workers:
         workers.start("all", *index)
         workers.wait_for_log("all", "worker_started")
-        send(brokers, names.gauge, [(None, b"\x00\xff random"), (b"answer", b"\xc1")])
+        send(brokers, names.gauge, [(b"gauge.0", b"\x00\xff random"), (b"answer.0", b"\xc1")])
         workers.wait_for_log("all", "gauge_passed_over")
         workers.wait_until_settled()
         assert workers.kill("all", signal.SIGTERM) == 0
-        send(brokers, names.gauge, [(None, b"\x00\xff random")])
+        send(brokers, names.gauge, [(b"gauge.0", b"\x00\xff random")])
         workers.start("all")
         workers.wait_for_log("all", "worker_started")
         send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from streamer.kafka import gauge as flow_control
 from streamer.kafka.gauge import (
     ANSWER,
     RECORDS_BEHIND_MAX,
@@ -26,7 +23,7 @@ from streamer.kafka.gauge import (
 from streamer.kafka.reader import Fetched
 from tests.helpers.kafka_doubles import FakeMessage, in_loop
 
-GAUGE = Gauge(5, {"pages:0": 7}, "")
+GAUGE, KEY = Gauge(5, {"pages:0": 7}, ""), b"gauge.0"
 GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x91" * 100_000]
 
 
@@ -48,18 +45,18 @@ class TopicOf:
 async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
     value: bytes | None,
 ) -> None:
-    told = [FakeMessage(0, pack(GAUGE)), FakeMessage(1, value)]
+    told = [FakeMessage(0, pack(GAUGE), KEY), FakeMessage(1, value, KEY), FakeMessage(2, value)]
     reader: Any = TopicOf(*told)
     with capture_logs() as logs:
-        assert await last_gauges(reader, "index.gauge", 1) == [GAUGE]
+        assert await last_gauges(reader, "index.gauge") == [GAUGE]
     (line,) = logs
     assert (line["event"], line["log_level"]) == ("gauge_passed_over", "warning")
     assert (line["topic"], line["offset"]) == ("index.gauge", 1)
 
 
 def test_an_answer_is_no_gauge_and_a_gauge_no_answer() -> None:
-    gauge = FakeMessage(0, pack(GAUGE))
-    answer = FakeMessage(1, pack(Answer("ask", 0, 3)), ANSWER)
+    gauge = FakeMessage(0, pack(GAUGE), KEY)
+    answer = FakeMessage(1, pack(Answer("ask", 0, 3)), ANSWER % 0)
     assert (gauge_in(gauge), answer_in(gauge)) == (GAUGE, None)
     assert (gauge_in(answer), answer_in(answer)) == (None, Answer("ask", 0, 3))
     with capture_logs() as logs:
@@ -111,25 +108,6 @@ def test_marks_are_those_of_the_newest_gauge() -> None:
     flow.note_gauge(Gauge(1, {"pages:3": 5}, ""))
     flow.note_gauge(Gauge(2, {"pages:3": 8}, ""))
     assert flow.positions == {"pages:3": 8}
-
-
-def test_a_signer_waits_for_the_first_word_of_the_owner_where_there_must_be_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def waited(flow: FlowControl) -> float:
-        asyncio.get_running_loop().call_later(0.2, flow.note_gauge, Gauge(0, {"pages:0": 9}, ""))
-        began = time.monotonic()
-        await flow.wait_for_first_word()
-        return time.monotonic() - began
-
-    assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX))) < 0.1, "a new index"
-    behind = FlowControl(100, RECORDS_BEHIND_MAX + 1)
-    assert asyncio.run(waited(behind)) >= 0.1
-    assert behind.positions == {"pages:0": 9}
-    assert asyncio.run(waited(behind)) < 0.1, "it has spoken, whatever it said"
-    monkeypatch.setattr(flow_control, "FIRST_WORD_SECONDS", 0.05)
-    monkeypatch.setattr(flow_control, "POLL_MILLISECONDS", 20)
-    assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX + 1))) < 0.2, "not for ever"
 
 
 def test_a_gauge_of_a_log_that_was_made_again_is_ignored() -> None:

@@ -445,3 +445,16 @@ async def test_pages_that_the_log_has_lost_and_the_topic_too_are_refused() -> No
     assert isinstance(failure, StoreMismatch)
     assert "begins at 5, but 0 was reached only" in str(failure)
     assert "--accept-loss" in str(failure)
+
+
+def test_a_silent_shard_that_holds_up_pages_is_named_once_until_it_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamer.kafka.sign_app.SILENT_SECONDS", -1.0)
+    signing = Signing(window=5)
+    with capture_logs() as logs:
+        for end, gauge in ((4, 0), (9, 0), (9, 0), (9, 9), (20, 9)):
+            signing.flow.note_gauge(Gauge(1, {"pages:0": gauge}, ""))
+            signing.flow.note_published("pages:0", end, end - gauge)
+            signing.app._warn_of_silence()  # noqa: SLF001 - else the test waits for a minute
+    assert [(each["event"], each["shard"]) for each in logs] == [("shard_silent", 0)] * 2

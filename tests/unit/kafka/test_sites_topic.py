@@ -68,7 +68,7 @@ def test_whoever_goes_on_has_the_table_of_one_who_never_stopped(seed: int) -> No
     assert [found[number] for number in range(len(crawl))] == wanted
 
 
-def test_two_copies_are_written_in_turns_and_only_what_changed_since() -> None:
+def test_two_copies_are_written_in_turns_and_only_where_pages_came() -> None:
     topic, table = dict[bytes, bytes](), empty()
     learn(table, 0, 1)
     first, second = published(topic, table), published(topic, table)
@@ -78,7 +78,7 @@ def test_two_copies_are_written_in_turns_and_only_what_changed_since() -> None:
     late = restored(topic)
     assert published(topic, late) == [], "it has learned nothing itself"
     learn(late, 2)
-    assert 1 < len(published(topic, late)) <= len(first)
+    assert {key[0] for key, *_ in published(topic, late) if key} == {0}
     assert (restored(topic).memory.position, restored(topic, 2).memory.position) == (3, 2)
 
 
