@@ -433,9 +433,12 @@ class ChunkApp(faust.App):
 
     async def where_to_begin(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
         """Return where each partition begins, in topics that are still the ones of the start."""
-        if self._watch:
-            with ending_by(self.fail):
+        try:
+            if self._watch:
                 await self._watch.check()
+        except StreamerError as error:
+            self.fail(error)
+            return {}
         return await self.starts(committed)
 
     def _new_transport(self) -> ChunkTransport:

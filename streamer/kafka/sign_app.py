@@ -24,7 +24,7 @@ from typing import Any
 import structlog
 from faust.types import TP
 
-from streamer.errors import StoreMismatch, StreamerError
+from streamer.errors import StoreMismatch
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
@@ -146,10 +146,6 @@ class SignApp:
         """
         if self._how.sites:
             self._how.sites.keep({tp.partition for tp in committed})
-        last = max((self._names.shard_of(tp.partition) for tp in committed), default=0)
-        if last >= len(self._lanes):
-            self._fail(StreamerError(_has_grown(self._names.pages)))
-            return {}
         starts: dict[TP, Start] = {}
         for lane in self._lanes:
             own = {tp: at for tp, at in committed.items() if self._lane_of(tp) is lane}
@@ -386,13 +382,6 @@ def _ends_before(tp: TP, begin: int, end: int) -> str:
     return (
         f"Partition {tp.partition} of {tp.topic} ends at {end}, but {begin} was reached before: "
         "the topic has lost messages or was made again. Use another --index-name."
-    )
-
-
-def _has_grown(pages: str) -> str:
-    return (
-        f"The topic {pages} has more partitions than at the start. Start the workers again: each "
-        "new partition gets an index of its own."
     )
 
 

@@ -233,7 +233,7 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
             )
     elif code not in {0, TopicAlreadyExistsError.errno}:
         raise StreamerError(f"Cannot make the topic {topic.name}: {reason[0] or for_code(code)}.")
-    partitions = await _partitions(admin, topic.name)
+    partitions = await partition_count(admin, topic.name)
     if check and code:
         await _check(admin, topic, partitions)
     return bool(code == 0)
@@ -255,7 +255,7 @@ async def _is_there(admin: AIOKafkaAdminClient, name: str) -> bool:
     return bool(found["error_code"] == 0)
 
 
-async def _partitions(admin: AIOKafkaAdminClient, name: str) -> int:
+async def partition_count(admin: AIOKafkaAdminClient, name: str) -> int:
     """Return how many partitions a topic has, once the brokers agree that it is there."""
     for _ in range(round(VISIBLE_SECONDS_MAX / RETRY_SECONDS)):
         found = (await admin.describe_topics([name]))[0]

@@ -362,7 +362,7 @@ class Worker:
             settings.verdict_partitions,
         )  # fmt: skip
         client = options.connection.client_options()
-        self._topics = TopicWatch(client, prepared.topic_ids(names))
+        self._topics = TopicWatch(client, prepared.topic_ids(names), names)
         signs = [names.sign_group] if options.signs else []
         self.wanted = options.shards(range(len(prepared.log_ids)))
         await check_groups(reader, [*signs, *map(names.shard_group, self.wanted)])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from aiokafka.admin import NewPartitions
 
-from streamer.kafka.topics import Names
+from streamer.errors import StreamerError
+from streamer.kafka.topic_watch import TopicWatch
+from streamer.kafka.topics import Names, topic_id
 from tests.helpers.broker import administer, messages_of
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.wait import wait_until
@@ -102,11 +107,21 @@ def test_partitions_that_are_added_begin_with_an_index_each_and_all_forget(
     assert hosts[0] | hosts[1] == {b"h%d.example" % n for n in range(8)}
     with fleet(tmp_path / "run", brokers, names) as workers:
         worker = workers.start("all", "--index", tmp_path / "index", "--per-partition")
+        spare = "--role", "index", "--per-partition", "--index", tmp_path / "spare"
+        workers.start("spare", *spare, "--own-shards", "3/4")
         workers.wait_until_settled()
+        workers.wait_for_log("spare", "worker_started")  # it owns none of two
+        topics = names.pages, names.log(0), names.log(1)
+        ids = {each: administer(brokers, partial(topic_id, topic=each)) for each in topics}
+        watch = TopicWatch({"bootstrap_servers": brokers}, ids, names)
+        asyncio.run(watch.check())
         more = {names.pages: NewPartitions(total_count=3)}
         administer(brokers, lambda admin: admin.create_partitions(more))
+        with pytest.raises(StreamerError, match="Start the workers again"):
+            asyncio.run(watch.check())  # as each worker does every minute, whatever it has
         assert worker.wait(60) == 1
         assert "Start the workers again" in workers.log("all")
+        assert workers.kill("spare", signal.SIGTERM) in {0, 1}
         workers.restart_dead()
         send(brokers, names.pages, [[], [], [(None, of_host(0, n)) for n in range(100)]])
         workers.wait_until_settled()
