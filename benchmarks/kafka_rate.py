@@ -131,7 +131,7 @@ def measure(folder: Path, brokers: str, broker_pid: int, topic: str, pages: int)
     name = f"rate-{os.getpid()}"
     worker, _ = start_worker(folder, brokers, topic, name)
     begin, before = time.perf_counter(), (cpu_seconds(worker.pid), cpu_seconds(broker_pid))
-    marks = asyncio.run(_follow(brokers, name, pages, begin))
+    marks = asyncio.run(follow(brokers, name, pages, begin))
     seconds = marks[-1][1]
     after = cpu_seconds(worker.pid), cpu_seconds(broker_pid)
     peak = resident(worker.pid).peak_bytes
@@ -144,8 +144,8 @@ def measure(folder: Path, brokers: str, broker_pid: int, topic: str, pages: int)
     )  # fmt: skip
 
 
-async def _follow(brokers: str, name: str, pages: int, begin: float) -> list[tuple[int, float]]:
-    """Return (verdicts, seconds) as they grow."""
+async def follow(brokers: str, name: str, pages: int, begin: float) -> list[tuple[int, float]]:
+    """Return (verdicts, seconds) as they grow to so many pages."""
     marks = [(0, 0.0)]
     async with open_reader({"bootstrap_servers": brokers}) as reader:
         topic = f"{name}.verdicts"

@@ -46,14 +46,9 @@ class PreparedIndex:
 
 
 async def prepare(
-    reader: Reader,
-    publisher: Publisher,
-    names: Names,
-    settings: IndexSettings,
-    fingerprint: str,
-    replicas: int,
-    verdict_partitions: int,
-) -> PreparedIndex:
+    reader: Reader, publisher: Publisher, names: Names, settings: IndexSettings, fingerprint: str,
+    replicas: int, verdict_partitions: int,
+) -> PreparedIndex:  # fmt: skip
     """Make or check all topics of an index.
 
     Raises:
@@ -138,10 +133,7 @@ async def _logs_to_begin(
 
 
 async def _check_begun(
-    reader: Reader,
-    log: str,
-    bounds: tuple[int, int],
-    identity: LogIdentity,
+    reader: Reader, log: str, bounds: tuple[int, int], identity: LogIdentity
 ) -> None:
     """See that a log is of this index."""
     start, end = bounds

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -75,6 +75,21 @@ def cut(
             start, first, size = record.offset, place, 0
         size += record.serialized_value_size
     yield Fetched(topic, partition, start, end, records[first:])
+
+
+async def ends_of(options: Options, topics: Iterable[str]) -> dict[str, int]:
+    """Return where partition 0 of topics ends.
+
+    A client that fetches is no good for it: each answer comes behind that to a fetch.
+
+    Raises:
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    places = [TopicPartition(topic, 0) for topic in topics]
+    async with open_reader(options) as reader:
+        reader.consumer.assign(places)  # else the brokers are asked for one topic after the other
+        ends = await reader.consumer.end_offsets(places)
+    return {place.topic: end for place, end in ends.items()}
 
 
 class Reader:

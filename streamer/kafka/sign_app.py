@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,12 +51,14 @@ _log = structlog.get_logger()
 class SignOptions:
     """What signers need to know of the dead letters' topic and of this process.
 
-    `accept_loss` is as the setting of that name, `sites` are tables of these, if there are any.
+    `log_ends` returns where logs end, `accept_loss` is as the setting of that name, `sites` are
+    tables of these, if there are any.
     """
 
     dead_letter_partitions: int
     dead_letter_bytes_max: int
     threads: int
+    log_ends: Callable[[Iterable[str]], Awaitable[Mapping[str, int]]]
     accept_loss: bool = False
     sites: PartitionSites | None = None
 
@@ -147,23 +149,32 @@ class SignApp:
         if self._how.sites:
             self._how.sites.keep({tp.partition for tp in committed})
         starts: dict[TP, Start] = {}
+        # Of all at once: each answer comes behind that to a fetch, which waits for what may come.
+        first = await self.app.chunks.earliest_offsets(*committed)
+        ends = await self.app.chunks.highwaters(*committed)
+        logs = await self._how.log_ends(
+            {self._names.log(self._lane_of(tp).shard) for tp in committed}
+        )
         for lane in self._lanes:
             own = {tp: at for tp, at in committed.items() if self._lane_of(tp) is lane}
-            if own:
-                starts |= await self._starts_of(lane, own)
-            else:
-                self._compare(lane, {}, 0)  # of the assignment before, nothing is waited for
+            begins = self._starts_of(lane, own, first, ends)
+            # With none, nothing is waited for of the assignment before.
+            log_end = logs.get(self._names.log(lane.shard), 0)
+            self._compare(lane, {tp: start.done for tp, start in begins.items()}, log_end)
+            starts |= begins
         return starts
 
     def _lane_of(self, part: TP | Fetched) -> _Lane:
         return self._lanes[self._names.shard_of(part.partition)]
 
-    async def _starts_of(self, lane: _Lane, committed: Mapping[TP, int]) -> dict[TP, Start]:
-        """Return where to begin in the partitions of a lane."""
-        log = TP(self._names.log(lane.shard), 0)
-        log_end = (await self.app.chunks.highwaters(log))[log]
-        first = await self.app.chunks.earliest_offsets(*committed)
-        ends = await self.app.chunks.highwaters(*committed)
+    def _starts_of(
+        self,
+        lane: _Lane,
+        committed: Mapping[TP, int],
+        first: Mapping[TP, int],
+        ends: Mapping[TP, int],
+    ) -> dict[TP, Start]:
+        """Return where to begin in the partitions of a lane, which have these bounds."""
         ahead, lane.overruled = lane.overruled, set()
         starts: dict[TP, Start] = {}
         for tp, offset in committed.items():
@@ -175,7 +186,6 @@ class SignApp:
                     self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
                 _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
             starts[tp] = Start(max(begin, first[tp]), begin, begin)
-        self._compare(lane, {tp: start.done for tp, start in starts.items()}, log_end)
         return starts
 
     def _compare(self, lane: _Lane, begins: Mapping[TP, int], log_end: int) -> None:

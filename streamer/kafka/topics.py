@@ -226,7 +226,7 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
     if code == InvalidConfigurationError.errno:
         code, *reason = await _create(admin, topic, topic.config)
     if code == TopicAuthorizationFailedError.errno:
-        if not await _is_there(admin, topic.name):
+        if (await admin.describe_topics([topic.name]))[0]["error_code"]:
             raise StreamerError(
                 f"The topic {topic.name} is missing, or hidden from this user, who may not make "
                 "it. Make it beforehand, and allow this user to describe it."
@@ -248,11 +248,6 @@ async def _create(admin: AIOKafkaAdminClient, topic: Topic, config: Mapping[str,
         raise StreamerError(f"Cannot make the topic {topic.name}: {error}.") from error
     _, *outcome = answer.topic_errors[0]
     return list(outcome)
-
-
-async def _is_there(admin: AIOKafkaAdminClient, name: str) -> bool:
-    (found,) = await admin.describe_topics([name])
-    return bool(found["error_code"] == 0)
 
 
 async def partition_count(admin: AIOKafkaAdminClient, name: str) -> int:

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ from streamer.kafka.monitoring import (
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import PreparedIndex, check_groups, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.reader import Reader, ends_of, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
@@ -239,7 +240,6 @@ class Worker:
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
     _topics: TopicWatch | None = None
-    _sites: PartitionSites | None = None
     _signing: SignMetrics = field(init=False)
     _brokers: BrokerWatch = field(init=False)
 
@@ -300,7 +300,6 @@ class Worker:
                 kept = await prepare_kept_topic(
                     reader, self.options.names, prepared, self.options.settings
                 )
-                self._prepare_sites(prepared)
             await self._start(publisher, prepared, flows)
             if kept is not None:
                 client = self.options.connection.client_options()
@@ -379,22 +378,14 @@ class Worker:
             )  # fmt: skip
             self.shards.append(app)
         gauges = await last_gauges(reader, names.gauge)
-        flows: list[FlowControl] = []
-        for shard, log_id in enumerate(prepared.log_ids):
-            log_end = (await reader.bounds(names.log(shard), 0))[1]
-            flows.append(FlowControl(settings.window, log_end, log_id))
-            for gauge in gauges:
-                flows[shard].note_gauge(gauge)
+        log_ends = await ends_of(client, map(names.log, range(len(prepared.log_ids))))
+        flows = [
+            FlowControl(settings.window, log_ends[names.log(shard)], log_id)
+            for shard, log_id in enumerate(prepared.log_ids)
+        ]
+        for flow, gauge in product(flows, gauges):
+            flow.note_gauge(gauge)
         return prepared, flows
-
-    def _prepare_sites(self, prepared: PreparedIndex) -> None:
-        """Have tables of sites, if this worker signs by them."""
-        options, size = self.options, self.options.settings.signature.site_memory
-        if size and options.signs:
-            self._sites = PartitionSites(
-                options.connection.client_options(), options.names, prepared.identity.fingerprint,
-                size, options.settings.replicas,
-            )  # fmt: skip
 
     def _faust_options(self) -> dict[str, Any]:
         return {**self.options.faust_options(), "topics": self._topics}
@@ -441,9 +432,11 @@ class Worker:
         self, publisher: Publisher, prepared: PreparedIndex, flows: Sequence[FlowControl]
     ) -> None:
         options, settings = self.options, self.options.settings
-        secret, sites = read_secret(options.key_file), self._sites
-        signature = settings.signature
+        secret, signature, sites = read_secret(options.key_file), settings.signature, None
         client = options.connection.client_options()
+        if size := signature.site_memory:
+            fingerprint = prepared.identity.fingerprint
+            sites = PartitionSites(client, options.names, fingerprint, size, settings.replicas)
         signer = ChunkSigner(
             options.parser, partial(signer_with, new_sites(signature), signature, secret),
             prepared.identity,
@@ -458,6 +451,7 @@ class Worker:
                 prepared.dead_letter_partitions,
                 prepared.dead_letter_bytes_max,
                 settings.signing_threads,
+                partial(ends_of, client),
                 accept_loss=settings.accept_loss,
                 sites=sites,
             ),

@@ -74,7 +74,7 @@ def deduplicate(
     """
     settings = load_settings(**options)
     numbered, sources = _by_column(pages, order) if order else _by_file(pages)
-    job = _job(settings, sources)
+    job = job_of(settings, sources)
     columns = columns_read(pages.columns, page_parser(settings).columns)
     check_columns("The frame:", pages.columns)
     names = [*answer_schema(job).names, "letter"]
@@ -95,7 +95,7 @@ def judge_files(sources: Sequence[Source], settings: Settings, spark: SparkSessi
     Raises:
         SettingsError: as `deduplicate`.
     """
-    job = _job(settings, [source.name for source in sources])
+    job = job_of(settings, [source.name for source in sources])
     numbers = spark.range(len(sources)).repartition(len(sources))
     work = partial(files_signed, job, FolderChoice(settings.include, settings.exclude))
     return judged(signed(numbers, work), job)
@@ -116,7 +116,12 @@ def judged(rows: DataFrame, job: Job) -> JudgedCorpus:
     return JudgedCorpus(verdicts, letters, skipped, rounds.count)
 
 
-def _job(settings: Settings, names: Sequence[str]) -> Job:
+def job_of(settings: Settings, names: Sequence[str]) -> Job:
+    """Return what workers do with sources of these names.
+
+    Raises:
+        SettingsError: a setting cannot be used on Spark.
+    """
     for name in _IN_ORDER:
         if getattr(settings, name) != Settings.model_fields[name].default:
             option = name.replace("_", "-")

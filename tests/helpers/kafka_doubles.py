@@ -110,6 +110,12 @@ class FakeConsumer:
     async def earliest_offsets(self, *places: TP) -> dict[TP, int]:
         return dict.fromkeys(places, self.first)
 
+    async def log_ends(self, logs: Iterable[str]) -> dict[str, int]:
+        return {
+            place.topic: end
+            for place, end in (await self.highwaters(*(TP(log, 0) for log in logs))).items()
+        }
+
     async def highwaters(self, *places: TP) -> dict[TP, int]:
         return {place: self.ends.get(place, self.end) for place in places}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -61,8 +63,9 @@ class Signing:
     """Signers with a stand-in for the brokers."""
 
     def __init__(
-        self, *, accept_loss: bool = False, window: int = 1000, carry: tuple[str, ...] = ()
-    ) -> None:
+        self, *, accept_loss: bool = False, window: int = 1000, carry: tuple[str, ...] = (),
+        lanes: int = 1,
+    ) -> None:  # fmt: skip
         self.publisher = FakePublisher()
         self.consumer = FakeConsumer()
         self.failures: list[BaseException] = []
@@ -72,12 +75,15 @@ class Signing:
         )
         publisher: Any = self.publisher
         self.app: Any = SignApp(
-            NAMES, signer, publisher, [self.flow],
-            SignOptions(2, 1 << 20, 1, accept_loss=accept_loss),
+            replace(NAMES, per_partition=lanes > 1), signer, publisher, [self.flow] * lanes,
+            SignOptions(2, 1 << 20, 1, self._log_ends, accept_loss=accept_loss),
             self.failures.append, {"broker": "kafka://nowhere"}, SignMetrics(Metrics()),
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
         self.app.app = faust
+
+    async def _log_ends(self, logs: Iterable[str]) -> dict[str, int]:
+        return await self.consumer.log_ends(logs)
 
     async def run(self, *chunks: Fetched, seconds: float = 0.3) -> None:
         """Feed chunks; return when all of them are acknowledged, at a failure, or after a while."""
@@ -445,6 +451,22 @@ async def test_pages_that_the_log_has_lost_and_the_topic_too_are_refused() -> No
     assert isinstance(failure, StoreMismatch)
     assert "begins at 5, but 0 was reached only" in str(failure)
     assert "--accept-loss" in str(failure)
+
+
+@in_loop
+async def test_brokers_are_asked_once_for_all_partitions() -> None:
+    """Each answer comes behind that to a fetch: one by one, 16 partitions took a minute."""
+    signing, asked = Signing(lanes=16), list[tuple[TP, ...]]()
+    answer = signing.consumer.highwaters
+
+    async def highwaters(*places: TP) -> dict[TP, int]:
+        asked.append(places)
+        return await answer(*places)
+
+    signing.consumer.highwaters = highwaters  # type: ignore[method-assign]
+    starts = await signing.app._starts({TP(NAMES.pages, n): n for n in range(16)})  # noqa: SLF001 - what Faust asks
+    assert len(starts) == 16
+    assert [len(places) for places in asked] == [16, 16], "partitions of pages, and logs"
 
 
 def test_a_silent_shard_that_holds_up_pages_is_named_once_until_it_is_heard(
