@@ -6,6 +6,10 @@ Workers of one machine stand for those of many: what a page costs is measured, n
 role it is taken as so much a page, and so much a record of the log. The first two runs say how
 much; the others are predicted by that, and measured as well. Nothing travels between partitions, so
 the rate of N cores is N times that of one, as long as each has a partition.
+
+In the first run all pages lie in the topic before the workers start, so records are large. In the
+others pages come while these run, so records are small; what the workers take where nothing comes
+is measured before, and left out.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -29,20 +36,28 @@ from benchmarks.run_kafka import FOLDER, broker
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 PORT = 19_393
 RUNS = (1, 1), (16, 1), (4, 2), (16, 4)  # partitions, and workers of each role
 FITTED = 2  # runs that the model is made of
+IDLE_SECONDS = 20
 CORES = 2, 4, 16, 64
 ROLES = "signers", "owners", "broker"
 
 
 class Measured(NamedTuple):
-    """A run: records of the logs a page, and by role microseconds of CPU a page."""
+    """A run: records of the logs a page, and by role microseconds of CPU a page.
+
+    `idle` is what each role takes where no pages come, in seconds a second.
+    """
 
     partitions: int
     workers: int
     records: float
     cpu_us: list[float]
+    idle: list[float]
 
 
 class Model(NamedTuple):
@@ -69,27 +84,41 @@ def measure(folder: Path, brokers: str, pid: int, pages: int, run: tuple[int, in
     topic = f"pages-{partitions}-{workers}"
     names = Names(f"index-{partitions}-{workers}", topic, per_partition=True)
     kafka_rate.make_topic(brokers, topic, partitions)
-    kafka_rate.load(brokers, topic, obtain(FOLDER, pages).path, partitions, pages)
-    processes: list[list[subprocess.Popen[bytes]]] = [[], []]
-    before = [0.0, 0.0, kafka_rate.cpu_seconds(pid)]
-    for role, name in ((1, "index"), (0, "sign")):
-        for number in range(workers):
-            own = ["--own-shards", f"{number}/{workers}"] if role else ["--threads", "1"]
-            process, _ = kafka_rate.start_worker(
-                folder / f"{topic}-{name}-{number}", brokers, topic, names.index,
-                "--role", name, "--per-partition", *own,
-            )  # fmt: skip
-            before[role] += kafka_rate.cpu_seconds(process.pid)
-            processes[role].append(process)
+    load = partial(kafka_rate.load, brokers, topic, obtain(FOLDER, pages).path, partitions, pages)
+    is_live = run != RUNS[0]
+    if not is_live:
+        load()
+
+    def start(worker: tuple[str, int]) -> subprocess.Popen[bytes]:
+        role, number = worker
+        own = ["--own-shards", f"{number}/{workers}"] if role == "index" else ["--threads", "1"]
+        return kafka_rate.start_worker(
+            folder / f"{topic}-{role}-{number}", brokers, topic, names.index,
+            "--role", role, "--per-partition", *own,
+        )[0]  # fmt: skip
+
+    with ThreadPoolExecutor(workers) as pool:
+        owners = list(pool.map(start, (("index", number) for number in range(workers))))
+        signers = list(pool.map(start, (("sign", number) for number in range(workers))))
+    roles = [[each.pid for each in signers], [each.pid for each in owners], [pid]]
+
+    def cpu() -> NDArray[np.float64]:
+        return np.array([sum(map(kafka_rate.cpu_seconds, role)) for role in roles])
+
+    idle, before = np.zeros(len(roles)), cpu()
+    if is_live:
+        time.sleep(IDLE_SECONDS)
+        idle, before = (cpu() - before) / IDLE_SECONDS, cpu()
+    began = time.perf_counter()
+    if is_live:
+        load()
     asyncio.run(kafka_rate.follow(brokers, names.index, pages, 0))
-    after = [sum(kafka_rate.cpu_seconds(each.pid) for each in some) for some in processes]
-    after.append(kafka_rate.cpu_seconds(pid))
-    for process in (*processes[0], *processes[1]):
+    used = cpu() - before - idle * (time.perf_counter() - began)
+    for process in (*signers, *owners):
         process.terminate()
         process.wait()
     records = asyncio.run(_records(brokers, names, partitions)) / pages
-    cpu = [(b - a) / pages * 1e6 for a, b in zip(before, after, strict=True)]
-    return Measured(partitions, workers, records, cpu)
+    return Measured(partitions, workers, records, (used / pages * 1e6).tolist(), idle.tolist())
 
 
 async def _records(brokers: str, names: Names, partitions: int) -> int:
@@ -111,8 +140,10 @@ def tables(runs: list[Measured]) -> tuple[Table, Table]:
             for own, other in zip(run.cpu_us, predicted, strict=True)
         ]
         shown.add_row(str(run.partitions), str(run.workers), f"{1 / run.records:.0f}", *cells)
+    idle = (f"{each * 1000:.0f}" for each in runs[-1].idle)
     for name, values in model._asdict().items():
         shown.add_row(f"us a {name}", "", "", *(f"{each:.1f}" for each in values))
+    shown.add_row("idle, ms a second, of the last", "", "", *idle)
     rates = empty_table("pages/s by the model, of so many cores of workers", "cores", "pages/s")
     us = sum(model.predict(runs[-1].records)[:2])
     for cores in CORES:

@@ -785,9 +785,7 @@ def _check_sites(settings: Settings) -> None:
 
 def _check_partitions(settings: Settings) -> None:
     """Raise SettingsError where an index for each partition would do what is not meant."""
-    if not settings.per_partition:
-        return
-    if settings.tombstones == "forget":
+    if settings.per_partition and settings.tombstones == "forget":
         raise SettingsError(
             "--per-partition does not go with --tombstones forget: there a message's key is its "
             "URL, here it is what pages share that shall meet. Use `streamer forget`."

@@ -15,16 +15,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import structlog
+from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
@@ -42,6 +44,7 @@ from streamer.sketch.site_memory import SiteMemory
 WATCH_SECONDS = 0.5
 MISSING_AFTER_PAGES = 1000  # a carried field that none of so many pages has is warned of
 
+PUBLISH_SECONDS_MAX = 5.0  # of what is known of sites, at a stop
 KEYS_PAGES = 100  # after which is looked whether they share keys
 
 _log = structlog.get_logger()
@@ -133,9 +136,11 @@ class SignApp:
 
     async def stop(self) -> None:
         """Finish what was taken, commit, and leave the group."""
-        await self.app.stop()
         if self._how.sites:
-            await self._how.sites.publish(self._publisher)
+            with suppress(TimeoutError):  # what is not published is learned again
+                publishing = self._how.sites.publish(self._publisher)
+                await asyncio.wait_for(publishing, PUBLISH_SECONDS_MAX)
+        await self.app.stop()
         for task in (*self._tasks, *filter(None, (lane.comparing for lane in self._lanes))):
             task.cancel()
         self._pool.shutdown()
@@ -152,9 +157,12 @@ class SignApp:
         # Of all at once: each answer comes behind that to a fetch, which waits for what may come.
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
-        logs = await self._how.log_ends(
-            {self._names.log(self._lane_of(tp).shard) for tp in committed}
-        )
+        names = {self._names.log(self._lane_of(tp).shard) for tp in committed}
+        try:
+            logs = await self._how.log_ends(names)
+        except StreamerError as error:
+            await asyncio.sleep(WATCH_SECONDS)
+            raise KafkaTimeoutError from error  # so that they are asked again
         for lane in self._lanes:
             own = {tp: at for tp, at in committed.items() if self._lane_of(tp) is lane}
             begins = self._starts_of(lane, own, first, ends)
@@ -240,6 +248,8 @@ class SignApp:
 
     async def _note_joined(self, *_arguments: object, **_options: object) -> None:
         self.joined = True  # also where there are more signers than partitions
+        if self._how.sites and not self.app.chunks.assignment():
+            self._how.sites.keep(set())
 
     async def sign(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come; their number is bounded where they are delivered."""
@@ -332,12 +342,12 @@ class SignApp:
         with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                self._warn_of_silence()
                 paused = any(lane.flow.paused or lane.comparing for lane in self._lanes)
                 open_pages = sum(lane.flow.open_pages for lane in self._lanes)
                 self._metrics.observe_gauge(open_pages, paused=paused)
                 consumer = self.app.chunks
                 assigned = consumer.assignment() if self.joined else set()
+                self._warn_of_silence({self._lane_of(tp).shard for tp in assigned})
                 for tp in assigned:
                     read = consumer.committed(tp) or 0
                     lag = max(0, (consumer.highwater(tp) or 0) - read)
@@ -346,12 +356,14 @@ class SignApp:
                 self._metrics.forget(self._partitions - partitions)
                 self._partitions = partitions
 
-    def _warn_of_silence(self) -> None:
-        """Name each shard that holds up pages and is not heard of, once until it is."""
+    def _warn_of_silence(self, shards: Collection[int]) -> None:
+        """Name each of these shards that holds up pages and is not heard of, once until it is."""
         for lane in self._lanes:
-            before, waits = lane.is_silent, lane.flow.paused or lane.comparing is not None
-            lane.is_silent = waits and time.monotonic() - lane.flow.heard > SILENT_SECONDS
-            if lane.is_silent and not before:
+            is_silent = time.monotonic() - lane.flow.heard > SILENT_SECONDS
+            waits = lane.shard in shards and (lane.flow.paused or lane.comparing is not None)
+            lane.is_silent &= is_silent
+            if waits and is_silent and not lane.is_silent:
+                lane.is_silent = True
                 _log.warning(
                     "shard_silent", shard=lane.shard,
                     reason=f"Pages wait for shard {lane.shard}, of which nothing was heard for "

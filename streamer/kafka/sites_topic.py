@@ -45,7 +45,7 @@ class CopyNote(msgspec.Struct, array_like=True):
     """What a copy of a table is.
 
     Attributes:
-        index: fingerprint of the index; copies of another one are of no use.
+        index: the index and its topic of pages; copies of another one are of no use.
         offset: where the pages end that it has learned.
         pages: how many these are.
         digest: of the sums of its parts.
@@ -74,7 +74,7 @@ class StoredTable:
     sums: npt.NDArray[np.uint32]
     offsets: list[int]
 
-    def changes(self, index: str) -> list[Message]:
+    def take_changes(self, index: str) -> list[Message]:
         """Return what brings the older copy up to date, its note last; nothing if both are."""
         copy = self.offsets.index(min(self.offsets))
         if self.offsets[copy] == self.memory.position:
@@ -91,9 +91,9 @@ class StoredTable:
 
 
 def stored_table(
-    messages: Mapping[bytes, bytes], index: str, size_bytes: int, most: int
+    messages: Mapping[bytes, bytes], index: str, size_bytes: int, begin: int
 ) -> StoredTable:
-    """Return the table as of the newest whole copy that covers `most` or less, else an empty one.
+    """Return the table as of the newest whole copy that covers `begin` or less, else an empty one.
 
     `messages` are those of its topic, the newest of each key; what fits no copy is passed over.
     """
@@ -106,18 +106,18 @@ def stored_table(
     notes = [_note_of(messages.get(message_key(copy, _NOTE), b"")) for copy in range(COPIES)]
     offsets = [
         note.offset
-        if (note.index, note.digest) == (index, _digest(own)) and note.offset <= most
+        if (note.index, note.digest) == (index, _digest(own)) and note.offset <= begin
         else -1
         for note, own in zip(notes, sums, strict=True)
     ]
     newest = offsets.index(max(offsets))
-    stored, own = None, np.zeros_like(sums[0])
+    stored, of_newest = None, np.zeros_like(sums[0])
     if offsets[newest] >= 0:
         stored = TableParts(notes[newest].pages, offsets[newest], [*parts[newest].items()])
-        own = sums[newest]
+        of_newest = sums[newest]
     memory = SiteMemory(size_bytes, stored, COPIES)
     for copy in range(COPIES):
-        memory.mark(copy, sums[copy] != own)
+        memory.mark(copy, sums[copy] != of_newest)
     return StoredTable(memory, sums, offsets)
 
 
@@ -141,7 +141,7 @@ def _digest(sums: npt.NDArray[np.uint32]) -> bytes:
 class PartitionSites:
     """The tables of a signing process, by partition of the pages.
 
-    `client` is what clients of the library take, `index` the fingerprint of the index.
+    `client` is what clients of the library take, `index` names the index and its topic of pages.
     """
 
     client: Options
@@ -151,6 +151,7 @@ class PartitionSites:
     replicas: int
     _tables: dict[int, StoredTable] = field(default_factory=dict)
     _publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _restoring: asyncio.Lock = field(default_factory=asyncio.Lock)  # one needs twice a table
 
     def of(self, partition: int) -> SiteMemory:
         """Return the table of a partition that was restored."""
@@ -167,43 +168,49 @@ class PartitionSites:
         learn: Callable[[Fetched, SiteMemory], None],
         is_wanted: Callable[[], bool],
     ) -> None:
-        """Have the table of a partition know all pages before `begin`, unless it is unwanted.
+        """Have the table of a partition know all pages before `begin`; give up once not wanted.
 
         Raises:
             SettingsError: its topic exists with other settings.
             InputError: a message cannot be decoded.
             StreamerError: the brokers refuse.
         """
-        known = self._tables.get(partition)
-        if known and known.memory.is_settled and known.memory.position == begin:
-            return
-        async with open_reader(self.client) as reader:
-            table = await self._stored(reader, partition, begin)
-            stored = table.memory.position
-            first, _ = await reader.bounds(self.names.pages, partition)
-            if stored < min(first, begin):
-                _log.warning(
-                    "sites_expired_unlearned", partition=partition, offset=first,
-                    reason="What is known of sites ends before the first page that is left. A "
-                    "replay of all pages may judge otherwise.",
-                )  # fmt: skip
-            if (start := max(first, stored)) < begin:
+        async with self._restoring:
+            table = self._tables.get(partition)
+            if table and not (table.memory.is_settled and table.memory.position <= begin):
+                table = None
+            if (table and table.memory.position == begin) or not is_wanted():
+                return
+            async with open_reader(self.client) as reader:
+                table = table or await self._stored(reader, partition, begin)
+                known = table.memory.position
+                first, _ = await reader.bounds(self.names.pages, partition)
+                if not is_wanted():
+                    return
+                self._tables[partition] = table
+                if known < min(first, begin):
+                    _log.warning(
+                        "sites_expired_unlearned", partition=partition, offset=first,
+                        reason="What is known of sites ends before the first page that is left. A "
+                        "replay of all pages may judge otherwise.",
+                    )  # fmt: skip
+                start = min(max(first, known), begin)
                 async for chunk in reader.read(self.names.pages, partition, start, begin):
-                    await asyncio.to_thread(learn, chunk, table.memory)
                     if not is_wanted():
                         return
-        table.memory.position = begin
-        self._tables[partition] = table
-        _log.info("sites_learned", partition=partition, stored=stored, offset=begin)
+                    await asyncio.to_thread(learn, chunk, table.memory)
+                    table.memory.position = chunk.end
+            table.memory.position = begin
+            _log.info("sites_learned", partition=partition, stored=known, offset=begin)
 
-    async def _stored(self, reader: Reader, partition: int, most: int) -> StoredTable:
+    async def _stored(self, reader: Reader, partition: int, begin: int) -> StoredTable:
         """Return the table that its topic has; the topic is made if it is not there."""
         topic = sites_topic(self.names, partition, self.replicas)
         await ensure_topic(reader.admin, topic)
         messages = dict[bytes, bytes]()
         async for chunk in reader.read(topic.name, 0, *await reader.bounds(topic.name, 0)):
             messages |= {each.key or b"": each.value or b"" for each in chunk.records}
-        return await asyncio.to_thread(stored_table, messages, self.index, self.size_bytes, most)
+        return await asyncio.to_thread(stored_table, messages, self.index, self.size_bytes, begin)
 
     async def publish(self, publisher: Publisher) -> None:
         """Publish what changed by pages of which the records have arrived in the log.
@@ -213,8 +220,10 @@ class PartitionSites:
         """
         async with self._publishing:
             for partition, table in [*self._tables.items()]:
-                messages = await asyncio.to_thread(table.changes, self.index)
+                messages = await asyncio.to_thread(table.take_changes, self.index)
                 for first in range(0, len(messages), MESSAGES_AT_ONCE):
+                    if self._tables.get(partition) is not table:
+                        break  # another signer has the partition now
                     some = messages[first : first + MESSAGES_AT_ONCE]
                     batches = await asyncio.to_thread(publisher.batches, some)
                     await publisher.publish(self.names.sites(partition), 0, batches)

@@ -177,6 +177,7 @@ def sites_topic(names: Names, partition: int, replicas: int) -> Topic:
     config = {
         "cleanup.policy": "compact",
         "segment.bytes": str(SITES_SEGMENT_BYTES),
+        "min.cleanable.dirty.ratio": "0.1",
         "max.message.bytes": str(MESSAGE_BYTES_MAX),
     }
     return Topic(names.sites(partition), 1, replicas, config, log=True)
@@ -190,7 +191,7 @@ def index_topics(
 ) -> list[Topic]:
     """Return the topics of an index over `pages`, a topic's partitions and largest message.
 
-    Logs are kept for ever, since an index is rebuilt from them, and the newest gauge of a shard.
+    Logs are kept for ever, since an index is rebuilt from them; of a shard's gauges the newest is.
     With 0 `verdict_partitions` there are as many as the pages had at first.
     """
     partitions, page_bytes_max = pages

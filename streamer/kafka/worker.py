@@ -393,19 +393,14 @@ class Worker:
     def _owner(self, shard: int, prepared: PreparedIndex) -> Owner:
         options, settings = self.options, self.options.settings
         log = ShardLog(shard, prepared.log_ids[shard], prepared.identity)
+        judging = JudgeOptions(
+            LOG_FLUSHES, settings.head_pages,
+            settings.index_memory_bytes // len(self.wanted or (0,)), self._references,
+        )  # fmt: skip
         return Owner(
-            options.shard_folder(shard),
-            log,
-            settings.signature,
-            options.key_file,
-            JudgeOptions(
-                LOG_FLUSHES,
-                settings.head_pages,
-                settings.index_memory_bytes // len(self.wanted or (0,)),
-                self._references,
-            ),
+            options.shard_folder(shard), log, settings.signature, options.key_file, judging,
             self._snapshots(shard),
-        )
+        )  # fmt: skip
 
     def _snapshots(self, shard: int) -> RegularSnapshots | None:
         settings, folder = self.options.settings, self.options.shard_folder(shard)
@@ -435,30 +430,22 @@ class Worker:
         secret, signature, sites = read_secret(options.key_file), settings.signature, None
         client = options.connection.client_options()
         if size := signature.site_memory:
-            fingerprint = prepared.identity.fingerprint
-            sites = PartitionSites(client, options.names, fingerprint, size, settings.replicas)
+            index = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
+            sites = PartitionSites(client, options.names, index, size, settings.replicas)
         signer = ChunkSigner(
             options.parser, partial(signer_with, new_sites(signature), signature, secret),
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
+        how = SignOptions(
+            prepared.dead_letter_partitions, prepared.dead_letter_bytes_max,
+            settings.signing_threads, partial(ends_of, client),
+            accept_loss=settings.accept_loss, sites=sites,
+        )  # fmt: skip
         self.signers = SignApp(
-            options.names,
-            signer,
-            publisher,
-            flows,
-            SignOptions(
-                prepared.dead_letter_partitions,
-                prepared.dead_letter_bytes_max,
-                settings.signing_threads,
-                partial(ends_of, client),
-                accept_loss=settings.accept_loss,
-                sites=sites,
-            ),
-            self.fail,
-            self._faust_options(),
+            options.names, signer, publisher, flows, how, self.fail, self._faust_options(),
             self._signing,
-        )
+        )  # fmt: skip
         self._beside.append(
             asyncio.create_task(self._ending(follow(client, options.names.gauge, flows)))
         )

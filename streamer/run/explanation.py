@@ -401,7 +401,7 @@ class KeptIndex:
         """
         sites = self._known_sites
         self._check_for_texts()
-        signer = replace(self._site_signer, repeats_of=sites.known)
+        signer = replace(self._site_signer, repeats_of=partial(sites.repeats, known=True))
         return text_parts(body, flags | MAIN_FLAG, signer.repeats(body, flags, url.encode()))
 
     def site_figures(self) -> TableFigures:

@@ -51,7 +51,7 @@ from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner, PageSigner
-from streamer.sketch.site_memory import SiteTables
+from streamer.sketch.site_memory import SiteMemory, SiteTables
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
@@ -136,12 +136,6 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     _judge(signature, (_signed(signer, number) for number in range(2)))
 
 
-def load_most() -> None:
-    """Have most kernels in memory without an index, whose threads no forked process would have."""
-    _compile_text(main_text=False)
-    _compile_rule()
-
-
 def _compile_text(*, main_text: bool) -> None:
     """Go from text to signatures; the other part has begun with the text of HTML."""
     text = Slices.joined([_BODY.encode()])
@@ -152,7 +146,7 @@ def _compile_text(*, main_text: bool) -> None:
     if main_text:
         signer = NativeSigner(MAIN_TEXT_SIGNATURE, bytes(32))
         _signed(signer, 0)
-        _signed(SiteSigner.of(signer, SiteTables(0), bytes(32)), 0)
+        _signed(SiteSigner.of(signer, SiteTables(0, {0: SiteMemory(0)}), bytes(32)), 0)
         put_back(new_furniture(0).entries, np.empty((0, 3), np.uint64))
 
 

@@ -1,4 +1,4 @@
-"""What an index knows of sites: a table for all signers, and pages that were learned ahead.
+"""What an index knows of sites: a table for each partition of a topic, or one for all pages.
 
 Pages are signed in threads, some chunks before they are judged, and the text of a page depends on
 the pages before it. So each chunk takes a turn when it is read, and the table learns chunks in the
@@ -268,7 +268,7 @@ class SiteTables:
 
     def __init__(self, size_bytes: int, tables: Mapping[int, SiteMemory] | None = None) -> None:
         self._size = size_bytes
-        self.by_number = {0: SiteMemory(size_bytes), **(tables or {})}
+        self.by_number = {**(tables or {})}
 
     def of(self, number: int) -> SiteMemory:
         """Return a table, which is made if it is not there."""
@@ -276,21 +276,19 @@ class SiteTables:
             self.by_number.setdefault(number, SiteMemory(self._size))
         return self.by_number[number]
 
-    def repeats(self, own: PageBlocks) -> Bytes:
-        """Return the repeats of pages that came next, by the table that knows most of a block."""
-        return self._most(own, SiteMemory.repeats)
+    def repeats(self, own: PageBlocks, *, known: bool = False) -> Bytes:
+        """Return the repeats of pages that came next, by the table that knows most of a block.
 
-    def known(self, own: PageBlocks) -> Bytes:
-        """Return on how many other pages blocks were, by the table that knows most of each."""
-        return self._most(own, SiteMemory.known)
-
-    def _most(self, own: PageBlocks, ask: Callable[[SiteMemory, PageBlocks], Bytes]) -> Bytes:
-        most: Bytes = np.max([ask(each, own) for each in self.by_number.values()], axis=0)
+        With `known`, on how many other pages these were that were judged before.
+        """
+        ask = SiteMemory.known if known else SiteMemory.repeats
+        none = np.zeros(len(own.keys), np.uint8)
+        most: Bytes = np.max([none, *(ask(each, own) for each in self.by_number.values())], axis=0)
         return most
 
     def figures(self) -> TableFigures:
         """Return what the tables hold together."""
-        found = [each.figures() for each in self.by_number.values()]
+        found = [TableFigures(0, 0, []), *(each.figures() for each in self.by_number.values())]
         by_repeats = zip_longest(*(each.by_repeats for each in found), fillvalue=0)
         pages, room = (sum(column) for column in list(zip(*found, strict=True))[:2])
         return TableFigures(pages, room, list(map(sum, by_repeats)))

@@ -100,7 +100,8 @@ class Rounds:
         rest = postings.groupBy("node", "last").agg(F.collect_list("key").alias("keys"))
         own = self.nodes.select("node", "sketch", "shingles", "least", "content")
         rest = rest.join(state, "node").join(own, "node").repartition(1)
-        return rest.mapInArrow(partial(_in_order, self.settings), schema_text(COMPARED))
+        found = rest.mapInArrow(partial(_in_order, self.settings), schema_text(COMPARED))
+        return found.localCheckpoint()
 
     def _seen(self, postings: DataFrame) -> DataFrame:
         """Return postings with what stands before them: whether they wait, and have room."""

@@ -119,10 +119,10 @@ def run_module(
 ) -> subprocess.CompletedProcess[str]:
     """Run a module with arguments in a process of its own; return what it printed."""
     # -P: a folder of tests may have modules of any name.
-    python = [sys.executable, "-P", "-m", *command]
     return subprocess.run(
-        python, cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-P", "-m", *command], cwd=cwd, env=environment,
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
 
 
 def _environment() -> dict[str, str]:

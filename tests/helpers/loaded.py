@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import streamer.cli.replay
 import streamer.testing.child  # noqa: F401 - so that it is loaded
-from streamer.run.warm import load_most
+from streamer.run import warm
 
-load_most()
+warm._compile_text(main_text=False)  # noqa: SLF001 - what most programs need, without an index
+warm._compile_rule()  # noqa: SLF001 - as above

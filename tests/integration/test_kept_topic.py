@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,6 +21,7 @@ from aiokafka.admin import NewTopic, RecordsToDelete
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.structs import TopicPartition
 
+from streamer import follow
 from streamer.errors import StreamerError
 from streamer.kafka.kept_copies import PAGE
 from streamer.kafka.reader import open_reader
@@ -34,8 +36,10 @@ from tests.helpers.broker import (
     send,
 )
 from tests.helpers.feeder import fed
-from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.integration.chaos import SESSION_SECONDS, broker_kills, kills, load, start_all
+from tests.integration.test_replay_topic import crawl
+from tests.integration.test_replay_topic import send as send_parts
 from tests.integration.test_worker import page
 
 OURS = 2  # headers that a copy has in addition
@@ -343,3 +347,45 @@ def test_a_topic_that_cannot_take_the_copies_is_refused(
         assert f"The topic {topic_of(names)} has max.message.bytes = 1000" in workers.log("all")
         workers.options = ("--kept-topic", names.pages)  # which would be a circle
         assert workers.start("all").wait(timeout=300) == 2
+
+
+def test_all_owners_verdicts_are_copied_followed_and_shown(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    names, topic, partitions = replace(names, per_partition=True), topic_of(names), 6
+    make_topic(brokers, names.pages, partitions)
+    send_parts(brokers, names.pages, [crawl(part, count=30) for part in range(partitions)])
+    with fleet(tmp_path, brokers, names, options=("--per-partition",)) as workers:
+        for number in range(2):
+            workers.start(f"sign-{number}", "--role", "sign")
+            workers.start(
+                f"index-{number}", "--role", "index", "--own-shards", f"{number}/2",
+                "--index", tmp_path / f"index-{number}", "--kept-topic", topic,
+            )  # fmt: skip
+        kills(workers, 2, random.Random(6))
+        wait_until_copied(workers)
+        workers.see_that_all_holds()
+    see_copies(brokers, names, topic)
+    sent = [
+        json.loads(message.value)["page"]
+        for messages in messages_of(brokers, names.verdicts).values()
+        for message in messages
+    ]
+    wanted = {(each["partition"], each["offset"]) for each in sent}
+    assert len({partition for partition, _ in wanted}) == partitions
+
+    async def followed() -> set[tuple[int, int]]:
+        found = list[tuple[int, int]]()
+        async with follow(brokers, names.index) as verdicts:
+            async for verdict in verdicts:
+                found.append((verdict.page.partition, verdict.page.offset))
+                if len(found) == len(sent):
+                    break
+        return set(found)
+
+    assert asyncio.run(asyncio.wait_for(followed(), 60)) == wanted
+    shown = streamer(
+        "tail", "--brokers", brokers, "--index-name", names.index, "--limit", len(sent)
+    )
+    lines = [json.loads(line)["page"] for line in shown.stdout.splitlines()]
+    assert {(each["partition"], each["offset"]) for each in lines} == wanted

@@ -472,11 +472,12 @@ async def test_brokers_are_asked_once_for_all_partitions() -> None:
 def test_a_silent_shard_that_holds_up_pages_is_named_once_until_it_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamer.kafka.sign_app.SILENT_SECONDS", -1.0)
     signing = Signing(window=5)
     with capture_logs() as logs:
-        for end, gauge in ((4, 0), (9, 0), (9, 0), (9, 9), (20, 9)):
-            signing.flow.note_gauge(Gauge(1, {"pages:0": gauge}, ""))
-            signing.flow.note_published("pages:0", end, end - gauge)
-            signing.app._warn_of_silence()  # noqa: SLF001 - else the test waits for a minute
+        for seconds, pages in ((-1, 1), (-1, 9), (-1, 0), (-1, 9), (60, 9), (-1, 9)):
+            monkeypatch.setattr("streamer.kafka.sign_app.SILENT_SECONDS", seconds)
+            signing.flow.note_gauge(Gauge(1, {"pages:0": 100}, ""))
+            signing.flow.note_published("pages:0", 101, pages)
+            signing.app._warn_of_silence(set())  # noqa: SLF001 - else the test waits for a minute
+            signing.app._warn_of_silence({0})  # noqa: SLF001 - as above
     assert [(each["event"], each["shard"]) for each in logs] == [("shard_silent", 0)] * 2

@@ -34,7 +34,7 @@ def learn(table: StoredTable, *numbers: int) -> None:
 
 def published(topic: dict[bytes, bytes], table: StoredTable) -> list[Message]:
     """Publish what changed."""
-    messages = table.changes("f")
+    messages = table.take_changes("f")
     topic |= {key or b"": value or b"" for key, value, _, _ in messages}
     return messages
 
@@ -56,7 +56,7 @@ def test_whoever_goes_on_has_the_table_of_one_who_never_stopped(seed: int) -> No
         elif action == 2:
             published(topic, table)
         else:
-            messages = table.changes("f")
+            messages = table.take_changes("f")
             for key, value, _, _ in messages[: rng.randrange(len(messages) + 1)]:
                 topic[key or b""] = value or b""
             at = max(0, at - rng.randrange(4))  # what is committed

@@ -152,7 +152,7 @@ def test_of_several_tables_the_one_that_knows_most_of_a_block_is_asked() -> None
     for number, known in ((1, [4, 4, 0, 0, 0]), (2, [0, 0, 0, 0, 0])):
         assert tables.of(number).known(asked).tolist() == known
     tables.of(2).learn_judged(page(6, 2, 3))
-    assert tables.known(asked).tolist() == [4, 4, 1, 0, 0]
+    assert tables.repeats(asked, known=True).tolist() == [4, 4, 1, 0, 0]
     assert tables.repeats(asked).tolist() == [5, 5, 2, 0, 0]
     figures = tables.figures()
     assert (figures.pages, sum(figures.by_repeats)) == (15, 7 + 4)
