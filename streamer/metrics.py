@@ -117,10 +117,10 @@ class SigningMetrics:
             "Pages open at the shards as last reported, plus those sent and not yet taken.",
         )
         self.paused = gauge(
-            "streamer_signing_paused", "1 while signers wait for a shard to catch up, else 0."
+            "streamer_signing_paused", "1 while signers wait for a shard, or learn sites, else 0."
         )
         self.paused_seconds = counter(
-            "streamer_signing_paused_seconds_total", "Seconds that signers have waited for a shard."
+            "streamer_signing_paused_seconds_total", "Seconds that signers have waited."
         )
 
 
