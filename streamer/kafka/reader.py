@@ -87,9 +87,9 @@ async def ends_of(options: Options, topics: Iterable[str]) -> dict[str, int]:
     """
     places = [TopicPartition(topic, 0) for topic in topics]
     async with open_reader(options) as reader:
-        reader.consumer.assign(places)  # else the brokers are asked for one topic after the other
-        ends = await reader.consumer.end_offsets(places)
-    return {place.topic: end for place, end in ends.items()}
+        # In one call the client asks about one topic after the other.
+        ends = await asyncio.gather(*(reader.consumer.end_offsets([place]) for place in places))
+    return {place.topic: end for each in ends for place, end in each.items()}
 
 
 class Reader:
