@@ -157,10 +157,10 @@ class SignApp:
         # Of all at once: each answer comes behind that to a fetch, which waits for what may come.
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
-        names = {self._names.log(self._lane_of(tp).shard) for tp in committed}
-        try:
+        try:  # a partition without a lane is new: the watch of topics sees that as well, or soon
+            names = {self._names.log(self._lane_of(tp).shard) for tp in committed}
             logs = await self._how.log_ends(names)
-        except StreamerError as error:
+        except (StreamerError, IndexError) as error:
             await asyncio.sleep(WATCH_SECONDS)
             raise KafkaTimeoutError from error  # so that they are asked again
         for lane in self._lanes:
