@@ -157,10 +157,13 @@ class SignApp:
         # Of all at once: each answer comes behind that to a fetch, which waits for what may come.
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
-        try:  # a partition without a lane is new: the watch of topics sees that as well, or soon
-            names = {self._names.log(self._lane_of(tp).shard) for tp in committed}
-            logs = await self._how.log_ends(names)
-        except (StreamerError, IndexError) as error:
+        shards = {self._names.shard_of(tp.partition) for tp in committed}
+        if max(shards, default=0) >= len(self._lanes):
+            await asyncio.sleep(WATCH_SECONDS)  # the watch of topics sees a new partition, or soon
+            raise KafkaTimeoutError
+        try:
+            logs = await self._how.log_ends(map(self._names.log, shards))
+        except StreamerError as error:
             await asyncio.sleep(WATCH_SECONDS)
             raise KafkaTimeoutError from error  # so that they are asked again
         for lane in self._lanes:
@@ -176,12 +179,9 @@ class SignApp:
         return self._lanes[self._names.shard_of(part.partition)]
 
     def _starts_of(
-        self,
-        lane: _Lane,
-        committed: Mapping[TP, int],
-        first: Mapping[TP, int],
+        self, lane: _Lane, committed: Mapping[TP, int], first: Mapping[TP, int],
         ends: Mapping[TP, int],
-    ) -> dict[TP, Start]:
+    ) -> dict[TP, Start]:  # fmt: skip
         """Return where to begin in the partitions of a lane, which have these bounds."""
         ahead, lane.overruled = lane.overruled, set()
         starts: dict[TP, Start] = {}
@@ -347,7 +347,7 @@ class SignApp:
                 self._metrics.observe_gauge(open_pages, paused=paused)
                 consumer = self.app.chunks
                 assigned = consumer.assignment() if self.joined else set()
-                self._warn_of_silence({self._lane_of(tp).shard for tp in assigned})
+                self._warn_of_silence({self._names.shard_of(tp.partition) for tp in assigned})
                 for tp in assigned:
                     read = consumer.committed(tp) or 0
                     lag = max(0, (consumer.highwater(tp) or 0) - read)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 from structlog.testing import capture_logs
 
@@ -481,3 +482,19 @@ def test_a_silent_shard_that_holds_up_pages_is_named_once_until_it_is_heard(
             signing.app._warn_of_silence(set())  # noqa: SLF001 - else the test waits for a minute
             signing.app._warn_of_silence({0})  # noqa: SLF001 - as above
     assert [(each["event"], each["shard"]) for each in logs] == [("shard_silent", 0)] * 2
+
+
+@in_loop
+async def test_a_partition_that_was_just_added_ends_nothing_before_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The watch of topics names it; until then the brokers are asked again."""
+    monkeypatch.setattr("streamer.kafka.sign_app.WATCH_SECONDS", 0.0)
+    signing = Signing(lanes=2)
+    signing.app.joined, signing.consumer.assigned = True, {TP(NAMES.pages, 2)}
+    with pytest.raises(KafkaTimeoutError):
+        await signing.app._starts({TP(NAMES.pages, 2): 0})  # noqa: SLF001 - what Faust asks
+    watching = asyncio.create_task(signing.app._watch())  # noqa: SLF001 - what start() begins
+    await settle()
+    watching.cancel()
+    assert not [each for each in signing.failures if isinstance(each, IndexError)]
