@@ -127,7 +127,7 @@ async def _records(brokers: str, names: Names, partitions: int) -> int:
 
 
 def tables(runs: list[Measured]) -> tuple[Table, Table]:
-    """Return the runs beside the model of the first ones, and what it gives for more cores."""
+    """Return the runs next to the model of the first ones, and what that gives for more cores."""
     model = Model.of(runs[:FITTED])
     shown = empty_table(
         "an index for each partition: CPU us a page, measured (and predicted)",

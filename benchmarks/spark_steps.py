@@ -38,7 +38,7 @@ FILES, WORDS, VOCABULARY = 8, 100, 50_000
 
 
 def write(folder: Path, pages: int, like: int | None) -> list[str]:
-    """Write files of pages; with `like` each tenth is one page but for so many words."""
+    """Write files of pages; with `like` each tenth is one page with so many words changed."""
     rng, names = random.Random(7), list[str]()
     words = [f"w{number}" for number in range(VOCABULARY)]
     template = rng.choices(words, k=WORDS)

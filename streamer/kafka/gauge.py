@@ -26,7 +26,7 @@ from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
 
 POLL_MILLISECONDS = 500
 REPEAT_SECONDS = 10.0
-GAUGE, ANSWER = b"gauge.%d", b"answer.%d"  # keys of a shard's messages
+GAUGE, ANSWER = b"gauge.", b"answer."  # begin the keys of messages, the shard's number ends them
 SILENT_SECONDS = 60.0  # after which a shard that holds up pages is named
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
 
@@ -70,8 +70,8 @@ def answer_in(message: Any) -> Answer | None:  # noqa: ANN401 - the client libra
     return _unpacked(message, ANSWER, _unpack_answer)
 
 
-def _unpacked(message: Any, key: bytes, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
-    if not (message.key or b"").startswith(key[: key.index(b"%")]):
+def _unpacked(message: Any, prefix: bytes, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
+    if not (message.key or b"").startswith(prefix):
         return None
     try:
         return unpack(message.value or b"")

@@ -436,7 +436,7 @@ class ShardApp:
         done, number = self.owner.shard.forgetting.done, self.owner.number
         for ask, pages in done.copy().items():
             answer = pack(Answer(ask, number, pages))
-            if await self._publisher.tell(self._names.gauge, answer, ANSWER % number):
+            if await self._publisher.tell(self._names.gauge, answer, b"%s%d" % (ANSWER, number)):
                 done.pop(ask)
                 _log.info("forgotten", shard=number, pages=pages, command=ask)
 
@@ -450,7 +450,7 @@ class ShardApp:
                     self._gauge == self._gauge_sent and not due
                 ):
                     continue
-                gauge, key = self._gauge, GAUGE % self.owner.number
+                gauge, key = self._gauge, b"%s%d" % (GAUGE, self.owner.number)
                 if await self._publisher.tell(self._names.gauge, pack(gauge), key):
                     self._gauge_sent, self._gauge_sent_at = gauge, time.monotonic()
 

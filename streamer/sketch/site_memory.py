@@ -111,7 +111,7 @@ class SiteMemory:
 
     Attributes:
         stored: bool[parts], whether a part was ever stored.
-        position: where the last pages end that were judged, as `settle` was told.
+        position: where the last pages end that were judged, as given to `settle`.
     """
 
     def __init__(self, size_bytes: int, stored: TableParts | None = None, copies: int = 1) -> None:

@@ -28,7 +28,7 @@ LATE = 10  # come after a kill
 
 
 def parts(partitions: int) -> list[list[Sent]]:
-    """Return pages of two sites, the same for each partition but for their hosts."""
+    """Return pages of two sites, the same for each partition, except for their hosts."""
     return [
         [
             (None, json.dumps({"url": url.replace("//", f"//{part}"), "body": body}).encode())

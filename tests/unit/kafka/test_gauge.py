@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from streamer.kafka.gauge import (
-    ANSWER,
     RECORDS_BEHIND_MAX,
     Answer,
     FlowControl,
@@ -56,7 +55,7 @@ async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
 
 def test_an_answer_is_no_gauge_and_a_gauge_no_answer() -> None:
     gauge = FakeMessage(0, pack(GAUGE), KEY)
-    answer = FakeMessage(1, pack(Answer("ask", 0, 3)), ANSWER % 0)
+    answer = FakeMessage(1, pack(Answer("ask", 0, 3)), b"answer.0")
     assert (gauge_in(gauge), answer_in(gauge)) == (GAUGE, None)
     assert (gauge_in(answer), answer_in(answer)) == (None, Answer("ask", 0, 3))
     with capture_logs() as logs:
