@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
+import pickle
 import re
 import shutil
 import stat
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable
@@ -133,7 +136,7 @@ def _made(folder: Path, installed: Path | None) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if is_new and installed and installed.is_dir():
         with suppress(OSError):  # without a copy the kernels are compiled again
-            _copy_whole(installed, folder)
+            _copy_whole(partial(shutil.copytree, installed), folder)
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         os.utime(folder)
@@ -152,17 +155,46 @@ def _remove_old(new: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy_whole(source: Path, target: Path) -> None:
+def _copy_whole(copy: Callable[[Path], object], target: Path) -> None:
     """Copy a folder so that other processes see all of it or nothing; the first one stays."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as parent:
-        shutil.copytree(source, Path(parent, "copy")).rename(target)
+        whole = Path(parent, "copy")
+        copy(whole)
+        whole.rename(target)
 
 
 FOLDER = _cache_folder()  # None: compiled code stays in memory
 if FOLDER:
     setattr(numba.config, "CACHE_DIR", str(FOLDER))  # noqa: B010 - numba makes it at run time
 _done_in_memory: set[str] = set()
+
+
+def with_these_kernels(work: bytes) -> Callable[..., Any]:
+    """Return a function for other machines: pickled `work`, with the code that is compiled here.
+
+    There it is stored if none is, and if it fits: the same sources, versions, processor and path.
+    """
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
+        if FOLDER:
+            archive.add(FOLDER, ".")
+    return partial(_placed, _fit(), packed.getvalue(), work)
+
+
+def _placed(fit: str, packed: bytes, work: bytes, *arguments: Any) -> Any:  # noqa: ANN401 - as `work`
+    # What is imported with `work` makes folders for its kernels; in an empty folder all or nothing
+    # can be placed.
+    if FOLDER and fit == _fit() and not any(FOLDER.iterdir()):
+        with suppress(OSError), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            _copy_whole(partial(archive.extractall, filter="data"), FOLDER)
+    return pickle.loads(work)(*arguments)  # noqa: S301 - pickled by `with_these_kernels`
+
+
+def _fit() -> str:
+    """Return what two machines share if compiled code of one is found and run by the other."""
+    # numba names a kernel's folder after the path of its module.
+    return f"{Path(__file__).parent} {_digest()}"
 
 
 def kernels_on_disk() -> int:

@@ -27,10 +27,11 @@ from streamer.pages.files import Source
 from streamer.pages.folders import FolderChoice
 from streamer.pages.rows import check_columns
 from streamer.pages.tables import columns_read
+from streamer.run.warm import compile_kernels
 from streamer.sketch.settings import read_secret
 from streamer.spark.answers import answer_schema, answers
 from streamer.spark.rule import Rounds, nodes_of
-from streamer.spark.signing import Job, files_signed, rows_signed, signed
+from streamer.spark.signing import SIGNED, Job, files_signed, mapped, rows_signed
 
 __all__ = ["JudgedCorpus", "deduplicate", "judge_files", "judged"]
 
@@ -83,7 +84,9 @@ def deduplicate(
         raise SettingsError(
             f"The frame has a column {taken[0]}. Rename it, or give prefix='verdict_'."
         )
-    corpus = judged(signed(numbered.select("ref", *columns), partial(rows_signed, job)), job)
+    corpus = judged(
+        mapped(numbered.select("ref", *columns), partial(rows_signed, job), SIGNED), job
+    )
     found = corpus.verdicts.unionByName(corpus.letters, allowMissingColumns=True)
     found = found.select("ref", *(F.col(name).alias(own) for name, own in new.items()))
     return numbered.join(found, "ref", "left").drop("ref")
@@ -98,7 +101,7 @@ def judge_files(sources: Sequence[Source], settings: Settings, spark: SparkSessi
     job = job_of(settings, [source.name for source in sources])
     numbers = spark.range(len(sources)).repartition(len(sources))
     work = partial(files_signed, job, FolderChoice(settings.include, settings.exclude))
-    return judged(signed(numbers, work), job)
+    return judged(mapped(numbers, work, SIGNED), job)
 
 
 def judged(rows: DataFrame, job: Job) -> JudgedCorpus:
@@ -131,6 +134,7 @@ def job_of(settings: Settings, names: Sequence[str]) -> Job:
             )
     if settings.key_file is None:
         raise SettingsError("Give --key-file: all workers hash with one key.")
+    compile_kernels(main_text=settings.text == "main")  # for the workers
     return Job(settings, read_secret(settings.key_file), names)
 
 

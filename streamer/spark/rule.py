@@ -17,6 +17,7 @@ as a bucket has room. So once few nodes are left, one worker decides them in the
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,9 +35,10 @@ from streamer.index.settings import IndexSettings, Leasts
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.scopes import Keys
-from streamer.spark.signing import Batches, schema_text
+from streamer.spark.signing import Batches, mapped, schema_text
 
 with needs_extra("spark", "streamer.spark"):
+    from pyspark import StorageLevel
     from pyspark.sql import DataFrame, Window
     from pyspark.sql import functions as F  # noqa: N812 - as all of its documents name it
 
@@ -77,18 +79,18 @@ class Rounds:
         postings = self.nodes.select("node", "last", F.explode("posted").alias("key"))
         shared = F.count("*").over(Window.partitionBy("key")) > 1
         postings = postings.withColumn("shared", shared | (F.col("last") > F.col("node")))
-        postings = postings.where("shared").drop("shared").localCheckpoint()
+        postings = _kept(postings.where("shared").drop("shared"))
         state = postings.select("node").distinct().withColumn("state", F.lit(OPEN))
         found = list[DataFrame]()
         while (left := postings.select("node").distinct().count()) > REST_MAX:
             self.count += 1
             seen = self._seen(postings.join(state, "node"))
             kept = seen.where(F.col("state") == OPEN).groupBy("node").agg(F.max("waits").alias("w"))
-            kept = kept.where("not w").select("node").localCheckpoint()
-            found.append(self._compared(postings, seen.join(kept, "node")).localCheckpoint())
-            state = _decided(state, kept, found[-1]).localCheckpoint()
+            kept = _kept(kept.where("not w").select("node"))
+            found.append(_kept(self._compared(postings, seen.join(kept, "node"))))
+            state = _kept(_decided(state, kept, found[-1]))
             keys = postings.join(state, "node").where(F.col("state") == OPEN).select("key")
-            postings = postings.join(keys.distinct(), "key", "left_semi").localCheckpoint()
+            postings = _kept(postings.join(keys.distinct(), "key", "left_semi"))
         if left:
             self.count += 1
             found.append(self._decided_in_order(postings, state))
@@ -100,8 +102,7 @@ class Rounds:
         rest = postings.groupBy("node", "last").agg(F.collect_list("key").alias("keys"))
         own = self.nodes.select("node", "sketch", "shingles", "least", "content")
         rest = rest.join(state, "node").join(own, "node").repartition(1)
-        found = rest.mapInArrow(partial(_in_order, self.settings), schema_text(COMPARED))
-        return found.localCheckpoint()
+        return _kept(mapped(rest, partial(_in_order, self.settings), COMPARED))
 
     def _seen(self, postings: DataFrame) -> DataFrame:
         """Return postings with what stands before them: whether they wait, and have room."""
@@ -123,7 +124,19 @@ class Rounds:
             F.col("shingles").alias("other_shingles"), F.col("content").alias("other_content"),
         )  # fmt: skip
         both = pairs.join(own, "node").join(theirs, "other")
-        return both.mapInArrow(partial(_compare, self.settings), schema_text(COMPARED))
+        return mapped(both, partial(_compare, self.settings), COMPARED)
+
+
+def _kept(frame: DataFrame) -> DataFrame:
+    """Return a frame that is worked out now; a lost executor loses nothing of it.
+
+    It lies in Spark's folder of checkpoints, or where there is none, on two executors.
+    """
+    conf = frame.sparkSession.conf
+    if conf.get("spark.checkpoint.dir", ""):
+        return frame.checkpoint()
+    copies = 1 if re.match(r"local(\[|$)", conf.get("spark.master", "") or "") else 2
+    return frame.localCheckpoint(storageLevel=StorageLevel(True, True, False, False, copies))
 
 
 def _decided(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:

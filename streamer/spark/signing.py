@@ -6,19 +6,23 @@ and its ordinal there, as in an index. A record that cannot be judged is a row w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import cloudpickle
 
 from streamer.assembly import page_parser
 from streamer.config import Settings
 from streamer.index.batch import key_masks
 from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
+from streamer.kernel import with_these_kernels
 from streamer.model import Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch, RejectedRecord, over_limit
 from streamer.pages.folders import FolderChoice
@@ -60,11 +64,15 @@ def schema_text(schema: pa.Schema) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """What all workers have: the settings, the key, and the names of the sources by number."""
+    """What all workers have: the settings, the key, and the names of the sources by number.
+
+    Names of files may be relative to `folder`.
+    """
 
     settings: Settings
     secret: bytes
     names: Sequence[str]
+    folder: str = field(default_factory=os.getcwd)
 
     def locate(self, ref: int) -> Location:
         """Return where the page with this ref was read."""
@@ -146,6 +154,8 @@ def rows_signed(job: Job, batches: Batches) -> Batches:
 
 def files_signed(job: Job, choice: FolderChoice, batches: Batches) -> Batches:
     """Yield the signed rows of files, of which a batch has the numbers."""
+    with suppress(OSError):  # a machine that has all from an object store has no such folder
+        os.chdir(job.folder)
     desk, own = Desk(job), job.settings
     reader = PageReader(
         desk.parser, own.page_bytes_max, own.url_prefix, cdx_base=own.cdx_base, choice=choice
@@ -156,6 +166,6 @@ def files_signed(job: Job, choice: FolderChoice, batches: Batches) -> Batches:
             yield from desk.rows(parsed, refs, chunk.start)
 
 
-def signed(frame: DataFrame, work: Callable[[Batches], Batches]) -> DataFrame:
-    """Return the signed pages of a frame, which workers make of it."""
-    return frame.mapInArrow(work, schema_text(SIGNED))
+def mapped(frame: DataFrame, work: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+    """Return what workers make of a frame: rows of this schema."""
+    return frame.mapInArrow(with_these_kernels(cloudpickle.dumps(work)), schema_text(schema))

@@ -225,6 +225,41 @@ def test_kernels_of_a_folder_that_becomes_full_are_compiled_in_memory(
     assert (done.returncode, done.stdout.split()[::2]) == (0, ["1", "0"]), done.stderr
 
 
+SHIP = """
+import pickle, sys
+from pathlib import Path
+from streamer import kernel
+from streamer.some import call
+call(0)
+kernel.mark_all_compiled()
+Path("work").write_bytes(pickle.dumps(kernel.with_these_kernels(pickle.dumps(call))))
+"""
+ARRIVE = """
+import pickle
+from pathlib import Path
+from streamer import kernel
+work = pickle.loads(Path("work").read_bytes())
+{before}
+print(work(2), kernel.all_compiled(), kernel.kernels_on_disk())
+"""
+
+
+def test_compiled_code_is_placed_on_another_machine_where_it_fits_and_none_is(
+    package: Path, home: Path
+) -> None:
+    call = "\n\ndef call(index):\n    import numpy\n    return element(numpy.arange(9), index)\n"
+    (package / "streamer" / "some.py").write_text(KERNELS + call)
+    run(package, home, SHIP, STREAMER_CACHE_DIR=str(home / "driver"))
+    for machine, before, wanted in (
+        ("empty", "", "2 True 1"),
+        ("another", "work = type(work)(work.func, 'else', *work.args[1:])", "2 False 1"),
+        ("has some", "(kernel.FOLDER / 'some').touch()", "2 False 1"),
+        ("read-only", "kernel.FOLDER = None", "2 False 0"),
+    ):
+        program, folder = ARRIVE.format(before=before), str(home / machine)
+        assert run(package, home, program, STREAMER_CACHE_DIR=folder) == wanted, machine
+
+
 def test_a_named_folder_comes_before_numbas(package: Path, home: Path, tmp_path: Path) -> None:
     names = {"STREAMER_CACHE_DIR": str(tmp_path / "a"), "NUMBA_CACHE_DIR": str(tmp_path / "b")}
     assert cache_folder(package, home, **names).parent == tmp_path / "a"
