@@ -77,11 +77,8 @@ def spark(
         counts = _write(judge_files(sources, settings, session), verdicts, overwrite=overwrite)
     except PySparkException as error:
         raise _explained(error) from error
-    table = figures()
-    for name, count in counts.items():
-        table.add_row(name, f"{count:,}")
-    table.add_row("seconds", f"{time.monotonic() - started:,.1f}")
-    Terminal(stderr=True).print(table)
+    seconds = f"{time.monotonic() - started:,.1f}"
+    Terminal(stderr=True).print(figures([*counts.items(), ("seconds", seconds)]))
     if counts["dead letters"] and not counts["unique"]:
         raise typer.Exit(1)  # nothing is judged
 

@@ -130,10 +130,7 @@ def print_summary(console: Terminal, summary: Summary, passed_over: Mapping[str,
     if not summary.records and not summary.interrupted:
         console.print(_nothing_new(summary))
         return
-    table = figures()
-    for name, value in _lines(summary):
-        table.add_row(name, value)
-    console.print(table)
+    console.print(figures(_lines(summary)))
 
 
 def _nothing_new(summary: Summary) -> str:

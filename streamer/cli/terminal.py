@@ -8,7 +8,7 @@ sentences. Colour comes from styles and from `Text`. ruff refuses rich's own cla
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,11 +19,13 @@ from rich.text import Text
 from streamer.errors import masked
 
 
-def figures() -> Table:
-    """Return an empty table of names and their figures, without lines."""
+def figures(rows: Iterable[tuple[str, str | int]]) -> Table:
+    """Return a table of names and their figures, without lines."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
-    table.add_column(justify="right")
+    table.add_column(justify="right", overflow="fold")
+    for name, figure in rows:
+        table.add_row(name, figure if isinstance(figure, str) else f"{figure:,}")
     return table
 
 

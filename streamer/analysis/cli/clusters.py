@@ -191,12 +191,9 @@ def _counted(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Ro
 
 
 def _summary(grouping: Grouping) -> Table:
-    sizes = grouping.sizes
-    table = figures()
-    table.add_row("verdicts", f"{grouping.judged:,}")
-    table.add_row("  of duplicates", f"{grouping.duplicates:,}")
-    table.add_row("clusters", f"{len(grouping):,}")
-    table.add_row("  pages in them", f"{len(grouping.places):,}")
-    table.add_row("  pages to drop", f"{len(grouping.places) - len(grouping):,}")
-    table.add_row("largest cluster", f"{int(sizes.max(initial=0)):,}")
-    return table
+    return figures([
+        ("verdicts", grouping.judged), ("  of duplicates", grouping.duplicates),
+        ("clusters", len(grouping)), ("  pages in them", len(grouping.places)),
+        ("  pages to drop", len(grouping.places) - len(grouping)),
+        ("largest cluster", int(grouping.sizes.max(initial=0))),
+    ])  # fmt: skip

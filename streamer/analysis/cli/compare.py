@@ -43,7 +43,7 @@ from streamer.analysis.exact import Uniqueness
 from streamer.cli.main import Command, Group
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, figures
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, Near
@@ -246,10 +246,7 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
 def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: Path | None) -> None:
     """Print the figures, and the texts if they are not too long to read there."""
     console = Terminal()
-    figures = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in report.exact_rows():
-        figures.add_row(name, value)
-    console.print(figures)
+    console.print(figures(report.exact_rows()))
     if report.methods:
         table = Table(box=SIMPLE_HEAD)
         for column in ("method", "similarity", "threshold", "shared keys", "says"):
@@ -358,8 +355,8 @@ def _print_uniqueness(
     table = Table(box=SIMPLE_HEAD)
     for number, head in enumerate(heads):
         table.add_column(head, justify="right" if number else "left", overflow="fold")
-    for name, *figures in rows:
-        table.add_row(Text(visible(name)), *figures)
+    for name, *shown in rows:
+        table.add_row(Text(visible(name)), *shown)
     if table.row_count:
         console.print(table)
 
@@ -474,13 +471,10 @@ def show(
 
 def print_collection(file: Path, result: Collection, seconds: float | None = None) -> None:
     """Print the figures of a collection as a table."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right", overflow="fold")
-    table.add_row("file", str(file))
-    table.add_row("pages", f"{result.documents:,}")
-    table.add_row("words", f"{result.words:,}")
-    table.add_row("fingerprint", result.fingerprint)
+    rows: list[tuple[str, str | int]] = [
+        ("file", str(file)), ("pages", result.documents), ("words", result.words),
+        ("fingerprint", result.fingerprint),
+    ]  # fmt: skip
     if seconds is not None:
-        table.add_row("seconds", f"{seconds:,.1f}")
-    Terminal().print(table)
+        rows.append(("seconds", f"{seconds:,.1f}"))
+    Terminal().print(figures(rows))

@@ -22,7 +22,7 @@ from rich.text import Text
 from streamer.analysis.comparison import visible
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, figures
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.hosts import host_of, plain_host
@@ -178,12 +178,12 @@ def _host_report(found: HostBlocks, limit: int) -> dict[str, Any]:
     }
 
 
-def _table_report(figures: TableFigures) -> dict[str, Any]:
+def _table_report(found: TableFigures) -> dict[str, Any]:
     """Return what an index knows of all sites as JSON values."""
-    counts = figures.by_repeats
+    counts = found.by_repeats
     return {
-        "pages": figures.pages,
-        "room": figures.room,
+        "pages": found.pages,
+        "room": found.room,
         "blocks": sum(counts),
         "repeating": {str(least): sum(counts[least:]) for least in _REPEATS_FROM},
     }
@@ -196,9 +196,9 @@ def _print_host(report: dict[str, Any]) -> None:
         table.add_column(name, justify="right")
     table.add_column("block", overflow="fold")
     for each in report["blocks"]:
-        figures = (each.repeats, each.pages, each.dropped, each.compared, each.words)
+        counts = (each.repeats, each.pages, each.dropped, each.compared, each.words)
         shown = visible(each.text[:SHOWN_CHARACTERS_MAX])
-        table.add_row(*(f"{figure:,}" for figure in figures), Text(shown))
+        table.add_row(*(f"{count:,}" for count in counts), Text(shown))
     if report["blocks"]:
         console.print(table)
     more = report["blocks_total"] - len(report["blocks"])
@@ -213,11 +213,10 @@ def _print_host(report: dict[str, Any]) -> None:
 
 def _print_table(report: dict[str, Any]) -> None:
     console = Terminal()
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("pages learned from", f"{report['pages']:,}")
     share = report["blocks"] / report["room"]
-    table.add_row("blocks known", f"{report['blocks']:,} ({share:.1%} of the table)")
-    for least, count in report["repeating"].items():
-        if count:
-            table.add_row(f"  on {least} other pages or more", f"{count:,}")
-    console.print(table)
+    console.print(figures([
+        ("pages learned from", report["pages"]),
+        ("blocks known", f"{report['blocks']:,} ({share:.1%} of the table)"),
+        *((f"  on {least} other pages or more", count)
+          for least, count in report["repeating"].items() if count),
+    ]))  # fmt: skip

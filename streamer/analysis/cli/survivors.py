@@ -218,12 +218,10 @@ def _tables(out: str, sources: Sequence[Source]) -> list[TableFile]:
 
 
 def _summary(grouping: Grouping, survivors: Survivors) -> Table:
-    table = figures()
-    table.add_row("verdicts", f"{grouping.judged:,}")
-    table.add_row("clusters", f"{len(grouping):,}")
-    table.add_row("pages written", f"{survivors.written:,}")
-    table.add_row("pages left out", f"{survivors.dropped + survivors.excluded:,}")
-    table.add_row("  duplicates", f"{survivors.dropped:,}")
-    table.add_row("  excluded", f"{survivors.excluded:,}")
-    table.add_row("pages without a verdict", f"{survivors.unjudged:,}")
-    return table
+    return figures([
+        ("verdicts", grouping.judged), ("clusters", len(grouping)),
+        ("pages written", survivors.written),
+        ("pages left out", survivors.dropped + survivors.excluded),
+        ("  duplicates", survivors.dropped), ("  excluded", survivors.excluded),
+        ("pages without a verdict", survivors.unjudged),
+    ])  # fmt: skip
