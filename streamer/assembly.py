@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from streamer.config import Settings
@@ -16,12 +15,11 @@ from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.catalogue import Catalogue
-from streamer.run.engine import Engine
+from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder, own_key
 from streamer.run.judge import replay_judge
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.site_store import read_sites, signer_with
-from streamer.run.stages import OneAThread
+from streamer.run.site_store import read_sites
 from streamer.stored.witness import NAME as WITNESS
 
 
@@ -87,9 +85,9 @@ def open_engine(
         index_memory=settings.index_memory_bytes, references=references,
     )  # fmt: skip
     sites = read_sites(folder.store, settings.signature)
-    signers = OneAThread(partial(signer_with, sites, settings.signature, folder.secret))
+    signing = Signing.of(parser, settings.signature, folder.secret, sites)
     try:
-        yield Engine(judge, catalogue, parser, signers, folder.fingerprint, sites)
+        yield Engine(judge, catalogue, signing, folder.fingerprint)
     finally:
         judge.stop()
 

@@ -36,7 +36,7 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.pages.program_pages import AnyPage, Batches, MessageWriter
 from streamer.run.catalogue import open_catalogue
-from streamer.run.engine import Engine, SignedChunk
+from streamer.run.engine import Engine, Prepared
 from streamer.run.explanation import Explained, KeptIndex
 from streamer.run.page_check import signed_page
 from streamer.run.reference_indexes import ReferenceIndexes
@@ -146,8 +146,8 @@ class Deduplicator:
                 assert future is not None, "every batch is submitted"
                 prepared = future.result()
                 with self._turn():
-                    if not self._engine.is_next(prepared.turn):
-                        prepared = self._prepare(messages)
+                    if not self._engine.signing.is_next(prepared):
+                        prepared = self._engine.prepare(prepared.chunk)
                     first, blocks = self._take(prepared)
                     rejected = self._rejected(prepared.batch, messages, first)
                 judged = itertools.chain.from_iterable(map(self._verdicts, blocks))
@@ -165,8 +165,8 @@ class Deduplicator:
             InvalidPage: it cannot be judged; `code` says why.
         """
         self._check_process()
-        engine = self._engine
-        signed = signed_page(engine.parser, engine.signers.get(), self._writer.message(page))
+        signing = self._engine.signing
+        signed = signed_page(signing.parser, signing.signers.get(), self._writer.message(page))
         with self._turn():
             entry = self._catalogue.entries[self._source]
             signed.refs += np.uint64(page_ref(self._source, entry.position))
@@ -180,7 +180,7 @@ class Deduplicator:
         self._check_process()
         page = {"url": "text:", "body": text, "content_type": "text/plain"}
         message = MessageWriter().message(page)
-        signed = signed_page(PageParser(), self._engine.signers.get(), message)
+        signed = signed_page(PageParser(), self._engine.signing.signers.get(), message)
         with self._turn():
             return [
                 KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
@@ -326,19 +326,15 @@ class Deduplicator:
 
     # ---- stages ----------------------------------------------------------------------------------
 
-    def _submit(self, messages: list[bytes]) -> Future[SignedChunk]:
-        with self._turn():
-            return self._engine.submit(self._pool, self._prepare, messages)
-
-    def _prepare(self, messages: list[bytes], turn: int = 0) -> SignedChunk:
-        """Parse, sign and look up messages; in any thread."""
+    def _submit(self, messages: list[bytes]) -> Future[Prepared]:
         chunk = Chunk(0, len(messages), messages=[(i, None, m) for i, m in enumerate(messages)])
         chunk.source = 0  # `_take` gives them their places
-        return self._engine.prepare(chunk, turn)
+        with self._turn():
+            return self._engine.signing.submit(self._pool, chunk, self._engine.prepare)
 
-    def _take(self, prepared: SignedChunk) -> tuple[int, list[Verdicts]]:
+    def _take(self, prepared: Prepared) -> tuple[int, list[Verdicts]]:
         """Judge what is prepared; return the number of its first page, and verdicts."""
-        batch, pages, found, _ = prepared
+        _, batch, pages, _, found, _ = prepared
         with self._judge.whole_step():
             entry = self._catalogue.to_change(self._source)
             start, entry.position = entry.position, entry.position + batch.end
@@ -356,7 +352,8 @@ class Deduplicator:
         found = {letter.sequence: (letter.code, letter.detail) for letter in batch.dead}
         skipped = set(range(len(messages))).difference(batch.sequences, found)
         for number in skipped:  # a batch only counts them: parsed alone, each gives its code
-            alone = self._engine.parser.parse(Chunk(0, 1, messages=[(0, None, messages[number])]))
+            chunk = Chunk(0, 1, messages=[(0, None, messages[number])])
+            alone = self._engine.signing.parser.parse(chunk)
             found[number] = next(iter(alone.skipped)), "such pages are skipped"
         self.rejected.update(code for code, _ in found.values())
         places = (self._locate(page_ref(self._source, first + number)) for number in found)

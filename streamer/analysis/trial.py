@@ -43,7 +43,7 @@ from streamer.errors import SettingsError
 from streamer.index.settings import IndexSettings
 from streamer.model import Decision
 from streamer.run.catalogue import Catalogue
-from streamer.run.engine import Engine
+from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.outputs import OutputFile
@@ -290,8 +290,8 @@ def _judge(
     try:
         signer = _Measuring(make_signer(signature, folder.secret))
         warm_kernels(signature)  # else the first method's time has the compiling in it
-        parser, signers = dataset.reader.parser, OneAThread[PageSigner](lambda: signer)
-        engine = Engine(judge, Catalogue(), parser, signers, folder.fingerprint)
+        signing = Signing(dataset.reader.parser, OneAThread[PageSigner](lambda: signer))
+        engine = Engine(judge, Catalogue(), signing, folder.fingerprint)
         job = Replay(engine, 1, keep_going=True)
         started = time.process_time()
         job.run(

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
 
 from streamer.index.codec import Entry
 from streamer.index.messages import Pages
@@ -18,58 +20,65 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.judge import Judge
-from streamer.run.site_store import site_entries
+from streamer.run.revisits import Original
+from streamer.run.site_store import signer_with, site_entries
 from streamer.run.small_files import signed
 from streamer.run.stages import OneAThread
+from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteTables
 from streamer.sketch.site_signer import SiteSigner
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+NOTHING: Mapping[int, Original] = MappingProxyType({})
 
 
-class SignedChunk(NamedTuple):
-    """A chunk that is parsed and signed, and what the index had for its pages.
+class Prepared(NamedTuple):
+    """A chunk that is parsed and signed.
 
-    `turn` is that in which it was signed, where signatures depend on sites; 0: it is judged next.
+    `found` is what the index had for its pages, `originals` what revisits need of it, each where
+    somebody asks. `turn` is that in which it was signed, where signatures depend on sites; 0: it is
+    judged next.
     """
 
+    chunk: Chunk
     batch: PageBatch
     pages: Pages
-    found: Found
-    turn: int = 0
+    turn: int
+    found: Found | None = None
+    originals: Mapping[int, Original] = NOTHING
 
 
 def _no_outputs() -> Mapping[str, tuple[int, str]]:
     return {}
 
 
+Work = Callable[[Chunk, int], Prepared]
+
+
 @dataclass(slots=True)
-class Engine:
-    """The stages on one open index.
+class Signing:
+    """What parses and signs chunks ahead, in threads; `sites` are those that signatures need."""
 
-    `fingerprint` is what verdicts carry, `sites` what is known of sites, where anything is asked.
-    """
-
-    judge: Judge
-    catalogue: Catalogue
     parser: PageParser
     signers: OneAThread[PageSigner]
-    fingerprint: str
     sites: SiteTables | None = None
 
-    def submit(
-        self, pool: Executor, work: Callable[[Item, int], Result], item: Item
-    ) -> Future[Result]:
-        """Have a pool work on what comes next; `work` gets the turn for `prepare`, too."""
-        if self.sites is None:
-            return pool.submit(work, item, 0)
-        table = item.table if isinstance(item, Chunk) else 0
-        return self.sites.of(table).submit(pool, work, item)
+    @classmethod
+    def of(
+        cls, parser: PageParser, signature: SignatureSettings, secret: bytes,
+        sites: SiteTables | None,
+    ) -> Signing:  # fmt: skip
+        """Return what signs for an index with these settings."""
+        return cls(parser, OneAThread(partial(signer_with, sites, signature, secret)), sites)
 
-    def prepare(self, chunk: Chunk, turn: int = 0) -> SignedChunk:
-        """Parse, sign and look up a chunk; in any thread.
+    def submit(self, pool: Executor, chunk: Chunk, work: Work | None = None) -> Future[Prepared]:
+        """Have a pool prepare what is judged next but those before it, or `work` that does more."""
+        if self.sites is None:
+            return pool.submit(work or self.prepare, chunk, 0)
+        return self.sites.of(chunk.table).submit(pool, work or self.prepare, chunk)
+
+    def prepare(self, chunk: Chunk, turn: int = 0) -> Prepared:
+        """Parse and sign a chunk; in any thread.
 
         Raises:
             StoreMismatch: other records are pages than the chunk says.
@@ -77,15 +86,29 @@ class Engine:
         signer = self.signers.get()
         if self.sites is not None and isinstance(signer, SiteSigner):
             signer = signer.in_turn(self.sites.of(chunk.table), turn)
-        batch, pages = signed(self.parser, signer, chunk)
-        return SignedChunk(batch, pages, self.judge.look_up(pages), turn)
+        return Prepared(chunk, *signed(self.parser, signer, chunk), turn)
 
-    def is_next(self, turn: int, table: int = 0) -> bool:
+    def is_next(self, prepared: Prepared) -> bool:
         """Return whether a chunk was signed for the pages before it, as it is judged next.
 
         If not, others were judged meanwhile, or are not: it has to be prepared again, without turn.
         """
-        return self.sites is None or self.sites.of(table).settle(turn)
+        return self.sites is None or self.sites.of(prepared.chunk.table).settle(prepared.turn)
+
+
+@dataclass(slots=True)
+class Engine:
+    """The stages on one open index; `fingerprint` is what verdicts carry."""
+
+    judge: Judge
+    catalogue: Catalogue
+    signing: Signing
+    fingerprint: str
+
+    def prepare(self, chunk: Chunk, turn: int = 0) -> Prepared:
+        """Parse, sign and look up a chunk; as `Signing.prepare`."""
+        prepared = self.signing.prepare(chunk, turn)
+        return prepared._replace(found=self.judge.look_up(prepared.pages))
 
     def begin_flush(
         self,
@@ -108,10 +131,10 @@ class Engine:
                 return pack_catalogue(state)
 
             self.judge.begin_flush(
-                owner_state, [*blocks, *notes, *site_entries(self.sites)], sweep=sweep
+                owner_state, [*blocks, *notes, *site_entries(self.signing.sites)], sweep=sweep
             )
 
     def flush_last(self) -> None:
         """Write all in this thread, where no other can be started any more."""
         state, blocks = self.catalogue.to_flush()
-        self.judge.flush_last(pack_catalogue(state), [*blocks, *site_entries(self.sites)])
+        self.judge.flush_last(pack_catalogue(state), [*blocks, *site_entries(self.signing.sites)])

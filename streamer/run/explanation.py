@@ -14,7 +14,7 @@ estimates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -69,6 +69,13 @@ class KeptPage(NamedTuple):
     url: str
     place: Location
     ref: int
+
+
+class FoundPage(NamedTuple):
+    """A kept page, and what is compared of it."""
+
+    page: KeptPage
+    target: Target
 
 
 class NearestPage(NamedTuple):
@@ -288,15 +295,14 @@ class KeptIndex:
                 "(--against), or build the index again."
             )
 
-    def find(self, name: str, progress: Progress = lambda _rows: None) -> KeptPage:
+    def find(self, name: str, progress: Progress = lambda _rows: None) -> FoundPage:
         """Return the first kept page with this URL, or at this place (`place_name`).
 
         Raises:
             InputError: none is kept.
         """
-        for page in self._pages(progress):
-            if name in (page.url, place_name(page.place)):
-                return page
+        if found := self._found(lambda page: name in (page.url, place_name(page.place)), progress):
+            return found
         raise InputError(
             f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
             " kept: give the verdict file (--verdicts), the files with their texts (--texts), or"
@@ -312,13 +318,9 @@ class KeptIndex:
                 f"{index}, that of {self._folder} is {own}. Give the verdict file of this index."
             )
 
-    def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
+    def explain_kept(self, kept: FoundPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
-        row = _row_of(page.ref, self._index, progress)
-        assert row is not None, page
-        own, sketch, slot = row
-        shingles = self._store.shingles([slot])[0] if self._store.has_shingles else b""
-        target = Target(own, np.ascontiguousarray(sketch), page.ref, shingles)
+        page, target = kept
         found = self._explained(target, page, self.settings.of_url(page.url), progress)
         if (strict := self._of_the_later(found, page.url)) is not None:
             found = self._explained(target, page, strict, progress)
@@ -454,8 +456,7 @@ class KeptIndex:
         """Return the page that decides: of those that share a key the most similar, else of all."""
         least, measure = rule.similarity_min, int(rule.measure)
         best: tuple[tuple[bool, bool, int, int], NearestPage] | None = None
-        read = 0
-        for rows, marks, slots in self._index.answering_rows():
+        for rows, marks, slots in self._index.answering_rows(progress):
             agreeing = (marks == target.marks) & (target.marks != 0)
             for i, shared in enumerate(agreeing.sum(axis=1).tolist()):
                 ref = rows.refs[i]
@@ -471,41 +472,29 @@ class KeptIndex:
                 if best is None or rank < best[0]:
                     page, similarity = self._page(ref, rows.urls[i]), found / SIMILARITY_ONE
                     best = rank, NearestPage(page, similarity, shared, equal, exact)
-            read += len(rows.refs)
-            progress(read)
         return best and best[1]
 
-    def _pages(self, progress: Progress) -> Iterator[KeptPage]:
-        """Yield all kept pages."""
-        read = 0
-        for rows, _, _ in self._index.answering_rows():
-            yield from map(self._page, rows.refs, rows.urls)
-            read += len(rows.refs)
-            progress(read)
+    def _found(self, is_wanted: Callable[[KeptPage], bool], progress: Progress) -> FoundPage | None:
+        """Return the first kept page that is wanted."""
+        for rows, marks, slots in self._index.answering_rows(progress):
+            for i, page in enumerate(map(self._page, rows.refs, rows.urls)):
+                if is_wanted(page):
+                    sketch, store = np.ascontiguousarray(rows.sketches[i]), self._store
+                    sets = store.shingles([int(slots[i])])[0] if store.has_shingles else b""
+                    return FoundPage(page, Target(marks[i], sketch, page.ref, sets))
+        return None
 
     def _page(self, ref: int, url: bytes) -> KeptPage:
         return KeptPage(url.decode("utf-8", "replace"), self._locate(ref), ref)
 
     def _kept_at(self, place: Location, progress: Progress) -> KeptPage | None:
         """Return the kept page at a place, of a file by its name without folders."""
-        wanted = Path(place.topic).name, place.partition, place.offset
-        for page in self._pages(progress):
-            at = page.place
-            if (Path(at.topic).name, at.partition, at.offset) == wanted:
-                return page
-        return None
 
+        def named(at: Location) -> tuple[str, int, int]:
+            return Path(at.topic).name, at.partition, at.offset
 
-def _row_of(ref: int, index: ReadIndex, progress: Progress) -> tuple[Marks, Sketch, int] | None:
-    """Return a kept page's marks, its sketch and slot; None where it is not kept."""
-    read = 0
-    for rows, marks, slots in index.answering_rows():
-        if ref in rows.refs:
-            at = rows.refs.index(ref)
-            return marks[at], rows.sketches[at], int(slots[at])
-        read += len(rows.refs)
-        progress(read)
-    return None
+        found = self._found(lambda page: named(page.place) == named(place), progress)
+        return found and found.page
 
 
 def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -48,9 +48,13 @@ class ReadIndex:
         """Return the state of its shard as of the newest flush."""
         return unpack_state(self.meta.state)
 
-    def answering_rows(self) -> Iterator[ScannedRows]:
-        """Yield the rows that have not expired, and are not to be forgotten."""
-        yield from scan_rows(self.store, Forgetting(self.state.forgotten))
+    def answering_rows(self, progress: Callable[[int], None]) -> Iterator[ScannedRows]:
+        """Yield the rows that answer: `progress` gets how many were read."""
+        read = 0
+        for scanned in scan_rows(self.store, Forgetting(self.state.forgotten)):
+            yield scanned
+            read += len(scanned.rows.refs)
+            progress(read)
 
     def close(self) -> None:
         """Close its store."""

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from streamer.errors import SettingsError
-from streamer.index.messages import Pages, Verdicts
-from streamer.index.ports import Found
+from streamer.index.messages import Verdicts
 from streamer.model import page_ref, split_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
-from streamer.run.engine import Engine
+from streamer.run.engine import Engine, Prepared
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
 from streamer.run.known_archives import KnownArchives
@@ -63,21 +61,6 @@ from streamer.run.totals import Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
-
-
-class Prepared(NamedTuple):
-    """A chunk, parsed, signed and looked up.
-
-    `parsed` is what it has of each source, `originals` what revisits need of it, `turn` as in
-    `SignedChunk`.
-    """
-
-    batch: PageBatch
-    pages: Pages
-    found: Found
-    parsed: list[Parsed]
-    originals: dict[int, Original]
-    turn: int
 
 
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
@@ -121,7 +104,7 @@ class Replay:
         self._engine = engine
         self._judge, self._catalogue = engine.judge, engine.catalogue
         self._threads = threads
-        mapping = engine.parser.mapping
+        mapping = engine.signing.parser.mapping
         self._mapping = mapping.id
         self._first = FirstRecords(mapping, keep_going=keep_going)
         self._archives = KnownArchives(engine.judge.store)
@@ -185,7 +168,7 @@ class Replay:
             self._outcome.interrupted = self._stop
             self._outcome.report = pages.report
             self._outcome.report.lost_text = self._lost.shares()
-            self._outcome.missing_fields = self._engine.parser.missing_fields()
+            self._outcome.missing_fields = self._engine.signing.parser.missing_fields()
             self._note_wrong_dates(dates_before)
             self._begin()
             self._flush(sweep=True)
@@ -233,7 +216,7 @@ class Replay:
         """Have a chunk parsed and signed by a thread of the pool."""
         if not isinstance(step, Chunk):
             return None
-        return self._engine.submit(self._pool, self._prepare, step)
+        return self._engine.signing.submit(self._pool, step, self._prepare)
 
     def _next(self, steps: Iterator[Step]) -> Step | None:
         """Return what is read next; None at the end of all sources, or when the run shall end."""
@@ -247,10 +230,10 @@ class Replay:
 
     def _prepare(self, chunk: Chunk, turn: int) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
-        batch, pages, found, _ = self._engine.prepare(chunk, turn)
-        wanted = self._page_outputs is not None and self._page_outputs.originals is not None
-        originals = originals_of(chunk) if wanted else {}
-        return Prepared(batch, pages, found, parsed_by_source(chunk, batch), originals, turn)
+        prepared = self._engine.prepare(chunk, turn)
+        if self._page_outputs is not None and self._page_outputs.originals is not None:
+            prepared = prepared._replace(originals=originals_of(chunk))
+        return prepared
 
     # ---- judgement -------------------------------------------------------------------------------
 
@@ -271,8 +254,9 @@ class Replay:
                     progress(step.amount, self._outcome.totals.records)
 
     def _handle(self, step: Step, prepared: Prepared | None) -> None:
-        if prepared is not None:
-            self._check_first(prepared.parsed)
+        parsed = prepared and parsed_by_source(prepared.chunk, prepared.batch)
+        if parsed is not None:
+            self._check_first(parsed)
         self._begin()
         if isinstance(step, SettingsChange):
             self._judge.configure(step.settings)
@@ -281,9 +265,8 @@ class Replay:
         elif isinstance(step, SourceEnd):
             self._finish(step.source, step.status)
             self._behind(partial(self._clusters.end, step.source, self._name_of(step.source)))
-        elif isinstance(step, Chunk):
-            assert prepared is not None, step
-            self._judge_new(step, prepared)
+        elif prepared is not None and parsed is not None:
+            self._judge_new(prepared, parsed)
 
     def _check_first(self, parsed: Sequence[Parsed]) -> None:
         """Check the first records of a chunk's source; small files are checked as one."""
@@ -298,9 +281,9 @@ class Replay:
         entry = self._catalogue.to_change(source)
         entry.finished, entry.status = True, status
 
-    def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
-        batch, pages, found, parsed, originals, turn = prepared
-        is_next = self._engine.is_next(turn, chunk.table)
+    def _judge_new(self, prepared: Prepared, parsed: Sequence[Parsed]) -> None:
+        chunk, batch, pages, _, found, originals = prepared
+        is_next = self._engine.signing.is_next(prepared)
         assert is_next, "chunks are judged in the order of reading"
         self._check_kind(chunk, parsed)
         self._archives.take(chunk.archives.values())
@@ -358,9 +341,8 @@ class Replay:
             if batch.skipped.keys() <= examples.keys():
                 return
             if own.skips:
-                found = (
-                    self._engine.parser.parse(file_alone(chunk, number)) if chunk.parts else batch
-                )
+                parser = self._engine.signing.parser
+                found = parser.parse(file_alone(chunk, number)) if chunk.parts else batch
                 where = f"{found.start} to {found.end - 1} of {self._name_of(own.source)}"
                 for code in found.skipped.keys() - examples.keys():
                     examples[code] = f"among the records {where}"
@@ -399,7 +381,7 @@ class Replay:
         self._behind(lambda: output.write(lines()))
 
     def _write_block(
-        self, source: int | None, chunk: Chunk, block: Verdicts, originals: dict[int, Original]
+        self, source: int | None, chunk: Chunk, block: Verdicts, originals: Mapping[int, Original]
     ) -> None:
         """Have the verdicts on pages of a chunk written, and the pages."""
         self._write(self._verdicts, partial(self._lines, source, block))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from unittest import mock
 
 from streamer.cli.main import run
-from streamer.pages.chunk import Chunk
-from streamer.run.replay import Prepared, Replay
+from streamer.run.engine import Prepared
+from streamer.run.replay import Replay
+from streamer.run.small_files import Parsed
 
 
 def _die_at(record: int) -> None:
@@ -25,10 +27,10 @@ def _die_at(record: int) -> None:
         replay._judge.finish()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def judge_or_die(replay: Replay, chunk: Chunk, prepared: Prepared) -> None:
-        if record < chunk.end:
+    def judge_or_die(replay: Replay, prepared: Prepared, parsed: Sequence[Parsed]) -> None:
+        if record < prepared.chunk.end:
             die(replay)
-        judge(replay, chunk, prepared)
+        judge(replay, prepared, parsed)
 
     def flush_or_die(replay: Replay, *, sweep: bool = False) -> None:
         if sweep:  # at the end of a run

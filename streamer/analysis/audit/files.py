@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -34,16 +33,16 @@ from streamer.analysis.audit.scene import (
     digest,
 )
 from streamer.errors import InputError
-from streamer.index.messages import Pages, Verdicts
+from streamer.index.messages import Verdicts
 from streamer.model import DeadLetter, Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch
+from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
 from streamer.run.outputs import mark_of
-from streamer.run.site_store import new_sites, signer_with
-from streamer.run.small_files import gathered, parsed_by_source, signed
+from streamer.run.site_store import new_sites
+from streamer.run.small_files import gathered, parsed_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
-    OneAThread,
     dead_letter,
     dead_letter_lines,
     in_order,
@@ -52,7 +51,6 @@ from streamer.run.stages import (
 )
 from streamer.run.totals import Totals
 from streamer.run.verdict_files import open_verdicts
-from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
 
@@ -153,10 +151,8 @@ class _FileFold:
         self._judge = Judge(store, target.index.identity, options, target.secret)
         self._judge.configure(target.settings)
         self._folded.note_settings(target.settings)
-        self._sites = new_sites(target.signature)
-        self._signers = OneAThread(
-            partial(signer_with, self._sites, target.signature, target.secret)
-        )
+        sites = new_sites(target.signature)
+        self._signing = Signing.of(target.parser, target.signature, target.secret, sites)
 
     def close(self) -> None:
         """Release the scratch index."""
@@ -190,29 +186,19 @@ class _FileFold:
             for step in gathered(self.target.steps(), lambda _source: True)
             if isinstance(step, Chunk)
         )
-        with signing_pool(threads) as pool:
-
-            def begin(chunk: Chunk) -> Future[tuple[PageBatch, Pages, int]]:
-                if self._sites is None:
-                    return pool.submit(self._prepare, chunk, 0)
-                return self._sites.of(chunk.table).submit(pool, self._prepare, chunk)
-
-            with closing(in_order(chunks, begin, CHUNKS_AHEAD)) as ahead:
-                for chunk, result in ahead:
-                    assert result is not None, chunk
-                    self._take(chunk, *result.result())
-                    progress("records", self._totals.records, self.target.catalogue.totals.records)
+        with (
+            signing_pool(threads) as pool,
+            closing(in_order(chunks, partial(self._signing.submit, pool), CHUNKS_AHEAD)) as ahead,
+        ):
+            for chunk, result in ahead:
+                assert result is not None, chunk
+                self._take(result.result())
+                progress("records", self._totals.records, self.target.catalogue.totals.records)
         self._judge.flush(b"")
 
-    def _prepare(self, chunk: Chunk, turn: int) -> tuple[PageBatch, Pages, int]:
-        signer = self._signers.get()
-        if self._sites is not None and isinstance(signer, SiteSigner):
-            signer = signer.in_turn(self._sites.of(chunk.table), turn)
-        return *signed(self.target.parser, signer, chunk), turn
-
-    def _take(self, chunk: Chunk, batch: PageBatch, pages: Pages, turn: int) -> None:
-        if self._sites is not None:
-            self._sites.of(chunk.table).settle(turn)
+    def _take(self, prepared: Prepared) -> None:
+        chunk, batch, pages, *_ = prepared
+        self._signing.is_next(prepared)
         self._totals.add_batch(batch)
         self._note_letters(chunk, batch)
         self._folded.note_arrived(pages.refs)
