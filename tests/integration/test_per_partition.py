@@ -57,6 +57,7 @@ def test_verdicts_of_a_partition_are_those_of_its_replay_alone_over_kills(
         workers.wait_until_settled()
         workers.kill("index-1")  # the owner of shard 1: the others' pages do not wait for it
         send(brokers, names.pages, [part[150:] for part in pages])
+        workers.start("sign-2", *workers.commands["sign-0"])  # nor do they in a rebalance
 
         def others_are_judged() -> bool:
             found = messages_of(brokers, names.verdicts)
