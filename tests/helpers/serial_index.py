@@ -130,7 +130,7 @@ def serial_verdicts(
         match = kept.rows[-best] if candidates else 0
         mine = int(pages.refs[match]), pages.urls[match]
         if score >= own.similarity_min:
-            same = bool(keys) and -best in kept.buckets[keys[-1]]
+            same = bool(keys) and -best in kept.answering(keys[-1])
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
             result.append(Judged(ref, score, basis, *mine, exact))
             continue
@@ -165,19 +165,19 @@ class _Kept:
 
     def candidates(self, keys: Sequence[int]) -> list[int]:
         """Return the rows under keys that may answer a page now, in order."""
-        for key in keys:
-            self.buckets[key] = [
-                row
-                for row in self.buckets[key]
-                if self.time.age(self.rows[row]) <= self._age
-                and len(self.rows) - row <= self._newest
-            ]
-        return sorted({row for key in keys for row in self.buckets[key]})
+        return sorted({row for key in keys for row in self.answering(key)})
+
+    def answering(self, key: int) -> list[int]:
+        """Return the rows under a key that answer now; wrong dates may have others do so later."""
+        return [
+            row
+            for row in self.buckets[key]
+            if self.time.age(self.rows[row]) <= self._age and len(self.rows) - row <= self._newest
+        ]
 
     def insert(self, page: int, keys: Sequence[int]) -> None:
         """Insert a page under those of its keys whose buckets have room."""
-        self.candidates(keys)
         for key in keys:
-            if len(self.buckets[key]) < self._settings.bucket_max:
+            if len(self.answering(key)) < self._settings.bucket_max:
                 self.buckets[key].append(len(self.rows))
         self.rows.append(page)

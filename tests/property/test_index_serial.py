@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.index.settings import IndexSettings
@@ -63,6 +63,8 @@ def test_a_shard_says_what_the_serial_index_says(
 
 @settings(max_examples=80, deadline=None)
 @given(seeds, counts, limits, flush_shares, st.sampled_from([3, 9]))
+# A page that did not answer when its bucket was full answers again, since dates were wrong.
+@example(218, 18, IndexSettings(threshold=0.5, expire_after_ms=4_000, bucket_max=1), 0.0, 9)
 def test_it_says_so_too_where_dates_are_wrong_or_pause(
     seed: int, count: int, rules: IndexSettings, flush_share: float, dates_max: int
 ) -> None:
