@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -64,29 +65,41 @@ def make_topic(brokers: str, topic: str, partitions: int) -> None:
     asyncio.run(make())
 
 
-def load(brokers: str, topic: str, file: Path, partitions: int, pages: int) -> None:
-    """Send the first `pages` lines of `file`, batch by batch to one partition after another."""
+def load(
+    brokers: str, topic: str, file: Path, partitions: int, pages: int,
+    *, first: int = 0, rate: float = math.inf, batch_bytes: int = BATCH_BYTES,
+) -> None:  # fmt: skip
+    """Send `pages` lines of `file`, from `first` on, batch by batch to one partition after another.
+
+    No more than `rate` are sent in a second.
+    """
     records: Any = default_records
     for module in (records, getattr(records, "_crecords", None)):
         if module is not None and hasattr(module, "lz4_encode"):
             module.lz4_encode = partial(codec.lz4_encode, level=3)
-    asyncio.run(_load(brokers, topic, file, partitions, pages))
+    asyncio.run(
+        _load(brokers, topic, file, partitions, range(first, first + pages), rate, batch_bytes)
+    )
 
 
-async def _load(brokers: str, topic: str, file: Path, partitions: int, pages: int) -> None:
-    places = itertools.cycle(range(partitions))
+async def _load(
+    brokers: str, topic: str, file: Path, partitions: int, chosen: range, rate: float,
+    batch_bytes: int,
+) -> None:  # fmt: skip
+    places, began = itertools.cycle(range(partitions)), time.perf_counter()
     async with AIOKafkaProducer(
         bootstrap_servers=brokers,
         acks="all",
         compression_type="lz4",
-        max_batch_size=BATCH_BYTES,
+        max_batch_size=batch_bytes,
         max_request_size=MESSAGE_BYTES,
     ) as producer:
         batch = producer.create_batch()
         with file.open("rb") as lines:
-            for line in itertools.islice(lines, pages):
+            for sent, line in enumerate(itertools.islice(lines, chosen.start, chosen.stop)):
                 value = line.rstrip(b"\n")
                 if batch.append(key=None, value=value, timestamp=None) is None:
+                    await asyncio.sleep(began + sent / rate - time.perf_counter())
                     await producer.send_batch(batch, topic, partition=next(places))
                     batch = producer.create_batch()
                     batch.append(key=None, value=value, timestamp=None)

@@ -1,27 +1,33 @@
-"""The model of workers with an index for each partition: so much a page, so much a record."""
+"""What workers with an index for each partition take: a page, a record, and a second of each."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.partitions import Measured, Model, tables
+from benchmarks.partitions import RATE, Measured, fit, tables
 
 
-def run(partitions: int, records: float) -> Measured:
-    """Return a run in which signers take 20 us a page and 3000 a record, owners 10 and 1000."""
-    return Measured(
-        partitions, 1, records, [20 + 3000 * records, 10 + 1000 * records, 5], [0.01] * 3
-    )
+def run(workers: int, records: float) -> Measured:
+    """Return a run: signers take 20 us a page, 3000 a record, 6 ms a second; owners 10, 1000, 3."""
+    of_worker = workers / RATE * 1000
+    own = 20 + 3000 * records + 6 * of_worker, 10 + 1000 * records + 3 * of_worker, 5
+    return Measured(workers, records, [*own])
 
 
-def test_two_runs_give_what_a_page_and_a_record_take() -> None:
-    model = Model.of([run(1, 0.0005), run(16, 0.004)])
-    assert model.page == pytest.approx([20, 10, 5])
-    assert model.record == pytest.approx([3000, 1000, 0], abs=1e-6)
-    assert model.predict(0.001) == pytest.approx([23, 11, 5])
+RUNS = [run(1, 0.0005), run(1, 0.004), run(4, 0.0005)]
+
+
+def test_three_runs_give_what_a_page_a_record_and_a_worker_take() -> None:
+    page, record, worker = fit(RUNS)
+    assert page == pytest.approx([20, 10, 5])
+    assert record == pytest.approx([3000, 1000, 0], abs=1e-6)
+    assert worker == pytest.approx([6, 3, 0], abs=1e-6)
 
 
 def test_the_tables_have_what_was_predicted_and_the_rate_of_more_cores() -> None:
-    shown, rates = tables([run(1, 0.0005), run(16, 0.004), run(4, 0.001)])
-    assert [*shown.columns[3].cells] == ["21.5", "32.0", "23.0 (23.0)", "20.0", "3000.0", "10"]
-    assert [*rates.columns[1].cells] == ["58,824", "117,647", "470,588", "1,882,353"]
+    shown, rates = tables([*RUNS, run(2, 0.001)])
+    own = [*shown.columns[3].cells]
+    assert own[0] == "22.5"
+    assert own[3:] == ["25.0 (25.0)", "20.0", "3000.0", "6.0"]
+    # 21.5 us of a signer's core that has .594 left, 10.5 of an owner's that has .597.
+    assert [*rates.columns[1].cells] == ["74,373", "297,491", "1,189,962"]
