@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamer.index.codec import Entry
 from streamer.index.messages import Pages
@@ -20,7 +20,6 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.judge import Judge
-from streamer.run.revisits import Original
 from streamer.run.site_store import signer_with, site_entries
 from streamer.run.small_files import signed
 from streamer.run.stages import OneAThread
@@ -29,7 +28,8 @@ from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteTables
 from streamer.sketch.site_signer import SiteSigner
 
-NOTHING: Mapping[int, Original] = MappingProxyType({})
+if TYPE_CHECKING:
+    from streamer.run.revisits import Original  # which imports what writes WARC
 
 
 class Prepared(NamedTuple):
@@ -45,11 +45,7 @@ class Prepared(NamedTuple):
     pages: Pages
     turn: int
     found: Found | None = None
-    originals: Mapping[int, Original] = NOTHING
-
-
-def _no_outputs() -> Mapping[str, tuple[int, str]]:
-    return {}
+    originals: Mapping[int, Original] = MappingProxyType({})
 
 
 Work = Callable[[Chunk, int], Prepared]
@@ -112,7 +108,7 @@ class Engine:
 
     def begin_flush(
         self,
-        outputs: Callable[[], Mapping[str, tuple[int, str]]] = _no_outputs,
+        outputs: Callable[[], Mapping[str, tuple[int, str]]] = dict,
         notes: Sequence[Entry] = (),
         *,
         sweep: bool = False,

@@ -9,7 +9,7 @@ Columns of near misses are there if a line has any.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import LINES_SUFFIX, Claim, OutputSink, complete_output, lines_within
-from streamer.run.table import cells, columns_of, nested
+from streamer.run.table import Cell, cells, columns_of, nested
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 
@@ -93,14 +93,20 @@ def _groups(lines: Path, schema: Any, *, near: bool) -> Iterator[Any]:  # noqa: 
     rows = (list(cells(_decode(line), near=near)) for line in _lines_of(lines))
     group = []
     while batch := list(islice(rows, _BATCH_ROWS)):
-        columns = zip(*batch, strict=True)
-        arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
-        group.append(pa.record_batch(arrays, schema=schema))
+        group.append(batch_of(batch, schema))
         if len(group) == _GROUP_BATCHES:
             yield pa.Table.from_batches(group, schema)
             group = []
     if group:
         yield pa.Table.from_batches(group, schema)
+
+
+def batch_of(rows: Iterable[Iterable[Cell]], schema: Any) -> Any:  # noqa: ANN401 - as _groups
+    """Return rows as a batch of Arrow."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    columns = zip(zip(*rows, strict=True), schema, strict=True)
+    return pa.record_batch([pa.array(column, each.type) for column, each in columns], schema)
 
 
 def lines_of_parquet(path: Path) -> Iterator[bytes]:

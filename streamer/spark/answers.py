@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of its documents n
 from streamer.index.messages import NearMiss, Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.run.index_folder import identity_of
-from streamer.run.parquet_verdicts import verdict_schema
+from streamer.run.parquet_verdicts import batch_of, verdict_schema
 from streamer.run.stages import verdicts
 from streamer.run.table import cells
 from streamer.spark.signing import Batches, Job, mapped
@@ -44,11 +44,9 @@ def _answer(job: Job, batches: Batches) -> Batches:
     fingerprint = str(identity_of(job.settings.signature, job.secret)["fingerprint"])
     for batch in batches:
         block = _block(batch.to_pydict(), job)
-        found = verdicts(block, job.locate, fingerprint)
-        rows = [[*cells(each, near=margin > 0)] for each in found]
-        columns = [block.pages.refs.astype(np.int64), *zip(*rows, strict=True)]
-        arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
-        yield pa.record_batch(arrays, schema)
+        refs, found = block.pages.refs.tolist(), verdicts(block, job.locate, fingerprint)
+        rows = zip(refs, found, strict=True)
+        yield batch_of([[ref, *cells(each, near=margin > 0)] for ref, each in rows], schema)
 
 
 def _block(rows: dict[str, Any], job: Job) -> Verdicts:
