@@ -20,9 +20,10 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.judge import Judge
+from streamer.run.reading import lost_characters
 from streamer.run.site_store import signer_with, site_entries
-from streamer.run.small_files import signed
-from streamer.run.stages import OneAThread
+from streamer.run.small_files import refs_in
+from streamer.run.stages import OneAThread, parse, sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteTables
@@ -77,12 +78,18 @@ class Signing:
         """Parse and sign a chunk; in any thread.
 
         Raises:
-            StoreMismatch: other records are pages than the chunk says.
+            StoreMismatch: as `stages.parse`.
         """
         signer = self.signers.get()
         if self.sites is not None and isinstance(signer, SiteSigner):
             signer = signer.in_turn(self.sites.of(chunk.table), turn)
-        return Prepared(chunk, *signed(self.parser, signer, chunk), turn)
+        batch = parse(self.parser, chunk)
+        pages = sign(signer, 0 if chunk.parts else chunk.source, batch)
+        batch.lost = lost_characters(batch.bodies)
+        batch.bodies = ()  # nothing needs them any more
+        if chunk.parts:
+            pages.refs = refs_in(chunk)[pages.refs]
+        return Prepared(chunk, batch, pages, turn)
 
     def is_next(self, prepared: Prepared) -> bool:
         """Return whether a chunk was signed for the pages before it, as it is judged next.

@@ -17,11 +17,9 @@ from streamer.errors import StoreMismatch
 from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import Mark
-from streamer.pages.chunk import Chunk, Ending, Message, PageBatch, RejectedRecord
+from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.files import Source
-from streamer.pages.parse import PageParser
 from streamer.pages.remote import ReadAhead
-from streamer.pages.schema_registry import is_framed
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
 from streamer.text.visible import Buffer
 
@@ -142,52 +140,6 @@ class Input(Protocol):
         Raises:
             StreamerError: the input cannot be read, or has changed.
         """
-
-
-def parsed(parser: PageParser, chunk: Chunk) -> PageBatch:
-    """Return a chunk's batch; called in any thread.
-
-    Raises:
-        StoreMismatch: other records are pages than is told.
-    """
-    wanted = chunk.expected_pages
-    originals = list(chunk.messages) if wanted is not None else []
-    batch = parser.parse(chunk)
-    if wanted is None or batch.sequences == wanted:
-        return batch
-    more = {*batch.sequences} - {*wanted}
-    later = [each for each in originals if each[0] in more and is_framed(each[2])]
-    if later and len(later) == len(more):
-        batch = _without_later_schemas(parser, chunk, originals, later)
-    if batch.sequences != wanted:
-        raise StoreMismatch(
-            f"The log has {len(wanted)} pages at the offsets {chunk.start} to {chunk.end}, here "
-            f"{len(batch)} messages are pages. Give the worker's --preset or --fields, its "
-            "page_bytes_max and --registry-url."
-        )
-    return batch
-
-
-def _without_later_schemas(
-    parser: PageParser, chunk: Chunk, originals: Sequence[Message], later: Sequence[Message]
-) -> PageBatch:
-    """Return a chunk's batch with some messages as dead letters.
-
-    The worker could not decode these. By now the registry has their schema, which it never forgets:
-    so no setting would give the worker's verdicts again.
-    """
-    left_out = {offset for offset, _, _ in later}
-    times = dict(zip((offset for offset, _, _ in originals), chunk.times, strict=False))
-    chunk.messages = [each for each in originals if each[0] not in left_out]
-    chunk.times = [times[offset] for offset, _, _ in chunk.messages if offset in times]
-    batch = parser.parse(chunk)
-    detail = "the worker could not decode it; the registry has its schema now"
-    batch.dead += [
-        RejectedRecord(offset, "unknown_schema", detail, key, value or b"", len(value or b""))
-        for offset, key, value in later
-    ]
-    batch.dead.sort(key=lambda letter: letter.sequence)
-    return batch
 
 
 class FileInput:

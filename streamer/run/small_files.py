@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import Pages
 from streamer.model import SEQUENCE_BITS
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import (
@@ -35,11 +34,8 @@ from streamer.pages.chunk import (
     WarcPage,
 )
 from streamer.pages.lines import SMALL_RECORDS_MAX
-from streamer.pages.parse import PageParser
 from streamer.pages.records import SMALL_BYTES_MAX
-from streamer.run.reading import Checked, SourceEnd, Step, lost_characters, parsed
-from streamer.run.stages import sign
-from streamer.sketch.signer import PageSigner
+from streamer.run.reading import Checked, SourceEnd, Step
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 
@@ -158,21 +154,6 @@ def refs_in(chunk: Chunk) -> npt.NDArray[np.uint64]:
     sources, firsts, ends = parts.T
     own = np.repeat((sources << SEQUENCE_BITS) - firsts, ends - firsts)
     return (own + np.arange(len(own))).astype(np.uint64)
-
-
-def signed(parser: PageParser, signer: PageSigner, chunk: Chunk) -> tuple[PageBatch, Pages]:
-    """Return what a chunk is parsed to, and its pages signed; called in any thread.
-
-    Raises:
-        StoreMismatch: as `parsed`.
-    """
-    batch = parsed(parser, chunk)
-    pages = sign(signer, 0 if chunk.parts else chunk.source, batch)
-    batch.lost = lost_characters(batch.bodies)
-    batch.bodies = ()  # nothing needs them any more
-    if chunk.parts:
-        pages.refs = refs_in(chunk)[pages.refs]
-    return batch, pages
 
 
 class Parsed(NamedTuple):

@@ -1,6 +1,6 @@
 """The stage functions: the same for files and for Kafka, called a batch at a time.
 
-    parse (parse.py)  records    -> PageBatch     fields and bodies, dead letters, skips
+    parse             Chunk      -> PageBatch     fields and bodies, dead letters, skips
     sign              PageBatch  -> Pages         signatures, with what a verdict needs
     apply (shard.py)  Pages      -> Verdicts      the verdicts, and a changed index
     verdict_lines     Verdicts   -> bytes         one JSON document a verdict
@@ -21,7 +21,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from streamer.errors import StoreMismatch
 from streamer.hosts import is_same_url
 from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
@@ -44,7 +45,9 @@ from streamer.model import (
     SignedText,
     Verdict,
 )
-from streamer.pages.chunk import PageBatch, RejectedRecord
+from streamer.pages.chunk import Chunk, Message, PageBatch, RejectedRecord
+from streamer.pages.parse import PageParser
+from streamer.pages.schema_registry import is_framed
 from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_signer import SiteSigner
@@ -59,6 +62,52 @@ SIGNING_NICENESS = 5
 _encoder = msgspec.json.Encoder()
 _SIMILARITIES = [i / SIMILARITY_ONE for i in range(SIMILARITY_ONE + 1)]
 _NOTHING: dict[str, Any] = {}
+
+
+def parse(parser: PageParser, chunk: Chunk) -> PageBatch:
+    """Parse the records of a chunk.
+
+    Raises:
+        StoreMismatch: the pages are not those that the chunk expects.
+    """
+    wanted = chunk.expected_pages
+    originals = list(chunk.messages) if wanted is not None else []
+    batch = parser.parse(chunk)
+    if wanted is None or batch.sequences == wanted:
+        return batch
+    more = {*batch.sequences} - {*wanted}
+    later = [each for each in originals if each[0] in more and is_framed(each[2])]
+    if later and len(later) == len(more):
+        batch = _parse_without(later, parser, chunk, originals)
+    if batch.sequences != wanted:
+        raise StoreMismatch(
+            f"The log has {len(wanted)} pages at the offsets {chunk.start} to {chunk.end}, here "
+            f"{len(batch)} messages are pages. Give the worker's --preset or --fields, its "
+            "page_bytes_max and --registry-url."
+        )
+    return batch
+
+
+def _parse_without(
+    later: Sequence[Message], parser: PageParser, chunk: Chunk, originals: Sequence[Message]
+) -> PageBatch:
+    """Parse a chunk with the messages `later` as dead letters.
+
+    The worker could not decode these. By now the registry has their schema, which it never forgets:
+    so no setting would give the worker's verdicts again.
+    """
+    left_out = {offset for offset, _, _ in later}
+    times = dict(zip((offset for offset, _, _ in originals), chunk.times, strict=False))
+    chunk.messages = [each for each in originals if each[0] not in left_out]
+    chunk.times = [times[offset] for offset, _, _ in chunk.messages if offset in times]
+    batch = parser.parse(chunk)
+    detail = "the worker could not decode it; the registry has its schema now"
+    batch.dead += [
+        RejectedRecord(offset, "unknown_schema", detail, key, value or b"", len(value or b""))
+        for offset, key, value in later
+    ]
+    batch.dead.sort(key=lambda letter: letter.sequence)
+    return batch
 
 
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:

@@ -1,16 +1,85 @@
-"""Work ahead: taken in the order in which it was given, so far ahead and no further."""
+"""Chunks are parsed as their log has them; work ahead is taken in order, so far and no further."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
-from streamer.run.stages import SIGNING_NICENESS, Ahead, OneAThread, in_order, signing_pool
+from streamer.errors import StoreMismatch
+from streamer.pages.chunk import Chunk
+from streamer.pages.mapping import DEFAULT_MAPPING
+from streamer.pages.parse import PageParser
+from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
+from streamer.run.stages import (
+    SIGNING_NICENESS,
+    Ahead,
+    OneAThread,
+    in_order,
+    parse,
+    signing_pool,
+)
+from tests.helpers.schema_registry import (
+    PAGE_SCHEMA,
+    FakeRegistry,
+    avro_page,
+    by_number,
+    fake_registry,
+)
+
+PLAIN = b'{"url": "http://a.example/", "body": "text"}'
+AVRO = by_number(7, avro_page("http://a.example/", b"text"))
+
+
+@pytest.fixture
+def told() -> Iterator[FakeRegistry]:
+    with fake_registry() as found:
+        found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
+        yield found
+
+
+@pytest.fixture
+def parser(told: FakeRegistry) -> PageParser:
+    registry = SchemaRegistry(RegistryAddress(told.url), patience_s=0.0)
+    return PageParser(DEFAULT_MAPPING, registry=registry)
+
+
+def chunk(*values: bytes, pages: list[int]) -> Chunk:
+    messages = [(offset, b"key", value) for offset, value in enumerate(values)]
+    return Chunk(
+        0, len(values), messages=[*messages], times=[*range(len(values))], expected_pages=pages
+    )
+
+
+def test_what_became_readable_by_a_later_schema_is_the_dead_letter_that_it_was(
+    parser: PageParser,
+) -> None:
+    batch = parse(parser, chunk(PLAIN, AVRO, b"{", PLAIN, AVRO, pages=[0, 3, 4]))
+    assert (batch.sequences, batch.times) == ([0, 3, 4], [0, 3, 4])
+    assert [(each.sequence, each.code, each.key) for each in batch.dead] == [
+        (1, "unknown_schema", b"key"), (2, "invalid_json", b"key"),
+    ]  # fmt: skip
+    assert batch.dead[0].value == AVRO
+
+
+def test_other_pages_than_the_log_has_are_refused_with_the_remedy(parser: PageParser) -> None:
+    with pytest.raises(StoreMismatch, match="Give the worker's --preset or --fields"):
+        parse(parser, chunk(PLAIN, PLAIN, AVRO, pages=[0, 2]))
+    with pytest.raises(StoreMismatch, match="Give the worker's --preset or --fields"):
+        parse(parser, chunk(PLAIN, b"{", pages=[0, 1]))
+
+
+def test_a_page_whose_schema_is_not_known_any_more_names_the_registry(
+    told: FakeRegistry, parser: PageParser
+) -> None:
+    told.schemas.clear()
+    with pytest.raises(StoreMismatch, match=r"page_bytes_max and --registry-url\.$"):
+        parse(parser, chunk(PLAIN, AVRO, pages=[0, 1]))
 
 
 def test_items_come_in_their_order_with_so_many_begun_ahead() -> None:
