@@ -52,8 +52,10 @@ from streamer.pages.table_copy import is_table_name
 from streamer.pages.tables import needs_arrow
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
-from streamer.run.kept_tables import KeptTable, rows_name
+from streamer.run.kept_tables import KeptTable
 from streamer.run.outputs import (
+    LINES_SUFFIX,
+    ROWS_SUFFIX,
     STANDARD_OUTPUT,
     Made,
     OutputFile,
@@ -75,7 +77,7 @@ from streamer.run.page_outputs import (
     PageOutputs,
     check_complete,
 )
-from streamer.run.parquet_verdicts import lines_name, write_parquet
+from streamer.run.parquet_verdicts import VerdictTable
 from streamer.run.reading import FileInput, Input
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.replay import Outcome, Progress, Replay
@@ -194,7 +196,7 @@ class Targets:
         named = self._given()
         for option, name in self.made.items():
             place = name if scratch is None else str(scratch / option)
-            named[option] = (lines_name if option == VERDICTS_OPTION else rows_name)(place)
+            named[option] = place + (LINES_SUFFIX if option == VERDICTS_OPTION else ROWS_SUFFIX)
         if elsewhere := [option for option, name in named.items() if is_remote(name)]:
             raise SettingsError(
                 f"--{elsewhere[0]} is a URL, but outputs are files of this machine. Name one, and "
@@ -307,6 +309,7 @@ class Handling:
     ] = None
 
 
+MadeAtEnd = KeptTable | VerdictTable  # of all of an output, since it can only be written whole
 MakeInput = Callable[[str], tuple[Input, AbstractContextManager[Progress]]]
 
 
@@ -568,11 +571,11 @@ def _run(
     wanted = {name: catalogue.known_length(name) for name in names.values()}
     check_complete(catalogue, names)
     made = {name: catalogue.made.get(output_key(name), ()) for name in targets.made.values()}
-    tables = [
-        KeptTable(option, name, names[option])
+    tables = {
+        option: KeptTable(option, name, names[option], catalogue)
         for option, name in targets.made.items()
         if option in PAGE_OUTPUTS
-    ]
+    }
     with (
         _reference_indexes(settings, folder) as references,
         _outputs(wanted, made, targets) as opened,
@@ -583,9 +586,9 @@ def _run(
         records = PageOutputs(own, originals=originals, tables=targets.made) if own else None
         if records is not None and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
-            for table in tables:
+            for table in tables.values():
                 pages.enter(catalogue)
-                table.check(catalogue, pages.sources, wanted[table.refs] or 0)
+                table.check(pages.sources, wanted[table.refs] or 0)
         compile_with_bar(main_text=settings.signature.takes_main_text)
         _note_changed(folder, references.named_in(settings.index), catalogue.totals.records)
         with open_engine(folder, catalogue, settings, parser, references) as engine:
@@ -594,7 +597,9 @@ def _run(
             with _stopped_by_signals(job), _console(targets, names, settings), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
-            _make_files(targets, tables, catalogue, job, Path(names[VERDICTS_OPTION]))
+            verdict_table = VerdictTable(targets.verdicts, Path(names[VERDICTS_OPTION]))
+            files = [tables.get(option, verdict_table) for option in targets.made]
+            _make_files(targets, files, catalogue, job)
     return outcome, summarise(outcome, catalogue, engine.judge, folder)
 
 
@@ -613,9 +618,9 @@ def _console(
 
 
 def _make_files(
-    targets: Targets, tables: Sequence[KeptTable], catalogue: Catalogue, job: Replay, lines: Path
+    targets: Targets, files: Sequence[MadeAtEnd], catalogue: Catalogue, job: Replay
 ) -> None:
-    """Make the files that the outputs name; `lines` are all verdicts.
+    """Make files of all outputs.
 
     Where one cannot be made, the others are: without an index nothing could make them later. Raises
     its StreamerError at the end.
@@ -629,15 +634,10 @@ def _make_files(
         if catalogue.note_made(name, part) and index is not None:
             job.flush_again()
 
-    try:
-        if is_parquet(targets.verdicts):
-            write_parquet(targets.verdicts, lines, partial(claim, targets.verdicts))
-    except StreamerError as error:
-        failures.append(error)
-    for table in tables:
+    for file in files:
         try:
-            with amount_bar(f"writing {table.name}", table.rows) as report:
-                table.write(catalogue, report, partial(claim, table.name))
+            with amount_bar(f"writing {file.name}", file.amount) as report:
+                file.write(report, partial(claim, file.name))
         except StreamerError as error:
             failures.append(error)
     if failures:

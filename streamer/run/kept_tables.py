@@ -36,11 +36,10 @@ from streamer.pages.table_copy import (
     common_schema,
     copy_rows,
     has_changed,
-    is_table_name,
 )
 from streamer.pages.tables import arrow_errors, schema_of
 from streamer.run.catalogue import Catalogue
-from streamer.run.outputs import ROWS_SUFFIX, Claim, OutputSink, complete_output
+from streamer.run.outputs import Claim, OutputSink, complete_output
 
 REF_BYTES = 8
 _MADE_OF = b"streamer.rows"  # in a table's metadata
@@ -50,17 +49,6 @@ _GONE = (
     "Put it back, or give --moved OLD=NEW if it was moved. Or name another file for what is still "
     "to come."
 )
-
-
-def rows_name(table: str) -> str:
-    """Return the name of the file with the refs of a table's rows."""
-    return f"{table}{ROWS_SUFFIX}"
-
-
-def table_of(name: str) -> str:
-    """Return the name of the table whose rows a file has; of another output its own name."""
-    table = name.removesuffix(ROWS_SUFFIX)
-    return table if is_table_name(table) else name
 
 
 def packed_refs(refs: Ordinals) -> bytes:
@@ -93,18 +81,19 @@ class KeptTable:
     `option` is the name of the output's option.
     """
 
-    def __init__(self, option: str, name: str, refs: str) -> None:
+    def __init__(self, option: str, name: str, refs: str, catalogue: Catalogue) -> None:
         self.name = name
         self.refs = refs
         self._option = option
+        self._catalogue = catalogue
         self._sources: Sequence[Source] = ()
 
     @property
-    def rows(self) -> int:
+    def amount(self) -> int:
         """Return how many rows the table will have, of those that were judged."""
         return Path(self.refs).stat().st_size // REF_BYTES
 
-    def check(self, catalogue: Catalogue, sources: Sequence[Source], known: int) -> None:
+    def check(self, sources: Sequence[Source], known: int) -> None:
         """Find out before long work whether the table can be made of its rows and those to come.
 
         All `sources` are in the catalogue; the first `known` bytes of the refs are of the index.
@@ -117,12 +106,12 @@ class KeptTable:
         self._sources = sources
         new = tables_of(f"--{self._option} {self.name}", sources)
         given = {os.path.realpath(each.path) for each in new if each.remote is None}
-        earlier = [each.file for each in self.chosen(catalogue, known)]
+        earlier = [each.file for each in self.chosen(known)]
         earlier = [file for file in earlier if file.path not in given]
         if files := [*earlier, *new]:
             common_schema(self.name, files, _REMEDY)
 
-    def write(self, catalogue: Catalogue, progress: Progress, claim: Claim) -> None:
+    def write(self, progress: Progress, claim: Claim) -> None:
         """Make the table, unless it is made of the same rows already, or no file has its columns.
 
         `claim` is as for `complete_output`.
@@ -132,17 +121,17 @@ class KeptTable:
             StoreUnavailable: it cannot be written.
         """
         size = Path(self.refs).stat().st_size
-        if not (digest := _digest(self.chosen(catalogue, size))):
+        if not (digest := _digest(self.chosen(size))):
             files = tables_of(self.name, self._sources[:1])
             chosen = iter([ChosenRows(each, np.empty(0, np.uint64)) for each in files])
         else:
-            chosen = self.chosen(catalogue, size)
+            chosen = self.chosen(size)
         if digest == _made_of(self.name) if digest else not self._sources:
             return
         with complete_output(self.name, claim) as file:
             copy_rows(chosen, self.name, OutputSink(file), _REMEDY, {_MADE_OF: digest}, progress)
 
-    def chosen(self, catalogue: Catalogue, size: int) -> Iterator[ChosenRows]:
+    def chosen(self, size: int) -> Iterator[ChosenRows]:
         """Yield the rows of each file, by the refs in the first `size` bytes of their file.
 
         Raises:
@@ -153,19 +142,17 @@ class KeptTable:
         remote = {source.name: source.remote for source in self._sources if source.remote}
         starts = _source_starts(refs)
         numbers = [int(refs[start]) >> SEQUENCE_BITS for start in starts]
-        paths = [catalogue.entries[number].path for number in numbers]
+        paths = [self._catalogue.entries[number].path for number in numbers]
         looked_up = look_up([path for path in paths if is_remote(path) and path not in remote])
         remote |= {path: there.objects[0] for path, there in looked_up.items()}
         bounds = pairwise([*starts, len(refs)])
         for (start, end), number in zip(bounds, numbers, strict=True):
-            file = self._file(catalogue, number, remote)
+            file = self._file(number, remote)
             yield ChosenRows(file, refs[start:end] & np.uint64(SEQUENCE_MASK))
 
-    def _file(
-        self, catalogue: Catalogue, number: int, remote: Mapping[str, RemoteObject]
-    ) -> TableFile:
+    def _file(self, number: int, remote: Mapping[str, RemoteObject]) -> TableFile:
         """Return the file that a source of rows is."""
-        entry = catalogue.entries[number]
+        entry = self._catalogue.entries[number]
         there = remote.get(entry.path)
         if there is None and not Path(entry.path).is_file():
             raise SettingsError(
@@ -174,7 +161,7 @@ class KeptTable:
             )
         source = Source(entry.path, is_regular=True, remote=there)
         # The digest of an Arrow file is of its layout only.
-        if there is None and not catalogue.is_same(number, source):
+        if there is None and not self._catalogue.is_same(number, source):
             raise InputError(has_changed(entry.name))
         [file] = tables_of(self.name, [source])
         return file._replace(name=entry.name, digest=entry.mark.digest)

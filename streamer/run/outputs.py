@@ -44,6 +44,12 @@ Made = tuple[int, str]  # of a file that was made at the end of a run: its size 
 Claim = Callable[[Path], None]
 
 
+def table_of(name: str) -> str:
+    """Return the table that is made of the output with this name; of others their own name."""
+    table = name.removesuffix(ROWS_SUFFIX).removesuffix(LINES_SUFFIX)
+    return table if is_table_name(table) else name
+
+
 class StandardOutput:
     """Standard output, written to its last byte.
 

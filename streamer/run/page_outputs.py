@@ -37,8 +37,8 @@ from streamer.pages.chunk import Chunk, WarcPage
 from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
-from streamer.run.kept_tables import packed_refs, table_of
-from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
+from streamer.run.kept_tables import packed_refs
+from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed, table_of
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 from streamer.run.small_files import refs_in
 

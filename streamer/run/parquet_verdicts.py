@@ -9,19 +9,19 @@ Columns of near misses are there if a line has any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from streamer.compression import is_parquet
 from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
-from streamer.run.outputs import LINES_SUFFIX, Claim, OutputSink, complete_output, lines_within
+from streamer.run.outputs import Claim, OutputSink, complete_output, lines_within
 from streamer.run.table import Cell, cells, columns_of, nested
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
@@ -37,17 +37,6 @@ _decode = msgspec.json.Decoder(_Line).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def lines_name(name: str) -> str:
-    """Return the name of the JSON lines of which the Parquet file of this name is made."""
-    return f"{name}{LINES_SUFFIX}"
-
-
-def verdicts_of(name: str) -> str:
-    """Return the name of the Parquet file that is made of a file's lines; of others their own."""
-    table = name.removesuffix(LINES_SUFFIX)
-    return table if is_parquet(table) else name
-
-
 def verdict_schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     """Return the columns of verdicts as Parquet and their types."""
     with needs_extra("parquet", "Verdicts as Parquet"):
@@ -57,29 +46,40 @@ def verdict_schema(*, near: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
 
-def write_parquet(name: str, lines: Path, claim: Claim | None = None) -> None:
-    """Make the Parquet file of this name from the file of all its lines.
+@dataclass(frozen=True)
+class VerdictTable:
+    """Verdicts as Parquet, made of the file of all their lines."""
 
-    `claim` is as for `complete_output`.
+    name: str
+    lines: Path
 
-    Raises:
-        StreamerError: it cannot be written.
-        InputError: the lines are damaged.
-    """
-    from pyarrow import parquet  # noqa: PLC0415 - an extra
+    @property
+    def amount(self) -> int:
+        """Return the bytes of the lines, as stored."""
+        return self.lines.stat().st_size
 
-    try:
-        near = any(b'"nearest' in line for line in _lines_of(lines))
-        schema = verdict_schema(near=near)
-        with (
-            complete_output(name, claim) as file,
-            parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
-        ):
-            for group in _groups(lines, schema, near=near):
-                writer.write_table(group)
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"{lines}: {why}; put the file back") from error
+    def write(self, progress: Callable[[int], None], claim: Claim) -> None:
+        """Make the file; `claim` is as for `complete_output`.
+
+        Raises:
+            StreamerError: it cannot be written.
+            InputError: the lines are damaged.
+        """
+        from pyarrow import parquet  # noqa: PLC0415 - an extra
+
+        try:
+            near = any(b'"nearest' in line for line in _lines_of(self.lines))
+            schema = verdict_schema(near=near)
+            with (
+                complete_output(self.name, claim) as file,
+                parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
+            ):
+                for group in _groups(self.lines, schema, near=near):
+                    writer.write_table(group)
+            progress(self.amount)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(f"{self.lines}: {why}; put the file back") from error
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:

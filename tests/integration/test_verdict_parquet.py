@@ -74,7 +74,7 @@ def test_a_run_without_verdicts_makes_a_table_without_rows(place: Place, tmp_pat
 @pytest.mark.parametrize(
     "where",
     [
-        "streamer.cli.replay.write_parquet",  # all is flushed
+        "streamer.cli.replay.VerdictTable.write",  # all is flushed
         "streamer.run.parquet_verdicts.Path.replace",  # the new file is complete, and has no name
     ],
 )
@@ -109,7 +109,7 @@ def test_a_failure_at_the_end_without_an_index_leaves_nothing_in_the_way(
     table = tmp_path / "v.parquet"
     run = ("replay", place.write("in.jsonl", page(1)), "--verdicts", table)
     full = StoreUnavailable(f"No space is left for {table}. Free some and run the same command.")
-    with mock.patch("streamer.cli.replay.write_parquet", side_effect=full):
+    with mock.patch("streamer.cli.replay.VerdictTable.write", side_effect=full):
         assert place.streamer(*run) == 1
     assert "Free some and run the same command." in " ".join(capfd.readouterr().err.split())
     assert not [*tmp_path.glob("v.*")]

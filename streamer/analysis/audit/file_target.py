@@ -29,7 +29,7 @@ from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_catalogue
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
-from streamer.run.kept_tables import table_of
+from streamer.run.outputs import table_of
 from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
 from streamer.run.reference_indexes import ReferenceIndexes

@@ -16,16 +16,12 @@ from streamer.model import page_ref
 from streamer.pages.files import Source
 from streamer.run import kept_tables
 from streamer.run.catalogue import Catalogue
-from streamer.run.kept_tables import KeptTable, packed_refs, rows_name, table_of
+from streamer.run.kept_tables import KeptTable, packed_refs
 
 PLACES = st.sets(st.tuples(st.integers(0, 2), st.integers(0, 2**40 - 1)), max_size=20)
 
 
-def test_the_refs_of_a_table_are_in_a_file_next_to_it_that_names_it() -> None:
-    assert rows_name("a/clean.parquet") == "a/clean.parquet.rows"
-    for table in ("clean.parquet", "clean.arrow", "a/clean.FEATHER"):
-        assert table_of(rows_name(table)) == table
-    assert table_of("pages.jsonl.rows") == "pages.jsonl.rows"
+def test_a_ref_of_a_table_has_eight_bytes() -> None:
     assert packed_refs(np.array([page_ref(1, 2)], np.uint64)) == b"\2\0\0\0\0\1\0\0"
 
 
@@ -46,9 +42,9 @@ def test_rows_come_by_their_files_ascending_whatever_the_order_of_verdicts(
         catalogue.enter(Source(str(path), is_regular=True))
     data = packed_refs(np.array([page_ref(*place) for place in shuffled], np.uint64))
     refs.write_bytes(data + b"a part that no flush knows")
-    table = KeptTable("kept", str(folder / "clean.parquet"), str(refs))
+    table = KeptTable("kept", str(folder / "clean.parquet"), str(refs), catalogue)
     with mock.patch.object(kept_tables, "_STEP_REFS", step):
-        chosen = table.chosen(catalogue, len(data))
+        chosen = table.chosen(len(data))
         found = [(int(Path(own.name).stem), own_rows.tolist()) for own, own_rows in chosen]
     assert found == [
         (source, rows)

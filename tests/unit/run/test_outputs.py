@@ -17,8 +17,9 @@ import pytest
 
 from streamer.compression import zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
-from streamer.run.kept_tables import rows_name
 from streamer.run.outputs import (
+    LINES_SUFFIX,
+    ROWS_SUFFIX,
     OutputFile,
     check_distinct,
     check_ending,
@@ -29,8 +30,8 @@ from streamer.run.outputs import (
     mark_of,
     output_key,
     part_of,
+    table_of,
 )
-from streamer.run.parquet_verdicts import lines_name
 
 INDEX = Path("my-index")
 
@@ -184,13 +185,19 @@ def test_an_output_of_an_index_is_never_replaced(path: Path) -> None:
     assert path.read_bytes() == b"one\n"
 
 
-@pytest.mark.parametrize("name_of", [rows_name, lines_name])
+def test_the_name_of_an_output_tells_the_table_that_is_made_of_it() -> None:
+    for table in ("clean.parquet", "clean.arrow", "a/clean.FEATHER"):
+        assert {table_of(f"{table}{each}") for each in (ROWS_SUFFIX, LINES_SUFFIX)} == {table}
+    assert table_of("pages.jsonl.rows") == "pages.jsonl.rows"
+
+
+@pytest.mark.parametrize("suffix", [ROWS_SUFFIX, LINES_SUFFIX])
 def test_a_file_that_is_made_of_an_output_of_an_index_is_never_replaced(
-    tmp_path: Path, name_of: Callable[[str], str]
+    tmp_path: Path, suffix: str
 ) -> None:
     made = tmp_path / "made.parquet"
     made.write_bytes(b"PAR1")
-    write(Path(name_of(str(made))), b"one\n", None, index=INDEX)
+    write(Path(f"{made}{suffix}"), b"one\n", None, index=INDEX)
     with pytest.raises(SettingsError, match=f"of the index {INDEX.resolve()}, which needs them"):
         check_made(str(made), (), index=None, overwrite=True)
     assert made.read_bytes() == b"PAR1"

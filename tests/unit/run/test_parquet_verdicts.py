@@ -23,8 +23,8 @@ from streamer.model import (
     Verdict,
 )
 from streamer.run import parquet_verdicts
-from streamer.run.outputs import part_of
-from streamer.run.parquet_verdicts import lines_name, write_parquet
+from streamer.run.outputs import LINES_SUFFIX, part_of
+from streamer.run.parquet_verdicts import VerdictTable
 from streamer.run.verdict_files import open_verdicts, read_verdicts
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
 
@@ -53,10 +53,17 @@ def placed(verdicts: list[Verdict]) -> list[Verdict]:
 def made(path: Path, verdicts: list[Verdict]) -> bytes:
     """Make a Parquet file of verdicts; return their lines."""
     lines = msgspec.json.Encoder().encode_lines(verdicts)
-    stored = Path(lines_name(str(path)))
+    stored = Path(f"{path}{LINES_SUFFIX}")
     stored.write_bytes(zstd.compress(lines))
-    write_parquet(str(path), stored)
+    write(path, stored)
     return lines
+
+
+def write(path: Path, stored: Path) -> None:
+    """Make a Parquet file of lines."""
+    told = list[int]()
+    VerdictTable(str(path), stored).write(told.append, lambda _part: None)
+    assert told == [stored.stat().st_size]
 
 
 def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
@@ -103,9 +110,10 @@ def test_damaged_lines_make_no_table(tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
     made(path, [PLAIN])
     whole = path.read_bytes()
-    Path(lines_name(str(path))).write_bytes(b"no frame")
+    stored = Path(f"{path}{LINES_SUFFIX}")
+    stored.write_bytes(b"no frame")
     with pytest.raises(InputError, match=r"v\.parquet\.jsonl\.zst: damaged, .*; put the file back"):
-        write_parquet(str(path), Path(lines_name(str(path))))
+        write(path, stored)
     assert path.read_bytes() == whole
     assert not part_of(str(path)).exists()
 
