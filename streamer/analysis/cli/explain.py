@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,15 +91,12 @@ def explain(
         compile_with_bar(main_text=kept.signature.takes_main_text)
         own = files.of_page(page)
         said = _judged_duplicate(verdicts, page) if verdicts and own is None else None
-        if said is not None and said.page:
-            kept = several.get(said.page.partition, kept)
-        elif len(several) > 1:
-            kept = _index_of(page, own, [*several.values()])
         if said is not None:
+            kept = several.get(said.page.partition, kept) if said.page else kept
             kept.check_verdict(page, said.index)
             report = _report_of_verdict(kept, said)
         else:
-            explained = _explain(kept, page, own)
+            kept, explained = _explain_by_one(page, own, [*several.values()])
             url = explained.kept.url if explained.kept else own.url if own else ""
             report = _report(page, kept.signature_for(url), own, explained, files)
             if own is not None and kept.signature_for(url).takes_main_text:
@@ -110,16 +107,19 @@ def explain(
         _print(report)
 
 
-def _index_of(name: str, own: FoundText | None, several: Sequence[KeptIndex]) -> KeptIndex:
-    """Return the index of those of partitions that keeps a page, or has the nearest to its text."""
-    best, found = -1.0, several[0]
+def _explain_by_one(
+    name: str, own: FoundText | None, several: Sequence[KeptIndex]
+) -> tuple[KeptIndex, Explained]:
+    """Return what the index of a page says: that which keeps it, or has the nearest to its text."""
+    found, failures = list[tuple[KeptIndex, Explained]](), list[InputError]()
     for kept in several:
-        with suppress(InputError):  # the page is not kept there
-            nearest = _explain(kept, name, own).nearest
-            similarity = nearest.similarity if nearest else 0.0
-            if similarity > best:
-                best, found = similarity, kept
-    return found
+        try:
+            found.append((kept, _explain(kept, name, own)))
+        except InputError as error:  # the page is not kept there
+            failures.append(error)
+    if not found:
+        raise failures[0]
+    return max(found, key=lambda each: each[1].nearest.similarity if each[1].nearest else 0.0)
 
 
 def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
