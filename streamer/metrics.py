@@ -3,7 +3,7 @@
 A `Metrics` object owns its registry, so that a test has its own and a worker has one for all its
 roles: signers carry no label, shards have the label `shard`. Labels take their values
 from short closed lists, or are numbers of partitions and shards; a URL or an error's text never
-becomes one. streamer/kafka/monitoring.py sets the metrics, a chunk at a time; docs/metrics.md
+becomes one. streamer/kafka/role_metrics.py sets the metrics, a chunk at a time; docs/metrics.md
 explains them to the operator, and a test holds the two together.
 """
 
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter as Counts
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -260,14 +262,36 @@ class CopyMetrics:
         )
 
 
+@dataclass(slots=True)
+class WorkerCounts:
+    """What a worker has done since its start, and what is left, as its log and its page say it.
+
+    Lags of signers are by partition of the pages; what shards have done is by shard. `newest_dead`
+    is by code, as TOPIC/PARTITION@OFFSET.
+    """
+
+    read: int = 0
+    signed: int = 0
+    dead: Counts[str] = field(default_factory=Counts)
+    skipped: Counts[str] = field(default_factory=Counts)
+    lag: Counts[int] = field(default_factory=Counts)
+    judged: Counts[int] = field(default_factory=Counts)
+    kept: Counts[int] = field(default_factory=Counts)
+    applied: Counts[int] = field(default_factory=Counts)
+    log_lag: Counts[int] = field(default_factory=Counts)
+    is_paused: bool = field(default=False, compare=False)
+    newest_dead: dict[str, str] = field(default_factory=dict, compare=False)
+
+
 class Metrics:
-    """All metrics of a process, in a registry of their own."""
+    """All metrics of a process, in a registry of their own; `counts` are some as plain numbers."""
 
     def __init__(self) -> None:
         # A creation time for each counter would double the series.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
+        self.counts = WorkerCounts()
         self.signing = SigningMetrics(registry)
         self.shards = IndexMetrics(registry)
         self.copying = CopyMetrics(registry)

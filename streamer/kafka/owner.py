@@ -33,9 +33,9 @@ from streamer.errors import StreamerError
 from streamer.index.codec import Entry
 from streamer.index.messages import Output, Pages, Record, Verdicts
 from streamer.index.ports import FlushedRows, Found
-from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched
+from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import (
     LogBounds,

@@ -27,9 +27,9 @@ from streamer.index.messages import CONFIG, config_record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
-from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
+from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
 from streamer.model import split_ref

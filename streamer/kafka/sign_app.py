@@ -31,9 +31,9 @@ from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import SILENT_SECONDS, FlowControl
-from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.reader import Fetched
+from streamer.kafka.role_metrics import SignMetrics
 from streamer.kafka.signing import ChunkSigner, Signed
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.topics import Names
@@ -304,7 +304,7 @@ class SignApp:
                     self._warn_of_missing_fields(one.pages)
                     if self._names.per_partition:
                         self._warn_of_keys(one)
-                    self._metrics.newest_dead |= {
+                    self._metrics.counts.newest_dead |= {
                         rejected.code: f"{event.message.topic}/{event.message.partition}"
                         f"@{rejected.sequence}"
                         for rejected, _ in one.dead

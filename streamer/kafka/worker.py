@@ -35,19 +35,15 @@ from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
 from streamer.kafka.gauge import FlowControl, follow, last_gauges
+from streamer.kafka.health import HealthServer
 from streamer.kafka.kept_copies import KeptThread
 from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
-from streamer.kafka.monitoring import (
-    HealthServer,
-    ProgressLog,
-    ShardMetrics,
-    SignMetrics,
-    snapshot_report,
-)
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import PreparedIndex, check_groups, log_bounds, prepare
+from streamer.kafka.progress_log import ProgressLog
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, ends_of, open_reader, reach
+from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
@@ -240,11 +236,14 @@ class Worker:
     _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
     _topics: TopicWatch | None = None
+    progress: ProgressLog = field(init=False)
     _signing: SignMetrics = field(init=False)
     _brokers: BrokerWatch = field(init=False)
 
     def __post_init__(self) -> None:
         self._signing = SignMetrics(self.metrics)
+        signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
+        self.progress = ProgressLog(self.metrics.counts, signs=signs, owns=owns)
         self._brokers = BrokerWatch(self.options.connection, self.metrics)
 
     def not_ready(self) -> list[str]:
@@ -306,7 +305,7 @@ class Worker:
                 self._kept = KeptThread(client, kept, self.metrics.copying, self.fail)
             role = self.options.settings.role
             _log.info("worker_started", role=role, shards=list(self.wanted or ()))
-            self._beside.append(asyncio.create_task(self._progress().run()))
+            self._beside.append(asyncio.create_task(self.progress.run()))
             await self._stop.wait()
             _log.info("worker_stopping")
             await self._leave(publisher)
@@ -341,10 +340,6 @@ class Worker:
             self.fail(StreamerError(_not_closed(sorted(closing[each] for each in late))))
         for each in closed:
             each.result()
-
-    def _progress(self) -> ProgressLog:
-        signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
-        return ProgressLog(self.metrics, self._signing, signs=signs, owns=owns)
 
     async def _open(
         self, reader: Reader, publisher: Publisher
@@ -481,8 +476,9 @@ async def run_worker(options: WorkerOptions) -> None:
     metrics = Metrics()
     worker = Worker(options, end_process, metrics)
     health = HealthServer(
-        settings.health_host, settings.health_port, worker.not_ready, metrics, about
-    )
+        settings.health_host, settings.health_port, worker.not_ready, metrics, about,
+        worker.progress.figures,
+    )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):  # first, since process 1 has no others
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     await health.start()

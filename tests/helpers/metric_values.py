@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from streamer.errors import StoreUnavailable
-from streamer.kafka.monitoring import ShardMetrics, SignMetrics, snapshot_report
+from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.metrics import Metrics, Stage
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 import streamer
-from streamer.kafka.monitoring import SignMetrics
+from streamer.kafka.role_metrics import SignMetrics
 from streamer.metrics import (
     LATENCY_SECONDS,
     Metrics,

@@ -21,9 +21,9 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import Gauge, unpack_gauge
-from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.reader import Fetched
+from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record

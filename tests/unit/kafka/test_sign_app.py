@@ -21,9 +21,9 @@ from streamer.index.messages import Forget, Pages
 from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
-from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched
+from streamer.kafka.role_metrics import SignMetrics
 from streamer.kafka.sign_app import MISSING_AFTER_PAGES, SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.topics import Names, dead_letter_bytes_max

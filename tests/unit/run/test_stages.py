@@ -16,14 +16,7 @@ from streamer.pages.chunk import Chunk
 from streamer.pages.mapping import DEFAULT_MAPPING
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
-from streamer.run.stages import (
-    SIGNING_NICENESS,
-    Ahead,
-    OneAThread,
-    in_order,
-    parse,
-    signing_pool,
-)
+from streamer.run.stages import SIGNING_NICENESS, Ahead, OneAThread, in_order, parse, signing_pool
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
     FakeRegistry,

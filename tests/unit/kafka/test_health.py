@@ -1,10 +1,9 @@
-"""The worker's HTTP server, asked by real requests, and the lines of its progress log."""
+"""A worker answers whether it is alive and ready, what it has done, and what its metrics are."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,16 +11,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-import structlog
 from prometheus_client.parser import text_string_to_metric_families
-from structlog.testing import capture_logs
 
 from streamer.errors import SettingsError
-from streamer.kafka.monitoring import HealthServer, ProgressLog, SignMetrics
+from streamer.kafka.health import HealthServer
 from streamer.metrics import Metrics
 from tests.helpers.broker import free_port
 from tests.helpers.kafka_doubles import in_loop
-from tests.helpers.wait import Clock
 
 HERE = "127.0.0.1"
 Answer = tuple[int, Any]
@@ -59,27 +55,6 @@ async def serving() -> AsyncIterator[Served]:
         yield served
     finally:
         await asyncio.wait_for(served.server.stop(), 60)
-
-
-class Worker:
-    """A worker's metrics, and its log of them; `look` lets a minute pass."""
-
-    def __init__(self, *, signs: bool = True, owns: bool = True) -> None:
-        structlog.reset_defaults()
-        self.metrics = Metrics()
-        self.signing = SignMetrics(self.metrics)
-        self.clock = Clock()
-        self.log = ProgressLog(self.metrics, self.signing, signs=signs, owns=owns, clock=self.clock)
-
-    def judge(self, pages: int) -> None:
-        self.signing.count_chunk(pages, Counter(), Counter())
-        self.metrics.shards.verdicts.labels("0", "unique", "signature").inc(pages)
-
-    def look(self, seconds: float = 60) -> list[Any]:
-        self.clock.now += seconds
-        with capture_logs() as lines:
-            self.log.tell()
-        return lines
 
 
 @in_loop
@@ -218,7 +193,9 @@ def test_half_a_request_does_not_hold_up_a_stop() -> None:
 async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere() -> None:
     served = Served()
     about = {"index": "news<b>", "shards": [0, 2]}
-    served.server = HealthServer(HERE, served.port, lambda: served.reasons, served.metrics, about)
+    served.server = HealthServer(
+        HERE, served.port, lambda: served.reasons, served.metrics, about, lambda: {"judged": 7}
+    )
     await served.server.start()
     try:
         status, page = await served.get("/")
@@ -226,92 +203,15 @@ async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere(
         assert "This worker is ready." in page
         assert "<td>news&lt;b&gt;</td>" in page
         assert "<td>0, 2</td>" in page
+        assert "<td>7</td>" in page
         links = re.findall(r'href="([^"]+)"', page)
-        assert sorted(links) == ["/health/live", "/health/ready", "/metrics"]
-        assert [(await served.get(link))[0] for link in links] == [200] * 3
+        assert sorted(links) == ["/health/live", "/health/ready", "/metrics", "/status.json"]
+        assert [(await served.get(link))[0] for link in links] == [200] * 4
         served.reasons = ["shard <1> is not open yet"]
+        state = {"ready": False, "reasons": served.reasons, "judged": 7}
+        assert await served.get("/status.json") == (200, {**about, **state})
         _, page = await served.get("/")
         assert "not ready:" in page
         assert "<li>shard &lt;1&gt; is not open yet</li>" in page
     finally:
         await served.server.stop()
-
-
-def test_a_line_a_minute_tells_what_was_done_and_what_is_left() -> None:
-    worker = Worker()
-    worker.judge(1_200)
-    worker.signing.count_chunk(0, Counter(empty_body=3), Counter(deletion=2))
-    worker.signing.observe_lag(0, 70)
-    worker.signing.observe_lag(1, 7)
-    worker.metrics.shards.kept_pages.labels("0").set(900)
-    worker.metrics.shards.kept_pages.labels("1").set(100)
-    assert worker.look() == [
-        {
-            "event": "worker_progress", "log_level": "info", "pages_per_second": 20.0,
-            "judged": 1_200, "kept": 1_000, "log_lag_records": 0,
-            "signed": 1_200, "dead_letters": 3, "skipped": 2, "lag_records": 77,
-        }
-    ]  # fmt: skip
-    worker.judge(600)
-    assert worker.look()[0]["pages_per_second"] == 10.0, "since the line before"
-
-
-def test_a_minute_without_any_change_has_no_line_and_ten_of_them_have_one() -> None:
-    worker = Worker()
-    worker.judge(1)
-    assert len(worker.look()) == 1
-    seen = [len(worker.look()) for _ in range(20)]
-    assert seen == [*[0] * 9, 1, *[0] * 9, 1]
-    assert worker.look() == []
-    worker.judge(1)
-    assert worker.look()[0]["pages_per_second"] == round(1 / 60, 1)
-
-
-@pytest.mark.parametrize(("signs", "names"), [(True, "signed"), (False, "judged")])
-def test_a_worker_tells_of_its_own_part_only(*, signs: bool, names: str) -> None:
-    worker = Worker(signs=signs, owns=not signs)
-    worker.judge(60)
-    (line,) = worker.look()
-    assert names in line
-    assert ("signed" in line, "judged" in line) == (signs, not signs)
-    assert line["pages_per_second"] == 1.0
-
-
-def test_mostly_dead_letters_are_warned_of_with_the_code_and_an_example() -> None:
-    worker = Worker()
-    worker.signing.newest_dead["missing_url"] = "pages/1@77"
-    worker.signing.count_chunk(40, Counter(missing_url=60, empty_body=1), Counter())
-    _, warning = worker.look()
-    assert (warning["event"], warning["log_level"]) == ("mostly_dead_letters", "warning")
-    assert (warning["code"], warning["example"]) == ("missing_url", "pages/1@77")
-    assert "61 of 101 records" in warning["reason"]
-    assert "60 of them for missing_url" in warning["reason"]
-    worker.signing.count_chunk(51, Counter(missing_url=50), Counter())
-    assert [line["event"] for line in worker.look()] == ["worker_progress"], "of this minute alone"
-
-
-def test_records_of_which_none_is_a_page_are_warned_of() -> None:
-    worker = Worker()
-    worker.signing.count_chunk(0, Counter(), Counter(status_not_2xx=20, deletion=1))
-    _, warning = worker.look()
-    assert (warning["event"], warning["code"]) == ("nothing_judged", "status_not_2xx")
-
-
-@pytest.mark.parametrize("paused", [True, False])
-def test_a_signer_that_reads_nothing_of_what_there_is_is_warned_of(*, paused: bool) -> None:
-    worker = Worker(owns=False)
-    worker.signing.observe_lag(0, 500)
-    assert [line["event"] for line in worker.look()] == ["worker_progress"], "it may have just come"
-    worker.signing.observe_gauge(0, paused=paused)
-    (warning,) = worker.look()
-    assert warning["event"] == "nothing_judged"
-    assert ("wait for a shard" in warning["reason"]) == paused
-
-
-def test_a_shard_that_stands_still_is_warned_of_but_not_one_that_folds() -> None:
-    worker = Worker(signs=False)
-    worker.metrics.shards.lag_records.labels("0").set(9)
-    worker.look()
-    assert [line["event"] for line in worker.look()] == ["nothing_judged"]
-    worker.metrics.shards.records_applied.labels("0").inc()
-    assert [line["event"] for line in worker.look()] == ["worker_progress"]

@@ -15,12 +15,12 @@ from structlog.testing import capture_logs
 
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Verdicts
-from streamer.kafka.monitoring import ShardMetrics, SignMetrics, snapshot_report
+from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
-from tests.helpers.metric_values import observe, store_of, value, values
+from tests.helpers.metric_values import metrics_in_use, observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.signed_pages import made_pages
 from tests.unit.kafka.test_owner import a_log, key, owner
@@ -272,3 +272,21 @@ def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:
         machine.give(pages, start, end)
         shard_metrics.observe_state()
         assert value(metrics, "streamer_shard_holes", "0") == holes
+
+
+def test_what_a_worker_logs_counts_what_its_metrics_count(tmp_path: Path) -> None:
+    metrics = metrics_in_use(tmp_path)
+    SignMetrics(metrics).observe_lag(3, 9)
+    SignMetrics(metrics).forget([3])
+    shard = ShardMetrics(metrics, index().shard, 1, HEAD_PAGES)
+    shard.observe_log(5, 12, None)
+    counts = metrics.counts
+    assert (counts.read, counts.signed, counts.is_paused) == (3, 1, False)
+    assert (counts.dead, counts.skipped) == ({"invalid_json": 1}, {"deletion": 1})
+    by_name = {
+        "sign_lag_records": counts.lag, "verdicts_total": counts.judged,
+        "shard_kept_pages": counts.kept, "shard_records_applied_total": counts.applied,
+        "shard_lag_records": counts.log_lag,
+    }  # fmt: skip
+    for name, own in by_name.items():
+        assert own.total() == sum(values(metrics, f"streamer_{name}").values()) > 0, name

@@ -1,0 +1,148 @@
+"""The worker's HTTP: is it alive, is it ready, what has it done, and what do its metrics say.
+
+Alive means that the event loop turns: the server runs in the worker's own loop and asks nothing of
+Kafka, so that an orchestrator never kills a worker because its brokers are away. Ready is what the
+worker says of itself when asked. There is no authentication and nothing secret; it listens where it
+is told, which is the loopback interface by default.
+
+The page at the root is plain HTML without scripts or external styles, since it is read through a
+tunnel, in a hurry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from http import HTTPStatus
+from types import MappingProxyType
+
+from aiohttp import web
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+from streamer.errors import SettingsError
+from streamer.metrics import Metrics
+from streamer.web_server import WebServer
+
+STOP_SECONDS_MAX = 1.0  # that a request in progress may take to end
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>streamer: {title}</title></head>
+<body>
+<h1>streamer: {title}</h1>
+<p>{state}</p>
+<ul>
+{reasons}</ul>
+<table>
+{rows}</table>
+<ul>
+<li><a href="/status.json">status</a></li>
+<li><a href="/metrics">metrics</a></li>
+<li><a href="/health/ready">ready</a></li>
+<li><a href="/health/live">live</a></li>
+</ul>
+</body>
+</html>
+"""
+
+Ready = Callable[[], list[str]]
+
+
+class HealthServer:
+    """Serve /health/live, /health/ready, /metrics, /status.json and a page; with port 0 nothing.
+
+    `ready` returns the reasons why the worker is not ready, in words; it is called in the event
+    loop, for each question, and must not wait. The page and the status say what the worker is
+    (`about`) and what it has done (`figures`).
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        ready: Ready,
+        metrics: Metrics,
+        about: Mapping[str, object] = MappingProxyType({}),
+        figures: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._ready = ready
+        self._metrics = metrics
+        self._about = about
+        self._figures = figures
+        self._server: WebServer | None = None
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            SettingsError: the address cannot be had.
+        """
+        if not self._port:
+            return
+        self._metrics.ready.set_function(lambda: not self._ready())
+        server = WebServer(self._application(), shutdown_timeout=STOP_SECONDS_MAX)
+        try:
+            await server.start(self._host, self._port)
+        except (OSError, UnicodeError) as error:  # the latter of a name that is none
+            reason = getattr(error, "strerror", None) or error
+            raise SettingsError(
+                f"Health and metrics cannot be served at {self._host}:{self._port}: {reason}. "
+                "Give another --health-port or --health-host; --health-port 0 serves none."
+            ) from error
+        self._server = server
+
+    async def stop(self) -> None:
+        """Close all connections, and listen no more."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+    def _application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/", self._answer_page)
+        application.router.add_get("/health/live", self._answer_live)
+        application.router.add_get("/health/ready", self._answer_ready)
+        application.router.add_get("/status.json", self._answer_status)
+        application.router.add_get("/metrics", make_aiohttp_handler(self._metrics.registry))
+        return application
+
+    async def _answer_page(self, request: web.Request) -> web.Response:
+        del request
+        page = status_page({**self._about, **self._figures()}, self._ready())
+        return web.Response(text=page, content_type="text/html", charset="utf-8")
+
+    async def _answer_status(self, request: web.Request) -> web.Response:
+        del request
+        reasons = self._ready()
+        state = {"ready": not reasons, "reasons": reasons, **self._figures()}
+        return web.json_response({**self._about, **state})
+
+    async def _answer_live(self, request: web.Request) -> web.Response:
+        del request
+        return web.json_response({"live": True})
+
+    async def _answer_ready(self, request: web.Request) -> web.Response:
+        del request
+        reasons = self._ready()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        return web.json_response({"ready": not reasons, "reasons": reasons}, status=status)
+
+
+def status_page(about: Mapping[str, object], reasons: Sequence[str]) -> str:
+    """Return the page of a worker; `reasons` are why it is not ready, none if it is."""
+    rows = (
+        f"<tr><th align=left>{escape(name)}</th><td>{escape(_shown(value))}</td></tr>\n"
+        for name, value in about.items()
+    )
+    return _PAGE.format(
+        title=escape(str(about.get("index", "worker"))),
+        state="This worker is not ready:" if reasons else "This worker is ready.",
+        reasons="".join(f"<li>{escape(reason)}</li>\n" for reason in reasons),
+        rows="".join(rows),
+    )
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

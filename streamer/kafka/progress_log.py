@@ -1,0 +1,122 @@
+"""What a worker's log says of its progress, and of what is wrong with its input: once a minute.
+
+The numbers are those of the metrics, so that a log alone is enough where nobody collects these. A
+minute in which nothing has changed has no line, but ten of them have one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import structlog
+
+from streamer.metrics import WorkerCounts
+
+LOG_SECONDS = 60.0
+SILENT_SECONDS_MAX = 600.0
+MOSTLY = 0.5  # dead letters, as a share of what was read since the line before
+RECORDS_MIN = 10  # fewer say nothing
+
+_log = structlog.get_logger()
+
+
+class ProgressLog:
+    """Logs the progress of a worker that signs, or owns shards, or both."""
+
+    def __init__(
+        self,
+        counts: WorkerCounts,
+        *,
+        signs: bool,
+        owns: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._counts = counts
+        self._signs = signs
+        self._owns = owns
+        self._clock = clock
+        self._before = deepcopy(counts)
+        self._looked_at = self._logged_at = clock()
+
+    async def run(self) -> None:
+        """Log each minute; never returns."""
+        while True:
+            await asyncio.sleep(LOG_SECONDS)
+            self.log()
+
+    def log(self) -> None:
+        """Log what was done since the last look, if anything was, and warn of what looks wrong."""
+        now, counts, before = self._clock(), deepcopy(self._counts), self._before
+        if counts != before or now - self._logged_at >= SILENT_SECONDS_MAX:
+            done = counts.signed - before.signed
+            if self._owns:
+                done = counts.judged.total() - before.judged.total()
+            rate = done / (now - self._looked_at)
+            _log.info("worker_progress", pages_per_second=round(rate, 1), **self.figures())
+            self._logged_at = now
+        for event, fields in self._warnings(counts, before):
+            _log.warning(event, **fields)
+        self._before, self._looked_at = counts, now
+
+    def figures(self) -> dict[str, int]:
+        """Return what this worker's roles have done, and what is left."""
+        counts, figures = self._counts, dict[str, int]()
+        if self._owns:
+            figures |= {"judged": counts.judged.total(), "kept": counts.kept.total()}
+            figures |= {"log_lag_records": counts.log_lag.total()}
+        if self._signs:
+            figures |= {"signed": counts.signed, "dead_letters": counts.dead.total()}
+            figures |= {"skipped": counts.skipped.total(), "lag_records": counts.lag.total()}
+        return figures
+
+    def _warnings(
+        self, now: WorkerCounts, before: WorkerCounts
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what is wrong: an event, and its values."""
+        read, dead = now.read - before.read, now.dead - before.dead
+        if read >= RECORDS_MIN and dead.total() > MOSTLY * read:
+            code, count = dead.most_common(1)[0]
+            yield (
+                "mostly_dead_letters",
+                {
+                    "reason": f"{dead.total():,} of {read:,} records read since the last look "
+                    f"became dead letters, {count:,} of them for {code}. Check --fields and "
+                    "--preset; docs/dead-letters.md explains the code.",
+                    "code": code,
+                    "example": now.newest_dead.get(code, ""),
+                },
+            )
+        elif read >= RECORDS_MIN and now.signed == before.signed:
+            code = (now.skipped - before.skipped).most_common(1)[0][0]
+            yield (
+                "nothing_judged",
+                {
+                    "reason": f"None of {read:,} records read since the last look was a page; "
+                    f"most were skipped for {code}. Check that this is the topic of pages.",
+                    "code": code,
+                },
+            )
+        if (lag := now.lag.total()) and before.lag.total() and now.read == before.read:
+            yield "nothing_judged", {"reason": self._why_not_read(), "lag_records": lag}
+        is_behind = now.log_lag.total() and before.log_lag.total()
+        if is_behind and now.applied == before.applied:
+            yield (
+                "nothing_judged",
+                {
+                    "reason": "No record of the log was applied since the last look, and there are "
+                    "some. See that the brokers are up and the disk is not full.",
+                    "log_lag_records": now.log_lag.total(),
+                },
+            )
+
+    def _why_not_read(self) -> str:
+        if self._counts.is_paused:
+            return (
+                "The signers wait for a shard that has too many pages open. See that the owners "
+                "of all shards are up, and whether they keep up."
+            )
+        return "No record was read since the last look, and there are some. See the brokers."
