@@ -17,7 +17,7 @@ from streamer.console.fold import Fold
 from streamer.console.view import VerdictView
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import DeadLetter, Representative, Verdict
-from streamer.run.parquet_verdicts import write_parquet
+from streamer.run.parquet_verdicts import VerdictTable
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, written
 
 LINES: list[Verdict | DeadLetter] = [
@@ -148,6 +148,10 @@ def test_compressed_files_are_read_on_too(tmp_path: Path, view: VerdictView) -> 
     assert rows(view, "SELECT note FROM input") == [("",)]
 
 
+def make_table(path: Path, lines: Path) -> None:
+    VerdictTable(str(path), lines).write(lambda _amount: None, lambda _part: None)
+
+
 def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
     tmp_path: Path, view: VerdictView
 ) -> None:
@@ -156,7 +160,7 @@ def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
     for lines in (judged[:2], judged):
         packed = tmp_path / "v.jsonl.zst"
         packed.write_bytes(zstd.compress(written(tmp_path / "v.jsonl", *lines).read_bytes()))
-        write_parquet(str(path), packed)
+        make_table(path, packed)
         fold(view, path)
     assert counts(view) == COUNTS | {"letters": []}
 
@@ -218,7 +222,7 @@ def test_a_fault_is_the_trouble_and_does_not_end_the_fold(
 def test_a_parquet_file_with_a_wrong_row_is_folded_once(tmp_path: Path, view: VerdictView) -> None:
     lines = written(tmp_path / "v.jsonl", *(unique(n) for n in range(12_000)))
     path = tmp_path / "v.parquet"
-    write_parquet(str(path), lines)
+    make_table(path, lines)
     table = parquet.read_table(path)
     at = table.schema.get_field_index("basis")
     values = table["basis"].to_pylist()
