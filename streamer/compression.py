@@ -1,4 +1,4 @@
-"""How a file is packed, by its name.
+"""How a file is packed, and whether it is a table, by its name.
 
 Zstandard is part of Python from 3.14 on, and before that a package.
 """
@@ -14,12 +14,21 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["is_parquet", "unpacked", "zstd"]
+__all__ = [
+    "ARROW_ENDINGS", "PARQUET_ENDINGS", "is_parquet", "is_table_name", "unpacked", "zstd",
+]  # fmt: skip
+
+PARQUET_ENDINGS, ARROW_ENDINGS = (".parquet",), (".arrow", ".feather")
 
 
 def is_parquet(name: str) -> bool:
     """Return whether a file is Parquet by its name: such a file never grows, it is replaced."""
-    return name.lower().endswith(".parquet")
+    return name.lower().endswith(PARQUET_ENDINGS)
+
+
+def is_table_name(name: str) -> bool:
+    """Tell by its name whether a file has rows with columns and types: Parquet or Arrow."""
+    return name.lower().endswith(PARQUET_ENDINGS + ARROW_ENDINGS)
 
 
 def unpacked(file: IO[bytes], name: str) -> BinaryIO:

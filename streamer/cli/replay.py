@@ -28,7 +28,7 @@ from streamer.cli.summary import (
     warnings,
 )
 from streamer.cli.terminal import Terminal
-from streamer.compression import is_parquet
+from streamer.compression import is_parquet, is_table_name
 from streamer.config import (
     FIELDS,
     KAFKA,
@@ -44,11 +44,11 @@ from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
-from streamer.pages.files import folder_resolver, open_sources
+from streamer.pages.files import open_sources
 from streamer.pages.folders import FolderChoice
+from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.remote import is_remote
-from streamer.pages.table_copy import is_table_name
 from streamer.pages.tables import needs_arrow
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder

@@ -17,6 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from streamer.model import SEQUENCE_BITS
 from streamer.pages.archives import Version
 from streamer.pages.bytestream import Mark
 from streamer.text.slices import Slices
@@ -118,6 +122,13 @@ class Chunk:
     def table(self) -> int:
         """The table of sites that learns its pages: one for each partition of a topic, else 0."""
         return self.source + 1 if self.times else 0
+
+    def refs(self) -> npt.NDArray[np.uint64]:
+        """Return the page refs of all records of small files."""
+        parts = np.array([part[:3] for part in self.parts], np.int64).reshape(-1, 3)
+        sources, firsts, ends = parts.T
+        own = np.repeat((sources << SEQUENCE_BITS) - firsts, ends - firsts)
+        return (own + np.arange(len(own))).astype(np.uint64)
 
 
 @dataclass(slots=True)

@@ -9,8 +9,6 @@ so a file that has only grown is known again.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
 from streamer.errors import InputError
 from streamer.pages.bytestream import (
     FIRST_BYTES,
@@ -45,6 +44,7 @@ from streamer.pages.folders import (
     lacks_body,
     passed_over,
 )
+from streamer.pages.identity import FileIdentity, folder_resolver, identify
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
 from streamer.pages.lists import expanded
@@ -56,8 +56,6 @@ from streamer.pages.tables import needs_arrow, open_arrow, open_parquet
 from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file
 from streamer.text.charset import other_charset
-
-HEAD_BYTES_MAX = 64 << 10
 
 
 def _begins_with(magic: bytes) -> Callable[[bytes], bool]:
@@ -73,10 +71,10 @@ JSON_LINES = Format(
     is_utf8=True,
 )
 PARQUET = Format(
-    "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
+    "Parquet", PARQUET_ENDINGS, open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
 )
 ARROW = Format(
-    "Arrow", (".arrow", ".feather"), open_arrow, begins=_begins_with(b"ARROW1"), check=needs_arrow
+    "Arrow", ARROW_ENDINGS, open_arrow, begins=_begins_with(b"ARROW1"), check=needs_arrow
 )
 WACZ = Format("WACZ", (".wacz",), open_wacz, is_message=False)
 CDX = Format(
@@ -159,63 +157,6 @@ _FOREIGN = (  # place, bytes, what it is, what to do
     (0, b"\xff\xfe", _UTF16, "convert it to UTF-8 with iconv"),
     (0, b"\xfe\xff", _UTF16, "convert it to UTF-8 with iconv"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FileIdentity:
-    """Which file it is: `head_digest` is BLAKE2b-128, in hex, of its first `head_bytes` bytes.
-
-    Of a remote file it is the version (`RemoteObject`), with no bytes.
-    """
-
-    path: str
-    size_bytes: int
-    head_digest: str
-    head_bytes: int
-
-    def continued_by(self, path: str) -> bool:
-        """Return whether `path` begins with what this identity covers and is no shorter.
-
-        Raises:
-            InputError: the file cannot be read.
-        """
-        now = identify(path, self.head_bytes)
-        return now.size_bytes >= self.size_bytes and now.head_digest == self.head_digest
-
-
-def folder_resolver() -> Callable[[str], str]:
-    """Return a function as `os.path.realpath` that resolves each folder only once."""
-    folders: dict[str, str] = {}
-
-    def resolve(path: str) -> str:
-        if is_remote(path):
-            return name_of(path)
-        folder, _, name = path.rpartition("/")
-        if name in {"", ".", ".."} or os.path.islink(path):  # noqa: PTH114 - of many thousand
-            return os.path.realpath(path)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(path[: -len(name)])
-        return f"{folders[folder].rstrip('/')}/{name}"
-
-    return resolve
-
-
-def identify(path: str, head_bytes: int = HEAD_BYTES_MAX, resolved: str = "") -> FileIdentity:
-    """Return the identity of the file at `path`, its digest over at most `head_bytes`.
-
-    `resolved` is the path without links, if it is known.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    try:
-        with io.FileIO(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(head_bytes)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
-    digest = hashlib.blake2b(head, digest_size=16).hexdigest()
-    return FileIdentity(resolved or os.path.realpath(path), size, digest, len(head))
 
 
 @dataclass(frozen=True, slots=True)

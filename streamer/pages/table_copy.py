@@ -58,11 +58,6 @@ class ChosenRows(NamedTuple):
     ordinals: Ordinals
 
 
-def is_table_name(name: str) -> bool:
-    """Tell by its name whether a file has rows with columns and types: Parquet or Arrow."""
-    return format_by_name(name) in {PARQUET, ARROW}
-
-
 def common_schema(name: str, files: Sequence[TableFile], remedy: str) -> Schema:
     """Return the schema of a table `name` of rows of these files: that of the first one.
 

@@ -20,10 +20,9 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.judge import Judge
-from streamer.run.reading import lost_characters
 from streamer.run.site_store import signer_with, site_entries
-from streamer.run.small_files import refs_in
 from streamer.run.stages import OneAThread, parse, sign
+from streamer.run.totals import lost_characters
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteTables
@@ -88,7 +87,7 @@ class Signing:
         batch.lost = lost_characters(batch.bodies)
         batch.bodies = ()  # nothing needs them any more
         if chunk.parts:
-            pages.refs = refs_in(chunk)[pages.refs]
+            pages.refs = chunk.refs()[pages.refs]
         return Prepared(chunk, batch, pages, turn)
 
     def is_next(self, prepared: Prepared) -> bool:

@@ -25,9 +25,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Protocol
 
-from streamer.compression import unpacked, zstd
+from streamer.compression import is_table_name, unpacked, zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
-from streamer.pages.table_copy import is_table_name
 from streamer.text.visible import Buffer
 
 STANDARD_OUTPUT = "-"

@@ -40,7 +40,6 @@ from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import packed_refs
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed, table_of
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
-from streamer.run.small_files import refs_in
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
 PAGE_OUTPUTS = (KEPT, DUPLICATES, REVISITS)
@@ -204,7 +203,7 @@ def records_of(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> Iterator[bytes | m
 
 def _places(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Return which records of a chunk of small files have these refs."""
-    known = refs_in(chunk)
+    known = chunk.refs()
     order = np.argsort(known)
     return order[np.searchsorted(known, refs, sorter=order)]
 

@@ -8,7 +8,6 @@ there on. Files are read here, one after the other; streamer/kafka/topic_replay.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,7 +20,6 @@ from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.files import Source
 from streamer.pages.remote import ReadAhead
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
-from streamer.text.visible import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,42 +82,6 @@ class InputReport:
     incomplete: dict[str, str] = field(default_factory=dict)
     skipped_files: dict[str, str] = field(default_factory=dict)
     lost_text: dict[str, float] = field(default_factory=dict)
-
-
-LOST_PAGES = 20  # of a chunk that are looked at
-LOST_BYTES = 1 << 16  # of a page
-LOST_SHARE_MAX = 0.01  # of the characters
-
-
-def lost_characters(bodies: Sequence[Buffer]) -> tuple[int, int]:
-    """Return how many characters a wrong charset has lost of some bodies, and how many they have.
-
-    Lost are U+FFFD, and bytes that are not UTF-8 and are read as it.
-    """
-    lost = count = 0
-    for body in bodies[:LOST_PAGES]:
-        text = bytes(body[:LOST_BYTES]).decode("utf-8", "replace")
-        lost += text.count("\ufffd") + text.count("\\ufffd")
-        count += len(text)
-    return lost, count
-
-
-class LostText:
-    """Sums up what is lost, in some pages of each source."""
-
-    def __init__(self) -> None:
-        self._lost, self._all = Counter[str](), Counter[str]()
-
-    def add(self, name: str, found: tuple[int, int]) -> None:
-        """Take what `lost_characters` has found in a chunk."""
-        self._lost[name] += found[0]
-        self._all[name] += found[1]
-
-    def shares(self) -> dict[str, float]:
-        """Return the shares that are too large, by the names of sources, the largest first."""
-        shares = {name: lost / self._all[name] for name, lost in self._lost.items() if lost}
-        large = {name: round(each, 4) for name, each in shares.items() if each > LOST_SHARE_MAX}
-        return dict(sorted(large.items(), key=lambda each: -each[1]))
 
 
 class Input(Protocol):

@@ -35,7 +35,6 @@ from streamer.run.reading import (
     Forgotten,
     Input,
     InputReport,
-    LostText,
     Pause,
     SettingsChange,
     SourceEnd,
@@ -57,7 +56,7 @@ from streamer.run.stages import (
     verdict_lines,
 )
 from streamer.run.table import has_near_columns, table_head, table_lines
-from streamer.run.totals import Totals
+from streamer.run.totals import LostText, Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB

@@ -20,9 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from streamer.model import SEQUENCE_BITS
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import (
     CHUNK_BYTES_MAX,
@@ -146,14 +144,6 @@ def file_alone(chunk: Chunk, number: int) -> Chunk:
     own = slice(part.first, part.end)
     pages = [replace(page, sequence=0) for page in chunk.pages[own]]
     return Chunk(0, part.end - part.first, lines=chunk.lines[own], pages=pages)
-
-
-def refs_in(chunk: Chunk) -> npt.NDArray[np.uint64]:
-    """Return the page refs of all records of a chunk of small files."""
-    parts = np.array([part[:3] for part in chunk.parts], np.int64).reshape(-1, 3)
-    sources, firsts, ends = parts.T
-    own = np.repeat((sources << SEQUENCE_BITS) - firsts, ends - firsts)
-    return (own + np.arange(len(own))).astype(np.uint64)
 
 
 class Parsed(NamedTuple):

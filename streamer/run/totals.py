@@ -1,6 +1,12 @@
-"""The counts of what became of records: an index keeps them, and a run reports them at its end."""
+"""What became of records, and what their texts have lost: a run reports it at its end.
+
+An index keeps the totals of all runs.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -9,6 +15,11 @@ from streamer.index.messages import Verdicts
 from streamer.index.rule import BASIS_NAMES, TOO_SHORT
 from streamer.index.url_versions import count_changes
 from streamer.pages.chunk import PageBatch
+from streamer.text.visible import Buffer
+
+LOST_PAGES = 20  # of a chunk that are looked at
+LOST_BYTES = 1 << 16  # of a page
+LOST_SHARE_MAX = 0.01  # of the characters
 
 
 class Totals(msgspec.Struct):
@@ -42,3 +53,34 @@ class Totals(msgspec.Struct):
             self.dead[rejected.code] = self.dead.get(rejected.code, 0) + 1
         for code, count in batch.skipped.items():
             self.skipped[code] = self.skipped.get(code, 0) + count
+
+
+def lost_characters(bodies: Sequence[Buffer]) -> tuple[int, int]:
+    """Return how many characters a wrong charset has lost of some bodies, and how many they have.
+
+    Lost are U+FFFD, and bytes that are not UTF-8 and are read as it.
+    """
+    lost = count = 0
+    for body in bodies[:LOST_PAGES]:
+        text = bytes(body[:LOST_BYTES]).decode("utf-8", "replace")
+        lost += text.count("\ufffd") + text.count("\\ufffd")
+        count += len(text)
+    return lost, count
+
+
+class LostText:
+    """Sums up what is lost, in some pages of each source."""
+
+    def __init__(self) -> None:
+        self._lost, self._all = Counter[str](), Counter[str]()
+
+    def add(self, name: str, found: tuple[int, int]) -> None:
+        """Take what `lost_characters` has found in a chunk."""
+        self._lost[name] += found[0]
+        self._all[name] += found[1]
+
+    def shares(self) -> dict[str, float]:
+        """Return the shares that are too large, by the names of sources, the largest first."""
+        shares = {name: lost / self._all[name] for name, lost in self._lost.items() if lost}
+        large = {name: round(each, 4) for name, each in shares.items() if each > LOST_SHARE_MAX}
+        return dict(sorted(large.items(), key=lambda each: -each[1]))

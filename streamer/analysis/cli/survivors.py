@@ -17,9 +17,10 @@ from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures
+from streamer.compression import is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.files import Source
-from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows, is_table_name
+from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
 from streamer.run.kept_tables import tables_of
 from streamer.run.outputs import (
     STANDARD_OUTPUT,

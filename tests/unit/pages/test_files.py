@@ -16,7 +16,8 @@ from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.pages.bytestream import ZSTD_MAGIC, ByteStream, Mark
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
-from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
+from streamer.pages.files import Source, open_sources
+from streamer.pages.identity import HEAD_BYTES_MAX, identify
 from streamer.pages.records import Records
 from tests.helpers.chunks import all_chunks
 

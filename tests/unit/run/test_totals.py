@@ -1,8 +1,8 @@
-"""What a replay reads: texts that a wrong charset has lost."""
+"""What a run reports: texts that a wrong charset has lost."""
 
 from __future__ import annotations
 
-from streamer.run.reading import LOST_PAGES, LostText, lost_characters
+from streamer.run.totals import LOST_PAGES, LostText, lost_characters
 
 
 def test_a_source_with_much_text_that_a_charset_lost_is_named() -> None:
