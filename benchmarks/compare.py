@@ -68,8 +68,7 @@ SUBJECTS = {
         ),
     ),
     "signing": Subject(
-        "pages",
-        (Watched("peers.0.median_us", LESS), Watched("peers.*.ratio", MORE, bound=False)),
+        "pages", (Watched("peers.0.median_us", LESS), Watched("peers.*.ratio", MORE, bound=False))
     ),
     "lsh": Subject(
         "documents",
@@ -79,10 +78,7 @@ SUBJECTS = {
             Watched("systems.*.ratio", MORE, bound=False),
         ),
     ),
-    "library": Subject(
-        "pages",
-        (Watched("rate", MORE),),
-    ),
+    "library": Subject("pages", (Watched("rate", MORE),)),
     "quality": Subject("", (Watched("*.trials.*.f1", MORE, bound=False),)),
     "html": Subject("pages", (Watched("rate", MORE), Watched("cpu_us", LESS))),
     "scale": Subject(

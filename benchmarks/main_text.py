@@ -55,12 +55,7 @@ from benchmarks.main_text_stream import (
     words_or_visible,
 )
 from benchmarks.peers.extractors import Extractor, extractors
-from benchmarks.training.single_pages import (
-    MarkedPage,
-    crawl_sheets,
-    grow_of_blocks,
-    sheets_of,
-)
+from benchmarks.training.single_pages import MarkedPage, crawl_sheets, grow_of_blocks, sheets_of
 from benchmarks.training.sites import page_trees
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner

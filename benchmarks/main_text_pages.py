@@ -119,10 +119,7 @@ def languages_table(reader: Reader) -> Table:
             marked = canonical_words(" ".join(joiner.join(each) for each in article.paragraphs))
             for site in (sites[number % len(sites)], sites[(number + 3) % len(sites)]):
                 page = site.render(article)
-                both = {
-                    "visible": visible_words(page),
-                    "main": canonical_words(reader.text(page)),
-                }
+                both = {"visible": visible_words(page), "main": canonical_words(reader.text(page))}
                 for text, words in both.items():
                     streams[text].judge(str(number), site.host, words)
                     f1s[text].append(token_f1(words, marked))

@@ -17,14 +17,7 @@ import msgspec
 
 from benchmarks import corpus
 from benchmarks.figures import empty_table
-from benchmarks.peers.peer import (
-    LEFT_OUT,
-    NOT_INSTALLED,
-    SIGNING_PEERS,
-    Absent,
-    Entry,
-    SigningPeer,
-)
+from benchmarks.peers.peer import LEFT_OUT, NOT_INSTALLED, SIGNING_PEERS, Absent, Entry, SigningPeer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -285,9 +285,7 @@ class Settings(BaseSettings):
         NATIVE,
     )
     accept: str = _setting(
-        SIGNATURE,
-        "Second method, which decides on the candidates of the first.",
-        "",
+        SIGNATURE, "Second method, which decides on the candidates of the first.", ""
     )
     method_option: Words = _setting(
         SIGNATURE,

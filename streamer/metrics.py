@@ -187,8 +187,7 @@ class IndexMetrics:
             "Offset in the log below which all outputs are published.",
         )
         self.flushed_offset = gauge(
-            "streamer_shard_flushed_offset",
-            "Offset in the log below which everything is on disk.",
+            "streamer_shard_flushed_offset", "Offset in the log below which everything is on disk."
         )
         self.lag_records = gauge(
             "streamer_shard_lag_records", "Records of the log that are not applied yet."
@@ -212,8 +211,7 @@ class IndexMetrics:
             "Pages in the index, including those forgotten since the last flush.",
         )
         self.key_table_postings = gauge(
-            "streamer_shard_key_table_postings",
-            "Postings of flushed pages in the key table.",
+            "streamer_shard_key_table_postings", "Postings of flushed pages in the key table."
         )
         self.frozen_postings = gauge(
             "streamer_shard_frozen_postings",
@@ -227,8 +225,7 @@ class IndexMetrics:
             "streamer_shard_index_bytes", "Disk space of the index at the last flush."
         )
         self.disk_free_bytes = gauge(
-            "streamer_shard_disk_free_bytes",
-            "Free space on the index's disk at the last flush.",
+            "streamer_shard_disk_free_bytes", "Free space on the index's disk at the last flush."
         )
         self.snapshot_timestamp = gauge(
             "streamer_shard_snapshot_timestamp_seconds",

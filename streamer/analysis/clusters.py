@@ -258,11 +258,7 @@ class _PairedPages:
     """What is known of the pages in pairs, by the place of their ref in the ascending `refs`."""
 
     def __init__(
-        self,
-        refs: Refs,
-        known: SourceNumbers,
-        rank: Rank,
-        scope: Callable[[str], int],
+        self, refs: Refs, known: SourceNumbers, rank: Rank, scope: Callable[[str], int]
     ) -> None:
         self._refs = refs.data  # a search in it takes a fifth of numpy's time
         self._known = known

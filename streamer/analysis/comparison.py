@@ -212,10 +212,7 @@ class Report:
                 exact.containment[0] if one else None,
                 exact.containment[1] if other else None,
             ),
-            "covered": (
-                exact.covered[0] if one else None,
-                exact.covered[1] if other else None,
-            ),
+            "covered": (exact.covered[0] if one else None, exact.covered[1] if other else None),
             "bag": exact.bag if any(self.words) else None,
         }
 

@@ -31,13 +31,7 @@ from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import canonical_options
 from streamer.text.charset import decode_body
-from streamer.text.visible import (
-    HTML,
-    Buffer,
-    TextPart,
-    meta_description,
-    text_parts,
-)
+from streamer.text.visible import HTML, Buffer, TextPart, meta_description, text_parts
 from streamer.text.words import CanonicalOptions
 
 if TYPE_CHECKING:
@@ -276,9 +270,7 @@ def read_documents(
 
 
 def _bodies(
-    reader: PageReader,
-    sources: Sequence[Source],
-    progress: Progress = lambda _bytes, _pages: None,
+    reader: PageReader, sources: Sequence[Source], progress: Progress = lambda _bytes, _pages: None
 ) -> Iterator[Body]:
     """Yield the pages of page files, under their URLs."""
     for _, _, batch in reader.read(sources, progress):

@@ -273,11 +273,7 @@ def said_labels(pages: ReferencePages, verdicts: Path) -> list[int]:
 
 
 def _judge(
-    dataset: Dataset,
-    method: Selected,
-    seed: int,
-    verdicts: Path,
-    progress: Callable[[int], None],
+    dataset: Dataset, method: Selected, seed: int, verdicts: Path, progress: Callable[[int], None]
 ) -> tuple[_Measuring, float]:
     """Write the verdicts; return the signer with its counts, and seconds of CPU time."""
     key_file = verdicts.with_name("key")

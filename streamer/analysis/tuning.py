@@ -218,9 +218,7 @@ def true_pairs(pairs: Pairs, sketches: npt.NDArray[np.uint64], threshold: float)
 
 
 def _sign_all(
-    batches: Iterable[PageBatch],
-    bandings: Sequence[tuple[int, int]],
-    shingle_width: int,
+    batches: Iterable[PageBatch], bandings: Sequence[tuple[int, int]], shingle_width: int
 ) -> tuple[int, npt.NDArray[np.uint64], list[npt.NDArray[np.uint64]]]:
     """Return the number of pages, and of those with shingles enough the sketches and keys."""
     signers = [

@@ -268,8 +268,7 @@ def show(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE",
-            help="File for the raw records, one per line; - for standard output.",
+            metavar="FILE", help="File for the raw records, one per line; - for standard output."
         ),
     ] = None,
     overwrite: Overwrite = False,

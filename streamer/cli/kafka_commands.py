@@ -15,10 +15,7 @@ import typer
 
 from streamer.assembly import page_parser
 from streamer.cli.beside import console_beside, of_workers
-from streamer.cli.options import (
-    command,
-    quiet_connection_of,
-)
+from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import RUNNING, SECURITY, Settings

@@ -71,10 +71,7 @@ _HELP_ALL = inspect.Parameter(
     annotation=Annotated[
         bool,
         typer.Option(
-            "--help-all",
-            is_eager=True,
-            callback=_show_all,
-            help="Show all options and exit.",
+            "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
         ),
     ],
 )

@@ -21,11 +21,7 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, Stre
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.log_upkeep import (
-    fingerprint_of_log,
-    forget_in_log,
-    trim,
-)
+from streamer.kafka.log_upkeep import fingerprint_of_log, forget_in_log, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import stored_position
 from streamer.kernel import FOLDER
@@ -233,8 +229,7 @@ def forget(
         typer.Option(help="Time before which to forget all pages, for example 2026-01-31T12:00Z."),
     ] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only count the pages, in DIR; it may be a worker's."),
+        bool, typer.Option("--dry-run", help="Only count the pages, in DIR; it may be a worker's.")
     ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Maximum time in seconds to wait for the workers.")

@@ -26,13 +26,7 @@ from streamer.console.clusters import (
     seen_clusters,
 )
 from streamer.console.index import Explanation, IndexReader, PageTexts
-from streamer.console.queries import (
-    ClusterRow,
-    CodeRow,
-    HostRow,
-    LetterRow,
-    NumberedVerdict,
-)
+from streamer.console.queries import ClusterRow, CodeRow, HostRow, LetterRow, NumberedVerdict
 from streamer.console.state import FoldState
 from streamer.console.view import VerdictView
 from streamer.errors import StreamerError

@@ -22,13 +22,7 @@ import msgspec
 import xxhash
 
 from streamer.compression import is_parquet
-from streamer.console.inputs import (
-    WITNESS_BYTES,
-    FoldedLine,
-    is_packed,
-    read_batches,
-    witness_of,
-)
+from streamer.console.inputs import WITNESS_BYTES, FoldedLine, is_packed, read_batches, witness_of
 from streamer.console.state import FoldState, Pace
 from streamer.console.view import (
     SOURCES_OF_VIEW_MAX,

@@ -20,13 +20,7 @@ import xxhash
 
 from streamer.compression import is_parquet, unpacked, zstd
 from streamer.errors import InputError
-from streamer.model import (
-    SEQUENCE_MASK,
-    VERDICT_SCHEMA,
-    Location,
-    NearestKept,
-    Representative,
-)
+from streamer.model import SEQUENCE_MASK, VERDICT_SCHEMA, Location, NearestKept, Representative
 from streamer.run.verdict_lines import VerdictCheck, check_regular
 
 LINE_BYTES_MAX = 256 << 20  # a dead letter holds its record, which a run may have let be large

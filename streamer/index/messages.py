@@ -195,11 +195,7 @@ class Record:
 
 
 def page_record(
-    source: int,
-    start: int,
-    end: int,
-    pages: Pages,
-    numbers: npt.NDArray[np.int64] | None = None,
+    source: int, start: int, end: int, pages: Pages, numbers: npt.NDArray[np.int64] | None = None
 ) -> Record:
     """Return the record of the pages in [start, end) of a page source.
 

@@ -482,11 +482,7 @@ def _insert(
 
 @kernel
 def _same_content(
-    pages: Arrivals,
-    i: int,
-    place: int,
-    hits: StoredHits,
-    memtable: MemtableColumns,
+    pages: Arrivals, i: int, place: int, hits: StoredHits, memtable: MemtableColumns
 ) -> bool:
     """Return whether the match at `place` has a posting under the content key of page i.
 

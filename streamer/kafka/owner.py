@@ -195,10 +195,7 @@ class Owner(Judge):
         return self._snapshots is not None and self._snapshots.is_due(flush, changed=changed)
 
     def _flush(
-        self,
-        flushed: FlushedRows,
-        owner_state: Callable[[], bytes],
-        notes: Sequence[Entry] = (),
+        self, flushed: FlushedRows, owner_state: Callable[[], bytes], notes: Sequence[Entry] = ()
     ) -> None:
         super()._flush(flushed, owner_state, notes)
         if self._snapshots is not None and self._snapshot_is_due(changed=False):

@@ -15,11 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import (
-    KafkaTimeoutError,
-    OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
-)
+from aiokafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 from streamer.errors import StoreMismatch
 from streamer.kafka.reader import PATIENCE_SECONDS, fetch

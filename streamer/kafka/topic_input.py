@@ -328,11 +328,7 @@ class PageTopic:
         self._fetched = {partition: _Buffered(offset) for partition, offset in starts.items()}
 
     def take(
-        self,
-        partition: int,
-        end: int,
-        records_max: int | None = None,
-        bytes_max: int | None = None,
+        self, partition: int, end: int, records_max: int | None = None, bytes_max: int | None = None
     ) -> tuple[list[Message], list[int], int]:
         """Return the next messages before offset `end`, their times, and the offset they reach to.
 

@@ -184,10 +184,7 @@ def sites_topic(names: Names, partition: int, replicas: int) -> Topic:
 
 
 def index_topics(
-    names: Names,
-    pages: tuple[int, int],
-    verdict_partitions: int,
-    replicas: int,
+    names: Names, pages: tuple[int, int], verdict_partitions: int, replicas: int
 ) -> list[Topic]:
     """Return the topics of an index over `pages`, a topic's partitions and largest message.
 

@@ -340,12 +340,7 @@ _ROWS: dict[str, dict[str, object]] = {
         "fetched_at": "/ts",
         "status": "/status",
     },
-    "frontera": {
-        "url": "/r/url",
-        "body": (),
-        "body_base64": "/r/body",
-        "status": "/r/status_code",
-    },
+    "frontera": {"url": "/r/url", "body": (), "body_base64": "/r/body", "status": "/r/status_code"},
     "warc": {
         "url": "/warc-target-uri",
         "body": "/body",

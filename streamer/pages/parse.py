@@ -38,12 +38,7 @@ from streamer.pages.chunk import (
     over_limit,
 )
 from streamer.pages.encodings import is_blank_escaped
-from streamer.pages.extract import (
-    URL_BYTES_MAX,
-    Extractor,
-    PageFields,
-    read_message,
-)
+from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields, read_message
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
 from streamer.pages.warc import fields_and_body

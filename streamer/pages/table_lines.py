@@ -98,13 +98,7 @@ def _escaping_bytes(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _write_cells(
-    data: Bytes,
-    starts: Places,
-    ends: Places,
-    is_text: int,
-    name: Bytes,
-    out: Bytes,
-    places: Places,
+    data: Bytes, starts: Places, ends: Places, is_text: int, name: Bytes, out: Bytes, places: Places
 ) -> None:
     """Write a member of each row to out[places[i]:], with a comma behind it; move the places."""
     for i in range(starts.shape[0]):

@@ -126,11 +126,7 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
 def identity_of(signature: SignatureSettings, secret: bytes) -> Identity:
     """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
     key_id = derive_seeds(secret, signature.shingle_width, signature.hashes).id
-    return {
-        "fingerprint": signature.fingerprint(key_id),
-        "key": key_id,
-        **signature.identity(),
-    }
+    return {"fingerprint": signature.fingerprint(key_id), "key": key_id, **signature.identity()}
 
 
 def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:

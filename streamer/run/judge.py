@@ -112,11 +112,7 @@ class Judge:
     """
 
     def __init__(
-        self,
-        store: Store,
-        identity: Identity,
-        options: JudgeOptions,
-        secret: bytes = b"",
+        self, store: Store, identity: Identity, options: JudgeOptions, secret: bytes = b""
     ) -> None:
         self.store = store
         self._identity = identity
@@ -361,10 +357,7 @@ class Judge:
             self.finish()
 
     def _flush(
-        self,
-        flushed: FlushedRows,
-        owner_state: Callable[[], bytes],
-        notes: Sequence[Entry] = (),
+        self, flushed: FlushedRows, owner_state: Callable[[], bytes], notes: Sequence[Entry] = ()
     ) -> None:
         state = owner_state()
         with self._timed(Stage.FLUSH):

@@ -41,12 +41,7 @@ from streamer.run.reading import (
     Step,
 )
 from streamer.run.revisits import Original, RevisitPair, duplicate_records, originals_of
-from streamer.run.small_files import (
-    Parsed,
-    file_alone,
-    gathered,
-    parsed_by_source,
-)
+from streamer.run.small_files import Parsed, file_alone, gathered, parsed_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,

@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    Field,
-    InstanceOf,
-    PlainSerializer,
-    WithJsonSchema,
-)
+from pydantic import BaseModel, BeforeValidator, Field, InstanceOf, PlainSerializer, WithJsonSchema
 
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
@@ -200,6 +193,5 @@ _Given = Annotated[
     WithJsonSchema({"type": "string", "format": "path"}),
 ]
 CollectionOption = Annotated[
-    _Given | None,
-    Field(description="file with document frequencies; without one, by word length"),
+    _Given | None, Field(description="file with document frequencies; without one, by word length")
 ]

@@ -33,12 +33,7 @@ Minima = npt.NDArray[np.uint32]
 
 
 @kernel
-def hash_shingles(
-    tokens: Words,
-    count: int,
-    powers: Words,
-    out: Words,
-) -> int:
+def hash_shingles(tokens: Words, count: int, powers: Words, out: Words) -> int:
     """Hash the shingles of tokens[:count] into `out`; return their number, count - w + 1 or 0.
 
     shingle_i = fmix(t_i * B**(w-1) + ... + t_(i+w-1) * B**0 mod 2**64), B odd and secret: the
@@ -118,12 +113,7 @@ def has_empty(minima: Minima) -> bool:
 
 
 @allocating_kernel
-def fill_empty(
-    shingles: Words,
-    count: int,
-    masks: Words,
-    minima: Minima,
-) -> None:
+def fill_empty(shingles: Words, count: int, masks: Words, minima: Minima) -> None:
     """Fill what is still empty of `minima` from shingles[:count], a round after the other.
 
     Round r hashes a shingle as fmix(shingle ^ masks[r]). There are two rounds a bin at most: in

@@ -54,7 +54,7 @@ PRESETS: Final[Mapping[str, MethodPreset]] = {
         0.4,
         "Titles, comments and messages, where a changed word changes most shingles of five words.",
         min_shingles=3,
-    ),
+    )
 }
 
 

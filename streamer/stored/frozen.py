@@ -172,10 +172,7 @@ class FrozenKeys:
     """
 
     def __init__(
-        self,
-        store: Store,
-        rows: StoredRows,
-        alone: Callable[[], AbstractContextManager[None]],
+        self, store: Store, rows: StoredRows, alone: Callable[[], AbstractContextManager[None]]
     ) -> None:
         self._store = store
         self._rows = rows

@@ -92,11 +92,7 @@ class Store:
     """
 
     def __init__(
-        self,
-        path: Path,
-        database: Database | None,
-        meta: StoreMeta | None,
-        witness: Witness | None,
+        self, path: Path, database: Database | None, meta: StoreMeta | None, witness: Witness | None
     ) -> None:
         self.path = path
         self.flushes = 0

@@ -205,12 +205,7 @@ def _add(piece: int, entry: int, combining: Bytes) -> int:
 
 
 @kernel
-def piece_of(
-    code: int,
-    entries: Entries,
-    sequences: Entries,
-    combining: Bytes,
-) -> int:
+def piece_of(code: int, entries: Entries, sequences: Entries, combining: Bytes) -> int:
     """Return the piece of one code point."""
     entry = entries[code]
     kind = entry >> uint32(CLASS_SHIFT)
@@ -231,11 +226,7 @@ def piece_of(
 
 
 @allocating_kernel
-def pieces_of(
-    entries: Entries,
-    sequences: Entries,
-    combining: Bytes,
-) -> Words:
+def pieces_of(entries: Entries, sequences: Entries, combining: Bytes) -> Words:
     """Return uint64[PIECES], the piece of each code point."""
     result = np.empty(PIECES, np.uint64)
     for code in range(PIECES):
@@ -296,21 +287,12 @@ def _join(low: int, high: int, filled: int, packed: int) -> tuple[int, int]:
     beyond = packed >> (uint64(56) - shift) >> uint64(8)  # in two steps: a shift by 64 is undefined
     packed <<= shift
     in_low = filled < uint64(8)
-    return (
-        low | (packed if in_low else uint64(0)),
-        high | (beyond if in_low else packed),
-    )
+    return (low | (packed if in_low else uint64(0)), high | (beyond if in_low else packed))
 
 
 @inline_kernel
 def _accented(
-    text: Bytes,
-    place: int,
-    folded: Bytes,
-    pieces: Words,
-    start: int,
-    size: int,
-    others: int,
+    text: Bytes, place: int, folded: Bytes, pieces: Words, start: int, size: int, others: int
 ) -> tuple[int, int, int]:
     """Return (first half, second half, bytes) of a run of ASCII with one character of two bytes.
 

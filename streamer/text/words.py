@@ -20,14 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamer.errors import needs_extra
 from streamer.text.canonical import (
@@ -231,8 +224,7 @@ class CanonicalOptions(BaseModel):
         default=False, description="Keep each punctuation mark or symbol as a separate word."
     )
     split_unspaced: bool = Field(
-        default=True,
-        description="Split Han, Kana and other unspaced scripts into characters.",
+        default=True, description="Split Han, Kana and other unspaced scripts into characters."
     )
     stop_words: StopWordLanguages = Field(
         default=(), description="Leave out the stop words of these languages."

@@ -188,15 +188,9 @@ def _row(scenario: Run, what: str, rounds: int, short: int) -> Row:
 
 ROWS = (
     _row(
-        Run("kills", 1, 400),
-        "a worker is killed at a random moment and started again",
-        *(500, 4),
+        Run("kills", 1, 400), "a worker is killed at a random moment and started again", *(500, 4)
     ),
-    _row(
-        Run("rebalances", 1, 3_000, 8),
-        "a signer joins and leaves, in order or not",
-        *(20, 1),
-    ),
+    _row(Run("rebalances", 1, 3_000, 8), "a signer joins and leaves, in order or not", *(20, 1)),
     _row(
         Run("takeovers", 1, 10_000, 15),
         "an owner is killed for good while a standby without an index waits",
@@ -207,16 +201,8 @@ ROWS = (
         "a worker is halted for longer than its session, and goes on",
         *(10, 1),
     ),
-    _row(
-        Run("broker-kills", 1, 10_000, 20),
-        "the broker is killed and started again",
-        *(5, 1),
-    ),
-    _row(
-        Run("lost-indexes", 1, 10_000, 5),
-        "an owner is killed and its index is deleted",
-        *(5, 1),
-    ),
+    _row(Run("broker-kills", 1, 10_000, 20), "the broker is killed and started again", *(5, 1)),
+    _row(Run("lost-indexes", 1, 10_000, 5), "an owner is killed and its index is deleted", *(5, 1)),
     Row(
         "cuts",
         "a worker's line to the broker is cut for 5 to 60 s, one way or both",

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from tests.campaign import (
-    bombs,
-    disk_full,
-    forgery,
-    forgotten,
-    index_files,
-    records,
-)
+from tests.campaign import bombs, disk_full, forgery, forgotten, index_files, records
 from tests.campaign.campaign import Row
 
 ROWS = (

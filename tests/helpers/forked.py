@@ -86,11 +86,7 @@ class Running:
 
 
 def run(
-    program: str,
-    arguments: Sequence[str],
-    *,
-    cwd: AnyPath,
-    environment: Mapping[str, str],
+    program: str, arguments: Sequence[str], *, cwd: AnyPath, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a program as `Running` does; return its exit code and what it printed."""
     with tempfile.TemporaryDirectory(prefix="streamer-") as folder:

@@ -188,10 +188,7 @@ def guarded_broker(folder: Path) -> Iterator[Guarded]:
         ),
         "JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile={logging}",
     }
-    with (
-        patch.dict(os.environ, environment),
-        running_broker(folder / "broker", port) as opened,
-    ):
+    with patch.dict(os.environ, environment), running_broker(folder / "broker", port) as opened:
         wait_until(lambda: listens(sasl))
         _make_topics(opened)
         asyncio.run(ask(opened, [right.request(CreateAclsRequest) for right in RIGHTS]))

@@ -135,11 +135,7 @@ def broker_kills(workers: Fleet, rounds: int, folder: Path, port: int) -> None:
 
 @contextmanager
 def judging(
-    folder: Path,
-    brokers: str,
-    names: Names,
-    signers: int = 2,
-    seconds: float = 120,
+    folder: Path, brokers: str, names: Names, signers: int = 2, seconds: float = 120
 ) -> Iterator[Fleet]:
     """Provide workers that judge; at the end wait until all is judged, and verify it."""
     with fleet(folder, brokers, names) as workers:

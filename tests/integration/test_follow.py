@@ -70,9 +70,7 @@ def test_a_later_follow_continues_where_an_earlier_one_has_stopped(
     assert following(7, since={}) == ([*range(7)], {0: 7, 1: 0})
 
 
-def test_it_begins_at_a_time(
-    following: Callable[..., tuple[list[int], dict[int, int]]],
-) -> None:
+def test_it_begins_at_a_time(following: Callable[..., tuple[list[int], dict[int, int]]]) -> None:
     since = datetime.fromtimestamp(BEGAN_MS / 1000 + 2.5, UTC)
     assert following(2, since=since) == ([3, 4], {0: 5, 1: 0})
 

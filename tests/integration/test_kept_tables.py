@@ -74,8 +74,7 @@ def said(captured: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "out"),
-    [("parquet", "parquet"), ("arrow", "parquet"), ("parquet", "feather")],
+    ("suffix", "out"), [("parquet", "parquet"), ("arrow", "parquet"), ("parquet", "feather")]
 )
 def test_rows_stay_rows_in_the_order_of_their_files(place: Place, suffix: str, out: str) -> None:
     files = {

@@ -100,7 +100,7 @@ def test_a_method_of_sequences_sees_their_order(variant: str) -> None:
 # Two different texts of which a method finds nothing to hash; some always find something.
 OF_ANY_WORD = {"exact_content", "digests description", "simhash"}
 LACKING = dict.fromkeys(VARIANTS.keys() - OF_ANY_WORD, ("of\nthe", "is\na")) | {
-    "simhash by IDF": ("a", "a a"),  # a word of one letter is taken to be on all pages
+    "simhash by IDF": ("a", "a a")  # a word of one letter is taken to be on all pages
 }
 
 

@@ -82,10 +82,7 @@ def expected(batch: Any, kinds: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(*[st.none() | odd_bytes] * 4), min_size=1, max_size=6),
-    st.integers(0, 5),
-)
+@given(st.lists(st.tuples(*[st.none() | odd_bytes] * 4), min_size=1, max_size=6), st.integers(0, 5))
 def test_cells_of_text_and_bytes_are_what_python_makes_of_them(
     rows: list[tuple[bytes | None, ...]], skipped: int
 ) -> None:

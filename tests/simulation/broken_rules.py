@@ -267,8 +267,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "versions-remembered": lambda: VersionsRemembered,
     "text-lost": lambda: TextLost,
     "expires-when-dropped": lambda: _with_kernel(
-        "(pages.oldest_times[i], oldest_row)",
-        "(-(1 << 60), oldest_row)",
+        "(pages.oldest_times[i], oldest_row)", "(-(1 << 60), oldest_row)"
     ),
     "newest-when-dropped": lambda: _with_kernel(
         "oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)",

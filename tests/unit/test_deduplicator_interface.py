@@ -14,14 +14,7 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from streamer import (
-    Deduplicator,
-    InputError,
-    SettingsError,
-    Signer,
-    Verdict,
-    read_verdicts,
-)
+from streamer import Deduplicator, InputError, SettingsError, Signer, Verdict, read_verdicts
 from streamer.config import FIELDS, RUNNING, SIGNATURE, VERDICTS, declared
 from streamer.options import Options
 from tests.helpers.added import added

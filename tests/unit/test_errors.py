@@ -50,16 +50,8 @@ def test_no_message_shows_a_password_or_a_value_of_a_query(said: str, shown: str
     [
         ("jinja2", "analysis", "compare pages.jsonl pages.jsonl --html out.html"),
         ("publicsuffixlist", "analysis", "clusters verdicts.jsonl --scope domain --out out.csv"),
-        (
-            "stop_words",
-            "analysis",
-            f"{REPLAY} --canonical stop_words=english",
-        ),
-        (
-            "snowballstemmer",
-            "analysis",
-            f"{REPLAY} --canonical stem=english",
-        ),
+        ("stop_words", "analysis", f"{REPLAY} --canonical stop_words=english"),
+        ("snowballstemmer", "analysis", f"{REPLAY} --canonical stem=english"),
         ("matplotlib", "plot", "tune --plot out.png"),
         ("obstore", "object-store", "snapshot index s3://bucket/place"),
         ("obstore", "object-store", "replay https://a.example/a.jsonl --verdicts out.jsonl"),

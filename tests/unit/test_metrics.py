@@ -15,12 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import streamer
 from streamer.kafka.role_metrics import SignMetrics
-from streamer.metrics import (
-    LATENCY_SECONDS,
-    Metrics,
-    PageHistogram,
-    memory_limit_bytes,
-)
+from streamer.metrics import LATENCY_SECONDS, Metrics, PageHistogram, memory_limit_bytes
 from tests.helpers.metric_values import metrics_in_use, value, values
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

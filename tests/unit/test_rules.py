@@ -250,9 +250,7 @@ def test_a_rule_may_ask_for_visible_text_where_most_pages_give_main_text(tmp_pat
     assert found["http://visible.example/1"]["text"] == "visible"
 
 
-def test_thresholds_of_rules_may_change_on_an_index_and_their_texts_may_not(
-    tmp_path: Path,
-) -> None:
+def test_thresholds_of_rules_may_change_on_an_index_and_their_texts_may_not(tmp_path: Path) -> None:
     index = ("--index", str(tmp_path / "index"))
     before = replay(tmp_path, RULES, *index)
     more = tmp_path / "more.jsonl"  # settings come into force with the first page under them

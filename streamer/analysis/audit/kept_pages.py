@@ -82,10 +82,7 @@ class KeptPages:
     def add(self, pages: Pages) -> None:
         """Take pages that are kept, in the order of insertion; empty ones match nothing."""
         pages = pages.take(np.flatnonzero(pages.tokens))
-        for file, words in (
-            (self._keys_file, pages.keys),
-            (self._sketches_file, pages.sketches),
-        ):
+        for file, words in ((self._keys_file, pages.keys), (self._sketches_file, pages.sketches)):
             with file.open("ab") as opened:
                 opened.write(words.tobytes())
         if pages.shingles is not None:
@@ -162,14 +159,7 @@ class KeptPages:
         for rows, starts in self._buckets(count):
             pairs = np.empty((PAIRS_MAX, 2), np.int64)
             compared, matching = matching_pairs(
-                rows,
-                starts,
-                sketches,
-                lives,
-                limits,
-                met,
-                pairs,
-                np.empty(bucket_max, np.int64),
+                rows, starts, sketches, lives, limits, met, pairs, np.empty(bucket_max, np.int64)
             )
             check.looked_at += compared
             found.append(pairs[:matching])

@@ -64,12 +64,7 @@ class LogAudit:
     """Audits the log of shard `number`, with its scratch index in `folder`."""
 
     def __init__(
-        self,
-        scene: AuditTarget,
-        number: int,
-        folder: Path,
-        table: PageTable,
-        kept: KeptPages,
+        self, scene: AuditTarget, number: int, folder: Path, table: PageTable, kept: KeptPages
     ) -> None:
         self.reading = LogReading()
         self._scene = scene

@@ -126,8 +126,7 @@ class Methods:
         typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
     ] = None
     method_option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
+        list[str] | None, typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method.")
     ] = None
     exact: Exact = False
 
@@ -459,9 +458,7 @@ def build(
 
 
 @collection.command(cls=Command)
-def show(
-    file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
-) -> None:
+def show(file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")]) -> None:
     """Show what a collection file contains.
 
     Example: streamer collection show words.json

@@ -90,8 +90,7 @@ def evaluate(
         ),
     ] = None,
     threshold: Annotated[
-        float,
-        typer.Option(min=0.01, max=1, help="Minimum exact resemblance of true duplicates."),
+        float, typer.Option(min=0.01, max=1, help="Minimum exact resemblance of true duplicates.")
     ] = THRESHOLD,
     own_collection: Annotated[
         bool,
@@ -188,8 +187,7 @@ def tune(
         ),
     ] = WEIGHT_FP,
     sample: Annotated[
-        list[str] | None,
-        typer.Option(help="Page files or folders on which to count candidates."),
+        list[str] | None, typer.Option(help="Page files or folders on which to count candidates.")
     ] = None,
     shingle_width: Annotated[
         int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")

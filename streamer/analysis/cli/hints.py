@@ -40,8 +40,7 @@ class HintOutputs:
         typer.Option(help="File for the hints, one line of JSON per host; - for stdout."),
     ] = None
     stormcrawler: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.json", help="File of URL filters for StormCrawler."),
+        str | None, typer.Option(metavar="FILE.json", help="File of URL filters for StormCrawler.")
     ] = None
     nutch: Annotated[
         list[str] | None,

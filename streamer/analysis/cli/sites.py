@@ -47,8 +47,7 @@ def sites(
     *,
     index: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the index.")],
     texts: Annotated[
-        list[str] | None,
-        typer.Option(help="Page files with pages of the host. Repeatable."),
+        list[str] | None, typer.Option(help="Page files with pages of the host. Repeatable.")
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, help="Blocks to show, those on most pages first.")

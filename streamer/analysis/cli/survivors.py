@@ -90,8 +90,7 @@ class Selection:
         ),
     ] = None
     some: Annotated[
-        bool,
-        typer.Option("--some", help="PAGES are only some of the files that were judged."),
+        bool, typer.Option("--some", help="PAGES are only some of the files that were judged.")
     ] = False
 
     def choice(self) -> Choice:

@@ -55,10 +55,7 @@ class OfTopics:
     ] = False
     wait: Annotated[
         float,
-        typer.Option(
-            min=0,
-            help="Maximum time in seconds to wait until all pages are judged.",
-        ),
+        typer.Option(min=0, help="Maximum time in seconds to wait until all pages are judged."),
     ] = 0.0
 
 

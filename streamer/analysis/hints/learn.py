@@ -18,12 +18,7 @@ from streamer.analysis.hints.hint import (
     HostHints,
     error_bound,
 )
-from streamer.analysis.hints.parameters import (
-    WHOLE_HOST,
-    FoundParameter,
-    UrlPage,
-    learn_parameters,
-)
+from streamer.analysis.hints.parameters import WHOLE_HOST, FoundParameter, UrlPage, learn_parameters
 from streamer.analysis.hints.paths import (
     SOFT_404_FAMILIES,
     FoundSegment,

@@ -11,14 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from streamer.analysis.hints.addresses import (
-    ANY,
-    VARIES,
-    Address,
-    directory,
-    family,
-    is_plain,
-)
+from streamer.analysis.hints.addresses import ANY, VARIES, Address, directory, family, is_plain
 from streamer.analysis.hints.hint import CONTRADICTING, Evidence, HintLimits
 from streamer.analysis.hints.parameters import UrlPage
 

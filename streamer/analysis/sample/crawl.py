@@ -281,10 +281,7 @@ COLUMNS = ("ordinal", "url", "kind", "origin", "origin_url", "resemblance")
 
 
 def write_crawl(
-    folder: Path,
-    pages: int,
-    seed: int = SEED,
-    progress: Callable[[int], None] = lambda _done: None,
+    folder: Path, pages: int, seed: int = SEED, progress: Callable[[int], None] = lambda _done: None
 ) -> Counter[Kind]:
     """Write a crawl of `pages` records into `folder`; return how many there are of each kind.
 

@@ -18,13 +18,7 @@ from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from streamer.sketch.collection import (
-    CollectionOption,
-    Shares,
-    idf,
-    rarest_first,
-    shares_for,
-)
+from streamer.sketch.collection import CollectionOption, Shares, idf, rarest_first, shares_for
 from streamer.sketch.method import (
     ABSENT_KEY,
     WEIGHTS_MAX,
@@ -362,8 +356,7 @@ class DigestsParameters(StringParameters):
     """The parameters of `digests`."""
 
     variant: Variant = Field(
-        default=Variant.SORT,
-        description="description, con, sort, con_weights or sort_weights",
+        default=Variant.SORT, description="description, con, sort, con_weights or sort_weights"
     )
     keywords: int = Field(
         default=10, ge=1, le=WEIGHTS_MAX, description="N: number of keywords in the hash"

@@ -216,8 +216,7 @@ class Banding(ShingledMethod[BandingParameters]):
         seeds = self.shingler.seeds
         minima = min_hashes(self.shingler.hashes(page), seeds)
         return MethodSignature(
-            block_hashes(minima, self.parameters.rows, seeds.band_seed),
-            pack_slots(minima.tolist()),
+            block_hashes(minima, self.parameters.rows, seeds.band_seed), pack_slots(minima.tolist())
         )
 
 

@@ -17,11 +17,7 @@ from streamer.analysis.datasets import (
     true_labels,
     true_pairs,
 )
-from streamer.analysis.sample.reference import (
-    ReferencePages,
-    TextShingler,
-    resemblance,
-)
+from streamer.analysis.sample.reference import ReferencePages, TextShingler, resemblance
 from streamer.analysis.sample.score import ConfusionCounts
 from streamer.errors import InputError
 

@@ -90,10 +90,7 @@ def test_a_method_without_error_has_all_ratios_at_one(labelled: Path, tmp_path: 
 
 def test_a_page_is_under_the_label_of_its_representative(labelled: Path, tmp_path: Path) -> None:
     pages = open_dataset(labelled, tmp_path).pages
-    lines = [
-        {"url": "a", "verdict": "unique"},
-        {"url": "b", "verdict": "duplicate"},
-    ]
+    lines = [{"url": "a", "verdict": "unique"}, {"url": "b", "verdict": "duplicate"}]
     place = {"topic": "pages.jsonl", "partition": 0, "offset": 0}
     lines[1]["representative"] = {"page": place, "url": "a"}  # type: ignore[assignment]
     (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -82,10 +82,7 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_own_help(name: str) -
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [
-        ("streamer re", "replay restore"),
-        ("streamer replay --thr", "--threshold --threads"),
-    ],
+    [("streamer re", "replay restore"), ("streamer replay --thr", "--threshold --threads")],
 )
 def test_the_shell_completes_commands_and_options(words: str, offered: str) -> None:
     program = "import sys; sys.argv[0] = 'streamer'; from streamer.cli.main import run; run()"

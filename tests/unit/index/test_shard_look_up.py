@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 # The first two are kept; the third is like both, and more like the second.
 PAGES = made_pages(
-    [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)],
-    [apart(100), apart(50, 500), SAME],
+    [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)], [apart(100), apart(50, 500), SAME]
 )
 
 

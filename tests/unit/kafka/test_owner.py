@@ -48,12 +48,7 @@ def a_log(records: int = 12, pages: int = 20, seed: int = 1) -> list[bytes]:
 
 
 def owner(path: Path, key: Path, **changed: object) -> Owner:
-    fields: dict[str, Any] = {
-        "number": 0,
-        "topic_id": "log",
-        "identity": IDENTITY,
-        **changed,
-    }
+    fields: dict[str, Any] = {"number": 0, "topic_id": "log", "identity": IDENTITY, **changed}
     return Owner(path, ShardLog(**fields), SIGNATURE, key, JudgeOptions(LOG_FLUSHES, 30))
 
 

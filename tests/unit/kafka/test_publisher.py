@@ -73,9 +73,7 @@ async def test_a_partition_gets_one_batch_at_a_time_in_the_order_of_the_calls(
 async def test_nothing_follows_a_failed_batch(publisher: tuple[Publisher, FakeProducer]) -> None:
     made, producer = publisher
     calls = start(
-        made.publish("t", 0, ["a", "b"]),
-        made.publish("t", 0, ["c"]),
-        made.publish("u", 5, ["d"]),
+        made.publish("t", 0, ["a", "b"]), made.publish("t", 0, ["c"]), made.publish("u", 5, ["d"])
     )
     await settle()
     producer.answers[0].set_exception(KafkaTimeoutError())

@@ -59,10 +59,7 @@ def test_folders_that_fit_and_those_that_are_not_there_yet_are_right(key_file: P
     ("here", "said"),
     [
         ({}, "--method is simhash there and minhash here"),
-        (
-            {"method": "simhash", "accept": "minhash"},
-            "--accept is none there and minhash here",
-        ),
+        ({"method": "simhash", "accept": "minhash"}, "--accept is none there and minhash here"),
         (
             {"method": "simhash", "method_option": ["width=2"]},
             "--method-option width is 1 there and 2 here",

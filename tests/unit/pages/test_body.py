@@ -8,12 +8,7 @@ import random
 
 import pytest
 
-from streamer.pages.body import (
-    FOREIGN_KINDS,
-    essence_of,
-    foreign_kind,
-    looks_like_html,
-)
+from streamer.pages.body import FOREIGN_KINDS, essence_of, foreign_kind, looks_like_html
 from streamer.pages.chunk import Chunk, Message, PageBatch
 from streamer.pages.mapping import parse_fields
 from streamer.pages.parse import PageParser

@@ -185,10 +185,7 @@ def test_the_log_of_a_delta_table_begins_at_its_checkpoint(tmp_path: Path) -> No
     ("log", "why"),
     [
         (delta([add("0.parquet", deletionVector={"storageType": "u"})]), "marks rows of 0.parquet"),
-        (
-            delta([]) | {f"t/_delta_log/{1:020}.json": "{"},
-            "t/_delta_log/0+1.json: cannot be read",
-        ),
+        (delta([]) | {f"t/_delta_log/{1:020}.json": "{"}, "t/_delta_log/0+1.json: cannot be read"),
     ],
 )
 def test_a_delta_table_that_cannot_be_read_right_is_refused(

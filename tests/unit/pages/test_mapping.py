@@ -206,10 +206,7 @@ def test_bytes_are_decoded_by_the_declared_charset() -> None:
     assert text_of(by_field) == text_of(by_type) == "grün"
 
 
-@pytest.mark.parametrize(
-    "body",
-    ["<html><p>x", "\n\t <!DOCTYPE html><p>x"],
-)
+@pytest.mark.parametrize("body", ["<html><p>x", "\n\t <!DOCTYPE html><p>x"])
 def test_markup_is_recognised_also_behind_escapes(body: str) -> None:
     value = json.dumps({"url": "u", "body": body}).encode()
     assert parse(value).flags in ([HTML], [ESCAPED | HTML])
@@ -367,10 +364,7 @@ def test_no_value_of_a_time_raises(value: object) -> None:
 )
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_a_page_has_the_time_of_its_fetching_whichever_way_it_is_read(
-    value: object,
-    expected: int,
-    *,
-    ascii_only: bool,
+    value: object, expected: int, *, ascii_only: bool
 ) -> None:
     fields = {"url": "http://a.example/", "body": "some words"}
     if value is not MISSING:

@@ -27,10 +27,7 @@ def test_a_ref_of_a_table_has_eight_bytes() -> None:
 
 @given(PLACES, st.randoms(use_true_random=False), st.integers(1, 4))
 def test_rows_come_by_their_files_ascending_whatever_the_order_of_verdicts(
-    tmp_path_factory: pytest.TempPathFactory,
-    places: set[tuple[int, int]],
-    draw: object,
-    step: int,
+    tmp_path_factory: pytest.TempPathFactory, places: set[tuple[int, int]], draw: object, step: int
 ) -> None:
     folder = tmp_path_factory.mktemp("refs")
     shuffled = sorted(places, key=lambda _place: draw.random())  # type: ignore[attr-defined]

@@ -32,11 +32,7 @@ def test_an_archive_that_has_changed_is_refused(store: Store, flushes: int) -> N
     assert bool(known.to_flush()) is not bool(flushes)
     known.take([REMOTE._replace(query="other", tag="other")])
     known.take([REMOTE, LOCAL, LOCAL._replace(size=120), LOCAL._replace(size=121)])
-    for other in (
-        REMOTE._replace(size=101),
-        REMOTE._replace(tag="two"),
-        LOCAL._replace(tag="two"),
-    ):
+    for other in (REMOTE._replace(size=101), REMOTE._replace(tag="two"), LOCAL._replace(tag="two")):
         with pytest.raises(StoreMismatch, match=f"{other.name} has changed since the index"):
             known.take([other])
 

@@ -68,8 +68,7 @@ def test_warc_and_arc_records_have_their_headers_and_the_end_of_their_format() -
 
 
 @pytest.mark.parametrize(
-    ("suffix", "expand"),
-    [("", bytes), (".gz", gzip.decompress), (".zst", zstd.decompress)],
+    ("suffix", "expand"), [("", bytes), (".gz", gzip.decompress), (".zst", zstd.decompress)]
 )
 def test_what_is_packed_is_whole_and_alone_each_record_is(
     tmp_path: Path, suffix: str, expand: Callable[[bytes], bytes]

@@ -39,10 +39,10 @@ COMMANDS: dict[str, Arguments] = {
         *("--index", str(pages.parent / "index")),
     ],
     "uniqueness": lambda pages: [
-        *("uniqueness", str(pages.parent / "own.txt"), "--against", str(pages)),
+        *("uniqueness", str(pages.parent / "own.txt"), "--against", str(pages))
     ],
     "collection": lambda pages: [
-        *("collection", "build", str(pages), "--out", str(pages.parent / "words.json")),
+        *("collection", "build", str(pages), "--out", str(pages.parent / "words.json"))
     ],
     "compare": lambda pages: ["compare", str(pages.parent / "own.txt"), str(pages)],
     "produce": lambda pages: ["produce", str(pages), "--topic", "pages"],

@@ -228,9 +228,7 @@ def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Pa
         assert nearer == [("a", "clean.jsonl", "signature")]
 
 
-def test_pages_of_other_indexes_take_no_place_in_a_bucket_and_do_not_expire(
-    tmp_path: Path,
-) -> None:
+def test_pages_of_other_indexes_take_no_place_in_a_bucket_and_do_not_expire(tmp_path: Path) -> None:
     make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
     rules = IndexSettings(bucket_max=1, candidates_max=1, expire_after_ms=10, keep_pages=1)
     with a_judge(tmp_path / "own", rules, str(tmp_path / "clean")) as judge:

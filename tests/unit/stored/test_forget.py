@@ -66,10 +66,7 @@ def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         assert rows_left(store) == left
         assert store.meta is not None
-        assert (store.meta.rows, store.meta.postings) == (
-            len(left),
-            3 * len(left),
-        )
+        assert (store.meta.rows, store.meta.postings) == (len(left), 3 * len(left))
         flush(store, range(1300, 1310))
         assert_holds(store, [*left, *range(1300, 1310)])
     assert not any(finding.damage for finding in check_index(tmp_path))

@@ -184,10 +184,7 @@ def _work_with_a_link_for_an_index(place: Path, elsewhere: Path) -> None:
     ],
 )
 def test_what_was_there_before_a_restore_stays_and_the_restore_is_refused(
-    tmp_path: Path,
-    index: Path,
-    snapshots: SnapshotFolder,
-    fill: Callable[[Path, Path], None],
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder, fill: Callable[[Path, Path], None]
 ) -> None:
     grow(index, range(5))
     take_snapshot(index, snapshots, 0)

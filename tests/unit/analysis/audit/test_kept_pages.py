@@ -178,13 +178,7 @@ def test_the_kernel_compares_what_the_rule_says(
 
 
 @pytest.mark.parametrize(
-    "term",
-    [
-        ("url", b"u0"),
-        ("ref", 0),
-        ("before", 1),
-        ("url", b"https://a.b.example/"),
-    ],
+    "term", [("url", b"u0"), ("ref", 0), ("before", 1), ("url", b"https://a.b.example/")]
 )
 def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
     tmp_path: Path, term: Term

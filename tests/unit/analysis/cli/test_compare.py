@@ -73,9 +73,7 @@ def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> 
     assert "left" in shown
 
 
-def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(
-    tmp_path: Path,
-) -> None:
+def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(tmp_path: Path) -> None:
     one, other = tmp_path / "one.txt", tmp_path / "other.txt"
     one.write_text("qqq, www!", "utf-8")
     other.write_text("QQQ www", "utf-8")

@@ -9,12 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from streamer.analysis.sample.url_variants import (
-    KINDS,
-    PAGES_FILE,
-    TRUTH_FILE,
-    write_url_variants,
-)
+from streamer.analysis.sample.url_variants import KINDS, PAGES_FILE, TRUTH_FILE, write_url_variants
 from streamer.errors import InputError
 from tests.helpers.url_truth import url_truth
 
