@@ -62,7 +62,7 @@ def _registry(settings: Settings) -> SchemaRegistry | None:
 def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
     """Open an index; what was made of it goes again unless a flush has begun."""
     before = set(path.iterdir()) if path.is_dir() else set()
-    with without_empty_folders(path):
+    with removing_empty_folders(path):
         folder = IndexFolder.open(path, settings.signature, settings.key_file)
         try:
             yield folder
@@ -93,7 +93,7 @@ def open_engine(
 
 
 @contextmanager
-def without_empty_folders(path: Path) -> Iterator[None]:
+def removing_empty_folders(path: Path) -> Iterator[None]:
     """Remove the folders at and above `path` that were made meanwhile and are empty."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:

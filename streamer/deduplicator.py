@@ -38,7 +38,7 @@ from streamer.pages.program_pages import AnyPage, Batches, MessageWriter
 from streamer.run.catalogue import open_catalogue
 from streamer.run.engine import Engine, Prepared
 from streamer.run.explanation import Explained, KeptIndex
-from streamer.run.page_check import signed_page
+from streamer.run.page_check import sign_page
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.stages import CHUNKS_AHEAD, in_order, signing_pool, verdicts
 
@@ -166,7 +166,7 @@ class Deduplicator:
         """
         self._check_process()
         signing = self._engine.signing
-        signed = signed_page(signing.parser, signing.signers.get(), self._writer.message(page))
+        signed = sign_page(signing.parser, signing.signers.get(), self._writer.message(page))
         with self._turn():
             entry = self._catalogue.entries[self._source]
             signed.refs += np.uint64(page_ref(self._source, entry.position))
@@ -180,7 +180,7 @@ class Deduplicator:
         self._check_process()
         page = {"url": "text:", "body": text, "content_type": "text/plain"}
         message = MessageWriter().message(page)
-        signed = signed_page(PageParser(), self._engine.signing.signers.get(), message)
+        signed = sign_page(PageParser(), self._engine.signing.signers.get(), message)
         with self._turn():
             return [
                 KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)

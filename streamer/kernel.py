@@ -170,7 +170,7 @@ if FOLDER:
 _done_in_memory: set[str] = set()
 
 
-def with_these_kernels(work: bytes) -> Callable[..., Any]:
+def ship_with_kernels(work: bytes) -> Callable[..., Any]:
     """Return a function for other machines: pickled `work`, with the code that is compiled here.
 
     There it is stored if none is, and if it fits: the same sources, versions, processor and path.
@@ -188,7 +188,7 @@ def _placed(fit: str, packed: bytes, work: bytes, *arguments: Any) -> Any:  # no
     if FOLDER and fit == _fit() and not any(FOLDER.iterdir()):
         with suppress(OSError), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             _copy_whole(partial(archive.extractall, filter="data"), FOLDER)
-    return pickle.loads(work)(*arguments)  # noqa: S301 - pickled by `with_these_kernels`
+    return pickle.loads(work)(*arguments)  # noqa: S301 - pickled by `ship_with_kernels`
 
 
 def _fit() -> str:

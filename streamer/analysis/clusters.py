@@ -48,7 +48,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.sample.score import VerdictLine, read_places, verdict_at
+from streamer.analysis.sample.score import VerdictLine, read_places, read_verdict_at
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
@@ -448,7 +448,7 @@ WRITERS: dict[str, Callable[[TextIO, Iterator[Row]], None]] = {
 
 def _page_at(file: BinaryIO, place: int) -> tuple[str, Location]:
     """Return the URL and place of a page by its line, or by ~place of one that names it."""
-    judged = verdict_at(file, place if place >= 0 else ~place)
+    judged = read_verdict_at(file, place if place >= 0 else ~place)
     if place >= 0:
         assert judged.page is not None, place  # others are skipped
         return judged.url, judged.page

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from streamer.analysis.documents import Document
-from streamer.analysis.exact import Comparison, Fragment, Span, compare_words, shared_fragments
+from streamer.analysis.exact import Comparison, Fragment, Span, compare_words, find_shared_fragments
 from streamer.errors import SettingsError, needs_extra
 from streamer.model import SIMILARITY_ONE
-from streamer.run.explanation import repeats_note
-from streamer.sketch.hash_sets import decided_similarity
+from streamer.run.explanation import describe_repeats
+from streamer.sketch.hash_sets import decide_similarity
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText
 from streamer.sketch.method_signer import hash_set
 from streamer.sketch.methods.shingled import shingles
@@ -108,7 +108,7 @@ def in_place(pieces: Sequence[Piece], parts: Sequence[TextPart]) -> list[Piece]:
     result: list[Piece] = []
     for part in parts:
         if not part.counts:
-            note = repeats_note(part.repeats, dropped=part.dropped)
+            note = describe_repeats(part.repeats, dropped=part.dropped)
             result.append(Piece(part.text, None, counts=False, note=note))
             continue
         left = len(part.text)
@@ -340,7 +340,7 @@ def _result(
     a, b = scheme.sign(one), scheme.sign(other)
     shared = len((set(a.keys) & set(b.keys)) - {ABSENT_KEY})
     least = round(settings.threshold * SIMILARITY_ONE)
-    decided, exact = decided_similarity(
+    decided, exact = decide_similarity(
         int(settings.measure), a.sketch, b.sketch, least,
         (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if by_sets else None,
     )  # fmt: skip
@@ -364,6 +364,6 @@ def compare_documents(one: Document, other: Document, width: int, panel: Panel) 
     first = words_with_spans(one.page.text, one.page.canonical)
     second = words_with_spans(other.page.text, other.page.canonical)
     exact = compare_words([w.text for w in first], [w.text for w in second], width)
-    fragments = shared_fragments(first, second, exact.width)
+    fragments = find_shared_fragments(first, second, exact.width)
     said = panel.ask(one.page, other.page)
     return Report(one.name, other.name, (len(first), len(second)), exact, said, fragments)

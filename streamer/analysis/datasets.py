@@ -218,12 +218,12 @@ def true_labels(pages: ReferencePages, threshold: float) -> list[int]:
 def pair_outcomes(labels: Sequence[int], true: Collection[Pair]) -> ConfusionCounts:
     """Count the pairs of pages under one label against the true pairs."""
     said = _pairs(Counter(labels).values())
-    right = shared_pairs(labels, true)
+    right = count_shared_pairs(labels, true)
     wrong, missed = said - right, len(true) - right
     return ConfusionCounts(right, wrong, missed, comb(len(labels), 2) - right - wrong - missed)
 
 
-def shared_pairs(labels: Sequence[int], pairs: Iterable[Pair]) -> int:
+def count_shared_pairs(labels: Sequence[int], pairs: Iterable[Pair]) -> int:
     """Return how many of the pairs are under one label."""
     return sum(labels[one] == labels[other] for one, other in pairs)
 

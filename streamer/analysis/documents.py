@@ -23,7 +23,7 @@ from streamer.model import Location
 from streamer.pages.body import looks_like_html
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX
-from streamer.pages.files import Source, files_below, has_records
+from streamer.pages.files import Source, has_records, list_files_below
 from streamer.pages.folders import BESIDE, UNKNOWN
 from streamer.pages.lists import expanded
 from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
@@ -212,7 +212,7 @@ def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) 
         if is_remote(name):
             pages.append(name)
         elif path.is_dir():
-            in_folder = files_below(name, reader.choice)
+            in_folder = list_files_below(name, reader.choice)
             if not any(in_folder):
                 raise InputError(f"{path}: is an empty folder; check the path")
             pages += filter(has_records, in_folder.pages)

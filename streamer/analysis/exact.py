@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from streamer.errors import SettingsError
 from streamer.sketch.method import PageText
-from streamer.sketch.methods.minwise import Words, numbered_words
+from streamer.sketch.methods.minwise import Words, number_each_word
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, shingles
 from streamer.sketch.scheme import scheme_of
 from streamer.sketch.settings import NATIVE, SECRET_BYTES, SignatureSettings
@@ -76,7 +76,7 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
         width = parameters.shingle_width
         return ShingleSets(width, scheme.canonical, _plain_shingles(width))
     if isinstance(scheme.sketch, Words):
-        return ShingleSets(1, scheme.canonical, numbered_words)
+        return ShingleSets(1, scheme.canonical, number_each_word)
     return None
 
 
@@ -106,7 +106,7 @@ def edits_needed(common: float, union: float, threshold: float, width: int) -> E
     return Edits(differ, shingles, -(-shingles // width))
 
 
-def expected_sets(resemblance: float, one: int, other: int) -> tuple[float, float]:
+def estimate_sets(resemblance: float, one: int, other: int) -> tuple[float, float]:
     """Return (common, union) of two sets of these sizes at a resemblance, as c = R(n + m)/(1 + R).
 
     For sets that are only estimated to be alike; both are at most what the sizes allow.
@@ -141,7 +141,7 @@ class _Run(NamedTuple):
     length: int
 
 
-def shared_fragments(one: Sequence[Word], other: Sequence[Word], width: int) -> list[Fragment]:
+def find_shared_fragments(one: Sequence[Word], other: Sequence[Word], width: int) -> list[Fragment]:
     """Return the fragments of at least `width` words that two texts share, in order of the first.
 
     Neighbours may overlap by up to `width` - 1 words, where shingles of one follow each other and

@@ -26,8 +26,8 @@ import numpy as np
 from streamer.analysis.datasets import (
     Dataset,
     adjusted_rand_index,
+    count_shared_pairs,
     pair_outcomes,
-    shared_pairs,
     true_labels,
     true_pairs,
 )
@@ -227,14 +227,14 @@ def try_method(
         verdicts = Path(scratch) / "verdicts.jsonl"
         signer, seconds = _judge(dataset, method, seed, verdicts, progress)
         scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
-        labels = said_labels(dataset.pages, verdicts)
+        labels = labels_by_verdicts(dataset.pages, verdicts)
     return Trial(
         dataset.name,
         method.name,
         ratios(scored.outcomes),
         ratios(pair_outcomes(labels, yardstick.pairs)),
         adjusted_rand_index(labels, yardstick.labels),
-        (shared_pairs(labels, dataset.labelled), len(dataset.labelled))
+        (count_shared_pairs(labels, dataset.labelled), len(dataset.labelled))
         if dataset.labelled
         else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
@@ -260,7 +260,7 @@ def ratios(outcomes: ConfusionCounts) -> Ratios:
     )
 
 
-def said_labels(pages: ReferencePages, verdicts: Path) -> list[int]:
+def labels_by_verdicts(pages: ReferencePages, verdicts: Path) -> list[int]:
     """Return each page's representative by its verdict, itself where it was kept."""
     labels = list(range(len(pages)))
     for said in read_verdicts(verdicts):

@@ -77,7 +77,7 @@ def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -
     if not 1 <= hashes <= HASHES_MAX:
         raise SettingsError(f"There can be 1 to {HASHES_MAX} hashes, not {hashes}.")
     found = [
-        weighed_banding(threshold, bands, rows, weight_fp)
+        weigh_banding(threshold, bands, rows, weight_fp)
         for bands in range(1, min(hashes, BANDS_MAX) + 1)
         for rows in range(1, min(hashes // bands, ROWS_MAX) + 1)
     ]
@@ -94,7 +94,7 @@ def widest_banding(threshold: float, missed_max: float = 1e-4) -> tuple[int, int
     return BANDS_MAX, next(fitting, 1)
 
 
-def weighed_banding(threshold: float, bands: int, rows: int, weight_fp: float) -> BandChoice:
+def weigh_banding(threshold: float, bands: int, rows: int, weight_fp: float) -> BandChoice:
     """Return a banding with its errors, as `rank_bandings` explains them."""
     below, below_weights = _nodes(0.0, threshold, bands * rows)
     above, above_weights = _nodes(threshold, 1.0, bands * rows)

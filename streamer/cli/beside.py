@@ -35,7 +35,7 @@ def of_files(files: Sequence[Path], index: Path | None, settings: Settings) -> l
     return [*map(str, files), *_index(index), *_flags(settings, "key_file", "input_topic", "also")]
 
 
-def of_workers(index: Path, settings: Settings) -> list[str]:
+def console_of_workers(index: Path, settings: Settings) -> list[str]:
     """Return the arguments of a console that shows the topics of an index."""
     names = ["brokers", "index_name", "input_topic", "key_file"]
     names += [one.name for one in declared() if one.panel == SECURITY and one.flag]
@@ -78,7 +78,7 @@ def environment_of(settings: Settings, own: Mapping[str, str]) -> dict[str, str]
 
 
 @contextmanager
-def console_beside(
+def run_console_beside(
     arguments: Sequence[str], settings: Settings, say: Say, warn: Say
 ) -> Iterator[None]:
     """Run a console; `say` gets its address, `warn` why there is none any more. Raises nothing.

@@ -28,7 +28,7 @@ from streamer.run.outputs import (
     StandardOutput,
     check_distinct,
     check_new,
-    lines_within,
+    read_lines_within,
 )
 
 # By code what to do, in the words of docs/dead-letters.md.
@@ -137,7 +137,7 @@ def letters_in(path: Path) -> Iterator[DeadLetter]:
     """
     try:
         number = 0
-        for line in lines_within(path, sys.maxsize):
+        for line in read_lines_within(path, sys.maxsize):
             number += 1
             yield _decode(line)
     except OSError as error:

@@ -18,8 +18,8 @@ from streamer.config import Settings, declared, duration_of
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, masked
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
-from streamer.kafka.wire import stored_position
-from streamer.run.catalogue import stored_catalogue
+from streamer.kafka.wire import read_position
+from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import (
     Identity,
     check_identity,
@@ -96,7 +96,7 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
         "format": meta.format,
         "identity": _named_identity(meta.identity),
         "flushes": meta.seq,
-        "settings": named_settings(shard.settings),
+        "settings": settings_by_name(shard.settings),
         "bytes": store.size_bytes(),
         "position": _positions(store, meta, shard),
         "url_versions": store.url_count,
@@ -113,7 +113,7 @@ def _named_identity(identity: Identity) -> Identity:
     return {name: value for name, value in named.items() if value != ""}
 
 
-def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
+def settings_by_name(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an index's settings by the names under which they are given."""
     if settings is None:
         return None
@@ -132,7 +132,7 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _positions(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, dict[str, Any]]:
     """Return how far each source is read: files, partitions of a topic, or a worker's log."""
-    if log := stored_position(meta.owner):
+    if log := read_position(meta.owner):
         read = {"log": log.offset, **shard.positions}
         return {name: {"records": at, "finished": True} for name, at in sorted(read.items())}
     return {
@@ -142,7 +142,7 @@ def _positions(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, di
             "records": entry.position,
             "finished": entry.finished or bool(entry.topic_id),
         }
-        for entry in stored_catalogue(store, meta).entries
+        for entry in read_catalogue(store, meta).entries
     }
 
 
@@ -280,11 +280,11 @@ def _fit(index: Path, settings: Settings) -> str:
     secret = obtain_existing_secret(index, settings.key_file)
     identity = identity_of(settings.signature, secret)
     check_identity(index, meta.identity, identity)
-    in_force = named_settings(unpack_state(meta.state).settings)
+    in_force = settings_by_name(unpack_state(meta.state).settings)
     with closing(
         ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)
     ) as references:
-        wanted = named_settings(references.named_in(settings.index).model_dump())
+        wanted = settings_by_name(references.named_in(settings.index).model_dump())
     assert wanted is not None
     if in_force is None:
         return f"The index {index} fits, and has judged no page."

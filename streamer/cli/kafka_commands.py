@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamer.assembly import page_parser
-from streamer.cli.beside import console_beside, of_workers
+from streamer.cli.beside import console_of_workers, run_console_beside
 from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
@@ -90,8 +90,8 @@ def _console(index: Path, settings: Settings) -> AbstractContextManager[None]:
     import structlog  # noqa: PLC0415 - a worker configures it
 
     log = structlog.get_logger()
-    return console_beside(
-        of_workers(index, settings), settings,
+    return run_console_beside(
+        console_of_workers(index, settings), settings,
         lambda address: log.info("console_started", address=address),
         lambda reason: log.warning("console_ended", reason=reason),
     )  # fmt: skip

@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from streamer.assembly import open_engine, open_index, page_parser
-from streamer.cli.beside import console_beside, of_files
+from streamer.cli.beside import of_files, run_console_beside
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.summary import (
@@ -536,14 +536,14 @@ def _outputs(
         opened = []
         for name, known in wanted.items():
             if name != STANDARD_OUTPUT:
-                stack.enter_context(_removed_if_empty(Path(name)))
+                stack.enter_context(_removing_if_empty(Path(name)))
             opened.append(OutputFile.open(name, known, index=index, overwrite=overwrite))
             stack.callback(opened[-1].close)
         yield opened
 
 
 @contextmanager
-def _removed_if_empty(path: Path) -> Iterator[None]:
+def _removing_if_empty(path: Path) -> Iterator[None]:
     """Remove a file that was made meanwhile and is empty, if something fails."""
     was_there, was_marked = path.exists(), mark_of(str(path)).exists()
     try:
@@ -594,7 +594,7 @@ def _run(
         with open_engine(folder, catalogue, settings, parser, references) as engine:
             job = Replay(engine, settings.signing_threads, keep_going=handling.keep_going)
             freeze_gc()
-            with _stopped_by_signals(job), _console(targets, names, settings), bar as report:
+            with _stopping_by_signals(job), _console(targets, names, settings), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
             verdict_table = VerdictTable(targets.verdicts, Path(names[VERDICTS_OPTION]))
@@ -611,7 +611,7 @@ def _console(
         return nullcontext()
     files = [Path(names[each]) for each in (VERDICTS_OPTION, LETTERS_OPTION) if each in names]
     terminal = Terminal(stderr=True)
-    return console_beside(
+    return run_console_beside(
         of_files(files, targets.index, settings), settings,
         lambda address: terminal.say(f"Console: {address}"), terminal.warn,
     )  # fmt: skip
@@ -685,7 +685,7 @@ def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[Refe
 
 
 @contextmanager
-def _stopped_by_signals(job: Replay) -> Iterator[None]:
+def _stopping_by_signals(job: Replay) -> Iterator[None]:
     """Let SIGINT and SIGTERM end the run after the batch in hand; a second one ends it at once."""
 
     def handle(number: int, _frame: object) -> None:

@@ -23,10 +23,10 @@ from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.log_upkeep import fingerprint_of_log, forget_in_log, trim
 from streamer.kafka.topics import Names
-from streamer.kafka.wire import stored_position
+from streamer.kafka.wire import read_position
 from streamer.kernel import FOLDER
 from streamer.pages.mapping import epoch_ms
-from streamer.run.catalogue import stored_catalogue
+from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import folder_of, shard_folders, store_folder
 from streamer.run.outputs import check_new
 from streamer.stored.forget import forget as forget_pages
@@ -281,7 +281,7 @@ def _in(
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
     store = Store.open(store_folder(index), writable=not dry_run)
     try:
-        if store.meta and stored_position(store.meta.owner) and not dry_run:
+        if store.meta and read_position(store.meta.owner) and not dry_run:
             raise StoreMismatch(
                 f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
                 "the folder out, to put it into the log: give --index-name and --brokers."
@@ -298,9 +298,9 @@ def _in(
 
 def _refs_in(store: Store, topic: str) -> RefOf:
     """Return what finds the pages of verdicts in an index, which may be a worker's."""
-    if store.meta is None or stored_position(store.meta.owner):
+    if store.meta is None or read_position(store.meta.owner):
         return refs_of_topic(topic)
-    return refs_of_files(stored_catalogue(store, store.meta))
+    return refs_of_files(read_catalogue(store, store.meta))
 
 
 def _in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: float) -> int:

@@ -19,11 +19,11 @@ from streamer.console import queries
 from streamer.console.clusters import (
     RelationRow,
     SeenCluster,
+    describe_cluster,
+    describe_clusters,
     is_lost,
     recent_verdicts,
     relations_of,
-    seen_cluster,
-    seen_clusters,
 )
 from streamer.console.index import Explanation, IndexReader, PageTexts
 from streamer.console.queries import ClusterRow, CodeRow, HostRow, LetterRow, NumberedVerdict
@@ -248,7 +248,7 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
     with data.read() as view:
-        found = seen_clusters(view, query.sort, query.host, query.limit, query.offset)
+        found = describe_clusters(view, query.sort, query.host, query.limit, query.offset)
         recent = recent_verdicts(view)
         relations = [] if query.host or query.offset else relations_of(view)
     return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
@@ -293,7 +293,7 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
                     view, queries.OF_CLUSTER, query.limit, after=query.after, ref=ref
                 )
                 shown = [each.verdict for each in members]
-                seen = seen_cluster(view, found[0])
+                seen = describe_cluster(view, found[0])
                 return ClusterAnswer(seen, shown, _after(members, query.limit))
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
 

@@ -128,7 +128,7 @@ def recent_verdicts(view: sqlite3.Connection) -> int:
     return min(-(-newest // 10), _RECENT_MAX)
 
 
-def seen_clusters(
+def describe_clusters(
     view: sqlite3.Connection, sort: str, host: str | None, limit: int, offset: int
 ) -> list[SeenCluster]:
     """Return clusters by their `size` or `growth`, of one host if that is named."""
@@ -138,10 +138,12 @@ def seen_clusters(
         view, ordered.format(condition=condition), ClusterRow,
         host=host, limit=limit, offset=offset, recent_from=_recent_from(view),
     )  # fmt: skip
-    return [seen_cluster(view, row, _LOOKED_AT) for row in rows]
+    return [describe_cluster(view, row, _LOOKED_AT) for row in rows]
 
 
-def seen_cluster(view: sqlite3.Connection, row: ClusterRow, looked_at: int = 100) -> SeenCluster:
+def describe_cluster(
+    view: sqlite3.Connection, row: ClusterRow, looked_at: int = 100
+) -> SeenCluster:
     """Return a cluster with what its oldest and newest duplicates show, so many of each."""
     members: dict[int, Verdict] = {}
     recent, since = 0, _recent_from(view)

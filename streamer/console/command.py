@@ -19,7 +19,7 @@ from streamer.cli.options import command, quiet_connection_of
 from streamer.config import SECURITY, Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.fold_process import FoldProcess, FoldTask
-from streamer.console.given import Given, sorted_out
+from streamer.console.given import Given, sort_inputs
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import QueryTooLong, VerdictView, default_folder
@@ -150,7 +150,7 @@ def console(
 
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
     """
-    options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sorted_out(inputs or ())
+    options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sort_inputs(inputs or ())
     topics = _topics(given, settings)
     for notice in given.notices:
         _log.warning("%s", notice)

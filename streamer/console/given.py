@@ -29,7 +29,7 @@ class Given:
     notices: tuple[str, ...] = ()
 
 
-def sorted_out(paths: Sequence[Path]) -> Given:
+def sort_inputs(paths: Sequence[Path]) -> Given:
     """Return the files and indexes among `paths`; a folder without an index stands for its files.
 
     The dead letters that a run has written next to its verdicts belong to these. What else is in a

@@ -28,7 +28,13 @@ from streamer.errors import InputError
 from streamer.model import SignedText, Verdict
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
-from streamer.run.explanation import Explained, KeptIndex, place_name, repeats_note, why_duplicate
+from streamer.run.explanation import (
+    Explained,
+    KeptIndex,
+    describe_repeats,
+    place_name,
+    why_duplicate,
+)
 from streamer.run.index_folder import folders_of, store_folder
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
@@ -90,7 +96,7 @@ class ShownText(msgspec.Struct, frozen=True):
     @property
     def note(self) -> str:
         """Return what is to be said of it; "" for nothing."""
-        return repeats_note(self.repeats, dropped=self.dropped)
+        return describe_repeats(self.repeats, dropped=self.dropped)
 
 
 class Explanation(msgspec.Struct, frozen=True):

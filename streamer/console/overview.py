@@ -10,7 +10,7 @@ import msgspec
 
 from streamer.console import queries
 from streamer.console.answers import ConsoleData, HostsQuery, NoQuery, hosts_in_order
-from streamer.console.clusters import SeenCluster, seen_clusters
+from streamer.console.clusters import SeenCluster, describe_clusters
 from streamer.console.index import IndexFacts
 from streamer.console.queries import (
     ClusterRow,
@@ -81,7 +81,7 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
         counts = queries.records(view, queries.VERDICT_COUNTS, VerdictCount)
         codes = queries.records(view, queries.LETTER_CODES, CodeRow)
         inputs = queries.records(view, queries.INPUTS, InputState)
-        clusters = seen_clusters(view, "size", None, _SHOWN, 0)
+        clusters = describe_clusters(view, "size", None, _SHOWN, 0)
         hosts = hosts_in_order(view, HostsQuery(limit=_SHOWN))
         histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
         history = _history(view, "pages" if fold.lags is None else "minutes")

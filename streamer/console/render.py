@@ -40,7 +40,7 @@ def visible(value: object) -> object:
     return _UNSEEN.sub("\ufffd", value)
 
 
-def link_below(base: str) -> Links:
+def make_link_below(base: str) -> Links:
     """Return the function that makes the address of a path and its parameters, all below `base`."""
 
     def link(path: str, **parameters: object) -> str:
@@ -97,7 +97,7 @@ class Renderer:
                 StrictUndefined,
             )
 
-        self.link, own = link_below(base), FileSystemLoader(_FOLDER)
+        self.link, own = make_link_below(base), FileSystemLoader(_FOLDER)
         self._environment = Environment(
             loader=ChoiceLoader([own, PackageLoader("streamer.analysis", ".")]),
             autoescape=True, undefined=StrictUndefined, finalize=visible,

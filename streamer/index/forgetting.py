@@ -57,7 +57,7 @@ class Terms:
     @classmethod
     def of(cls, forget: Forget, row_end: int = ROWS_MAX, record: int = 1 << 62) -> Terms:
         """Return the terms of a record, for the rows before one and versions of URLs before it."""
-        named = (named_term(term) for term in forget.terms if term[0] != ASK)
+        named = (normalize_term(term) for term in forget.terms if term[0] != ASK)
         return cls((kind, value, row_end, forget.ask, record) for kind, value in named)
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ class Terms:
             found[place] = mark.ask
 
 
-def named_term(term: Term) -> Term:
+def normalize_term(term: Term) -> Term:
     """Return a term as pages are compared with it: a URL as `same_url_key` has it."""
     kind, value = term
     return (kind, same_url_key(value)) if kind == URL and isinstance(value, bytes) else term

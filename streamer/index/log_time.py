@@ -119,7 +119,7 @@ class LogTime:
                 found[(first < times) & (times <= to) & (first < found)] = first
         return found
 
-    def named_by_rows(self, forget: Forget) -> Forget:
+    def terms_by_rows(self, forget: Forget) -> Forget:
         """Return what is to be forgotten, by the times that rows have.
 
         While the time is not known, a row counts as of the latest date so far.

@@ -118,7 +118,7 @@ def _part(keys: Keys, masks: Keys, rows: Places, out_words: Keys) -> Places:
 
 
 @allocating_kernel
-def _sorted_words(parts: Places, starts: Places, segment: int) -> Keys:
+def _sort_words(parts: Places, starts: Places, segment: int) -> Keys:
     """Return the words of a segment in order, out of those at the addresses of parts.
 
     Of part p they begin at its word starts[p, segment]. A counting sort by as many ranges of
@@ -165,7 +165,7 @@ def segment_words(parts: Sequence[Postings], segments: range) -> Iterator[Keys]:
     addresses = np.array([words.ctypes.data for words, _ in parts], np.int64)
     starts = np.stack([starts for _, starts in parts])
     for segment in segments:
-        yield _sorted_words(addresses, starts, segment)
+        yield _sort_words(addresses, starts, segment)
 
 
 def filled(columns: int, room: int, fill: Callable[[Places], int]) -> Places:

@@ -324,7 +324,7 @@ class Shard:
         """Forget what a record names, of all that came before it."""
         own, memtable = self.forgetting, self.memtable
         own.records += 1
-        terms = Terms.of(self.time.named_by_rows(forget), self.next_row, own.records)
+        terms = Terms.of(self.time.terms_by_rows(forget), self.next_row, own.records)
         own.take(forget, terms)
         count = memtable.count
         named = terms.find(

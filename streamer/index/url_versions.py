@@ -55,7 +55,7 @@ Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
 
-def published_changes(changes: Codes) -> tuple[Codes, Codes]:
+def split_changes(changes: Codes) -> tuple[Codes, Codes]:
     """Return the changes in a column of `Verdicts`, and the similarities that its upper bits have.
 
     They are in ten-thousandths; -1: none.
@@ -67,7 +67,7 @@ def count_changes(changes: Codes | None) -> list[tuple[Change, int]]:
     """Return how often there is each change in a column of `Verdicts`."""
     if changes is None:
         return []
-    codes, _ = published_changes(changes)
+    codes, _ = split_changes(changes)
     return list(zip(CHANGE_NAMES, np.bincount(codes).tolist(), strict=False))
 
 

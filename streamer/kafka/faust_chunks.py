@@ -57,7 +57,7 @@ WATCH_SECONDS = 1.0
 
 
 @contextmanager
-def ending_by(fail: Callable[[BaseException], None]) -> Iterator[None]:
+def fail_on_error(fail: Callable[[BaseException], None]) -> Iterator[None]:
     """Give `fail` whatever is raised: the process may not go on then."""
     try:
         yield

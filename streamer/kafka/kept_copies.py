@@ -53,7 +53,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.faust_chunks import ending_by
+from streamer.kafka.faust_chunks import fail_on_error
 from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies, stable_offsets
 from streamer.kafka.kept_topic import KeptTopic
 from streamer.kafka.page_fetcher import PageFetcher
@@ -121,7 +121,7 @@ class KeptThread:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        with ending_by(self._fail), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+        with fail_on_error(self._fail), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._copy())
 
     async def _copy(self) -> None:

@@ -36,7 +36,7 @@ from streamer.kafka.wire import (
     check_bounds,
     identity_in,
     pack_record,
-    stored_position,
+    read_position,
 )
 from streamer.upkeep.snapshots import SnapshotFolder
 
@@ -170,7 +170,7 @@ async def trim(
 
 async def _before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
     number = folder.oldest().number
-    position = stored_position(folder.check(number).owner)
+    position = read_position(folder.check(number).owner)
     if position is None:
         raise SettingsError(
             f"The snapshots in {folder.name} are those of a replay, which has no log. Name the "

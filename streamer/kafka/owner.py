@@ -43,8 +43,8 @@ from streamer.kafka.wire import (
     ShardLog,
     check_bounds,
     fitting_position,
+    read_position,
     record_digest,
-    stored_position,
     unpack_record,
 )
 from streamer.model import Location, split_ref
@@ -109,7 +109,7 @@ class Owner(Judge):
     def stored_offset(self) -> int:
         """Return the offset up to which the store on disk is; all before it has been emitted."""
         meta = self.store.meta
-        found = stored_position(meta.owner) if meta else None
+        found = read_position(meta.owner) if meta else None
         return found.offset if found else 0
 
     @property

@@ -102,7 +102,7 @@ class Publisher:
             StreamerError: the brokers refuse, or there is no such topic.
         """
         try:
-            teller = await self._started_teller()
+            teller = await self._start_teller()
             await teller.send_and_wait(topic, data, key=key, partition=0)
         except KafkaError as error:
             missing = isinstance(error, UnknownTopicOrPartitionError)
@@ -113,7 +113,7 @@ class Publisher:
             return False
         return True
 
-    async def _started_teller(self) -> AIOKafkaProducer:
+    async def _start_teller(self) -> AIOKafkaProducer:
         """Return the producer of `tell`, made at the first call."""
         async with self._starting_teller:
             if self._teller is None:

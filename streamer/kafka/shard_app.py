@@ -25,7 +25,7 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import CONFIG, config_record
 from streamer.index.settings import IndexSettings
-from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, ending_by
+from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, fail_on_error
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
@@ -302,7 +302,7 @@ class ShardApp:
             self._catching_up = asyncio.create_task(self._fold_what_is_out())
 
     async def _fold_what_is_out(self) -> None:
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             async with self._applying:
                 while self._publishing:
                     await self._publishing.popleft()
@@ -317,7 +317,7 @@ class ShardApp:
 
     async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, and have them read ahead."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             async for event in stream.noack().events():
                 await self._ahead.put(event)
 
@@ -327,7 +327,7 @@ class ShardApp:
     async def _apply(self) -> None:
         """Apply chunks in order; publish and acknowledge them; flush when it is due."""
         loop = asyncio.get_running_loop()
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             while True:
                 event, read = await self._ahead.take()
                 async with self._applying:
@@ -364,7 +364,7 @@ class ShardApp:
         event: Any,  # noqa: ANN401 - Faust's event
     ) -> bool:
         """Acknowledge a chunk once all that it emitted has arrived; return whether it has."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             with self._metrics.stage(Stage.PUBLISH_VERDICTS):
                 await asyncio.gather(*sends)
             self.app.chunks.ack(event.message)
@@ -403,7 +403,7 @@ class ShardApp:
 
     async def _watch(self) -> None:
         """Put settings into the log, and flush an idle shard when it is due."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 if not self._progress.is_assigned:
@@ -442,7 +442,7 @@ class ShardApp:
 
     async def _tell_gauge(self) -> None:
         """Publish the gauge as the owner: when it has changed, and again before it is forgotten."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 due = time.monotonic() - self._gauge_sent_at >= REPEAT_SECONDS

@@ -29,7 +29,7 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
-from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
+from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, fail_on_error
 from streamer.kafka.gauge import SILENT_SECONDS, FlowControl
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.reader import Fetched
@@ -216,7 +216,7 @@ class SignApp:
 
         What was committed before the log ended there is in it.
         """
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             this = asyncio.current_task()
 
             def is_wanted() -> bool:
@@ -253,13 +253,13 @@ class SignApp:
 
     async def sign(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come; their number is bounded where they are delivered."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             async for event in stream.noack().events():
                 self._lane_of(event.value).waiting.put_nowait(event)
 
     async def _take(self, lane: _Lane) -> None:
         """Have the chunks of a lane signed, in order, while its shard keeps up."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             while True:
                 event = await lane.waiting.get()
                 await self._wait_for_index(lane.flow)
@@ -282,7 +282,7 @@ class SignApp:
 
     async def _publish(self, lane: _Lane) -> None:
         """Publish signed chunks in order, as many at once as are ready; acknowledge them."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             while True:
                 events, signed = await self._next(lane)
                 with self._metrics.stage(Stage.PUBLISH_BANDS):
@@ -339,7 +339,7 @@ class SignApp:
 
     async def _watch(self) -> None:
         """Keep the metrics of lag and flow control."""
-        with ending_by(self._fail):
+        with fail_on_error(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 paused = any(lane.flow.paused or lane.comparing for lane in self._lanes)

@@ -99,7 +99,7 @@ class ChunkSigner:
         pages = sign(signer, chunk.partition, batch)
         if self._passed:
             given = {each.offset: each.headers for each in chunk.records if each.headers}
-            passed = [passed_headers(given.get(at, ()), self._passed) for at in batch.sequences]
+            passed = [select_headers(given.get(at, ()), self._passed) for at in batch.sequences]
             pages.headers = passed if any(passed) else None
         gone: list[Tombstone] = []
         if self._takes_tombstones:
@@ -142,7 +142,7 @@ def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
     return packed_records(first_half, identity) + packed_records(second_half, identity)
 
 
-def passed_headers(headers: Iterable[tuple[str, bytes | None]], names: frozenset[str]) -> Headers:
+def select_headers(headers: Iterable[tuple[str, bytes | None]], names: frozenset[str]) -> Headers:
     """Return the headers of these names that have a value, in order.
 
     One that is over HEADERS_MAX, or for which PASSED_BYTES_MAX have no room, is left out.

@@ -90,7 +90,7 @@ class StoredTable:
         ]
 
 
-def stored_table(
+def restore_table(
     messages: Mapping[bytes, bytes], index: str, size_bytes: int, begin: int
 ) -> StoredTable:
     """Return the table as of the newest whole copy that covers `begin` or less, else an empty one.
@@ -210,7 +210,7 @@ class PartitionSites:
         messages = dict[bytes, bytes]()
         async for chunk in reader.read(topic.name, 0, *await reader.bounds(topic.name, 0)):
             messages |= {each.key or b"": each.value or b"" for each in chunk.records}
-        return await asyncio.to_thread(stored_table, messages, self.index, self.size_bytes, begin)
+        return await asyncio.to_thread(restore_table, messages, self.index, self.size_bytes, begin)
 
     async def publish(self, publisher: Publisher) -> None:
         """Publish what changed by pages of which the records have arrived in the log.

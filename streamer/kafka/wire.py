@@ -246,7 +246,7 @@ def check_bounds(path: Path | str, at: LogPosition, bounds: LogBounds) -> None:
         )
 
 
-def stored_position(data: bytes) -> LogPosition | None:
+def read_position(data: bytes) -> LogPosition | None:
     """Return the position in an index's owner state; None: it is that of a replay."""
     try:
         return msgspec.msgpack.decode(data, type=LogPosition) if data else None
@@ -256,7 +256,7 @@ def stored_position(data: bytes) -> LogPosition | None:
 
 def fitting_position(path: Path, data: bytes, wanted: LogPosition) -> LogPosition:
     """Return the stored position; raise StoreMismatch if it is in another log than `wanted`."""
-    found = stored_position(data)
+    found = read_position(data)
     if found is None:
         raise StoreMismatch(
             f"The index {path} was made by a replay of files. Name another folder with --index."

@@ -33,7 +33,7 @@ from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
-from streamer.kafka.faust_chunks import ending_by
+from streamer.kafka.faust_chunks import fail_on_error
 from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.health import HealthServer
 from streamer.kafka.kept_copies import KeptThread
@@ -50,7 +50,7 @@ from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
-from streamer.kafka.wire import ShardLog, stored_position
+from streamer.kafka.wire import ShardLog, read_position
 from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, all_compiled
 from streamer.metrics import Metrics
@@ -58,7 +58,7 @@ from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.site_store import new_sites, signer_with
+from streamer.run.site_store import make_index_signer, new_sites
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.settings import read_secret
 from streamer.stored.store import has_index
@@ -125,7 +125,7 @@ class WorkerOptions:
             return
         store, meta = read_meta(folder)
         store.close()
-        found = stored_position(meta.owner)
+        found = read_position(meta.owner)
         if found is None:
             raise StoreMismatch(
                 f"The index {folder} was made by a replay of files. Name another folder with "
@@ -428,7 +428,7 @@ class Worker:
             index = f"{prepared.identity.fingerprint}.{prepared.identity.origin}"
             sites = PartitionSites(client, options.names, index, size, settings.replicas)
         signer = ChunkSigner(
-            options.parser, partial(signer_with, new_sites(signature), signature, secret),
+            options.parser, partial(make_index_signer, new_sites(signature), signature, secret),
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
@@ -450,7 +450,7 @@ class Worker:
 
     async def _ending(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work that ends the process if it fails."""
-        with ending_by(self.fail):
+        with fail_on_error(self.fail):
             await work
 
 

@@ -233,7 +233,7 @@ class ArchiveReader:
             try:
                 known, data = RemoteObject.met(url, stores, start, end)
             except ShortFileError:
-                known = _looked_up(url)
+                known = _look_up_one(url)
         with self._lock:
             before = self._known.setdefault(url, known)
             if before.status != known.status:
@@ -263,7 +263,7 @@ class ArchiveReader:
         return True
 
 
-def _looked_up(url: str) -> RemoteObject:
+def _look_up_one(url: str) -> RemoteObject:
     """Return an archive as it is now.
 
     Raises:

@@ -156,7 +156,7 @@ class _Types:
         for part in ("items", "values"):
             if kind in {"array", "map"} and part in schema:
                 usable[part], height = self._type(schema[part], space, depth + 1)
-                return usable, self._checked_height(height + 1)
+                return usable, self._check_height(height + 1)
         return usable, self._height_of(kind, space)
 
     def _union(self, schema: list[Any], space: str, depth: int) -> tuple[list[Any], int]:
@@ -186,7 +186,7 @@ class _Types:
                 height = max(height, own_height + 1)
             usable["fields"] = fields
             self._open.discard(full)
-        self._heights[full] = self._checked_height(height)
+        self._heights[full] = self._check_height(height)
         return height
 
     def _height_of(self, name: str, space: str) -> int:
@@ -199,7 +199,7 @@ class _Types:
         return self._heights.get(full, self._heights.get(name, 1))
 
     @staticmethod
-    def _checked_height(height: int) -> int:
+    def _check_height(height: int) -> int:
         if height > DEPTH_MAX:
             raise _too_deep()
         return height

@@ -118,7 +118,7 @@ def essence_of(content_type: str) -> str:
     return "text/html" if found in _MEANT_FOR_HTML else found
 
 
-def declared_html(content_type: str | None) -> bool | None:
+def declares_html(content_type: str | None) -> bool | None:
     """Return whether a type is that of HTML; None for one that says nothing."""
     essence = essence_of(content_type or "")
     if essence in _HTML_TYPES:
@@ -131,7 +131,7 @@ def may_begin_html(first: Bytes) -> npt.NDArray[np.bool_]:
     return _BEGINNINGS[first]
 
 
-def sniffed_html(body: Buffer) -> bool:
+def sniff_html(body: Buffer) -> bool:
     """Return whether a body looks like HTML; UTF-8 text or the inside of a JSON string."""
     return _BEGINNING.match(body) is not None or has_element(body)
 
@@ -150,8 +150,8 @@ def has_element(body: Buffer) -> bool:
 
 def looks_like_html(body: Buffer, content_type: str | None) -> bool:
     """Return whether a page is HTML: by its type, or else by its body."""
-    declared = declared_html(content_type)
-    return sniffed_html(body) if declared is None else declared
+    declared = declares_html(content_type)
+    return sniff_html(body) if declared is None else declared
 
 
 def may_be_foreign(first: Bytes) -> npt.NDArray[np.bool_]:

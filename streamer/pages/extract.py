@@ -238,7 +238,7 @@ class Extractor:
             InvalidPage: a field is missing or cannot be used, or `block` raises it.
             SkippedRecord: `status_not_2xx`, `type_not_text`, or `body_` and a kind of body.py.
         """
-        content_type = self._accepted_type(fields)
+        content_type = self._accept_type(fields)
         url = self._url(fields)
         body, flags = (
             self._decoded(fields, block(), content_type)
@@ -267,7 +267,7 @@ class Extractor:
             raise InvalidPage("missing_scope", f"{self._scope}: neither a text nor a whole number")
         return msgspec.json.encode(value)
 
-    def _accepted_type(self, fields: Fields) -> str | None:
+    def _accept_type(self, fields: Fields) -> str | None:
         """Return the content type of what may be a page; skip what may not."""
         status = self._scalar(fields, "status")
         if status is not None and not self._mapping.accepts_status(status):

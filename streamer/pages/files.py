@@ -328,7 +328,7 @@ def open_sources(
             found, others = (
                 _chosen(path, [*objects], choice, lambda name: objects[name].whole())  # noqa: B023 - called here
                 if there
-                else files_below(path, choice)
+                else list_files_below(path, choice)
             )
             skipped |= others | dict.fromkeys(there.passed_over if there else (), UNKNOWN)
             if not found:
@@ -449,7 +449,7 @@ class FolderFiles(NamedTuple):
     others: dict[str, str]
 
 
-def files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
+def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
     """Return the files below `folder`; a page file has the name of one, and is not of another kind.
 
     Of several ranks of formats the lowest is that of the pages: what lies beside JSON lines as CSV,
@@ -569,7 +569,7 @@ def _checked(name: str) -> bool:
     if name == STANDARD_INPUT:
         return False
     if is_remote(name):
-        _checked_format(name, b"")
+        _check_format(name, b"")
         return True
     path = Path(name)
     if not path.exists():
@@ -581,11 +581,11 @@ def _checked(name: str) -> bool:
                 f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
             )
         return False
-    _checked_format(name, head)
+    _check_format(name, head)
     return True
 
 
-def _checked_format(name: str, head: bytes) -> None:
+def _check_format(name: str, head: bytes) -> None:
     """Raise InputError unless a file of this name that begins so is a page file."""
     kind = format_by_name(name)
     if fault := _foreign(head, kind):

@@ -26,7 +26,7 @@ class FileIdentity:
     head_digest: str
     head_bytes: int
 
-    def continued_by(self, path: str) -> bool:
+    def is_continued_by(self, path: str) -> bool:
         """Return whether `path` begins with what this identity covers and is no shorter.
 
         Raises:

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.pages.body import (
     HEAD_BYTES,
-    declared_html,
+    declares_html,
     foreign_kind,
     has_element,
     may_be_foreign,
     may_begin_html,
-    sniffed_html,
+    sniff_html,
 )
 from streamer.pages.chunk import (
     PAGE_BYTES_MAX,
@@ -341,7 +341,7 @@ class PageParser:
         keep_marked(data, spans, HEAD_BYTES, vague)
         for i in np.flatnonzero(vague).tolist():
             body = data[starts[i] : ends[i]].data
-            html[i] = sniffed_html(body) if begins[i] else has_element(body)
+            html[i] = sniff_html(body) if begins[i] else has_element(body)
         flags = np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         urls = gathered(data, spans[:, URL, 0], url_ends)
@@ -376,7 +376,7 @@ class PageParser:
             return _REFUSED
         if text and not self._messages.accepts_type(text):
             return _REFUSED
-        is_html = declared_html(text)
+        is_html = declares_html(text)
         return _VAGUE if is_html is None else HTML if is_html else 0
 
     def _careful_page(

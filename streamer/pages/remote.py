@@ -380,14 +380,14 @@ def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
     stores, once, asked = Stores(), Stores(patient=False), [*named.values()]
     with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
         try:
-            found = pool.map(lambda url: _looked_up(url, stores, once), asked)
+            found = pool.map(lambda url: _look_up_one(url, stores, once), asked)
             return dict(zip(named, found, strict=True))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _looked_up(url: str, stores: Stores, once: Stores) -> LookedUp:
+def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
     """Return what a URL leads to; `once` are stores that are not asked again when they fail."""
     name = name_of(url)
     store, path = stores.of(url)

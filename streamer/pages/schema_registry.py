@@ -222,7 +222,7 @@ class SchemaRegistry:
             if code and time.monotonic() < until:
                 raise InvalidPage(code, detail)
             try:
-                found = self._made_decoder(schema_id, 0.0 if code == _REFUSED else SCHEMA_SECONDS)
+                found = self._make_decoder(schema_id, 0.0 if code == _REFUSED else SCHEMA_SECONDS)
             except InvalidPage as error:
                 _make_room(self._refused)
                 # Not the error itself, whose traceback holds on to the whole chunk.
@@ -234,7 +234,7 @@ class SchemaRegistry:
             self._decoders[schema_id] = found
             return found
 
-    def _made_decoder(self, schema_id: int | str, schema_s: float) -> Decode:
+    def _make_decoder(self, schema_id: int | str, schema_s: float) -> Decode:
         """Return a new decoder; `schema_s` is how long a refusal of this schema alone may last."""
         if isinstance(schema_id, int):
             if not 0 < schema_id <= _NUMBER_MAX:

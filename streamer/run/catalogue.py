@@ -34,7 +34,7 @@ from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.identity import FileIdentity, folder_resolver
-from streamer.run.outputs import Made, content_digest, made_as, output_key
+from streamer.run.outputs import Made, content_digest, file_state, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
 from streamer.stored.store import Store
@@ -160,8 +160,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
 
     def note_made(self, name: str, part: Path) -> bool:
         """Note that a file becomes what `part` is; return whether that was not noted before."""
-        states, now = self.made.get(output_key(name), []), made_as(part)
-        self.made[output_key(name)] = [made_as(Path(name)), now]
+        states, now = self.made.get(output_key(name), []), file_state(part)
+        self.made[output_key(name)] = [file_state(Path(name)), now]
         return now not in states
 
     def locator(self) -> Locate:
@@ -201,7 +201,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 entry.finished, entry.identity = False, known
                 return number
         self._check_not_moved(source.name, identity)
-        return self._add(self._named_apart(SourceEntry(source.name, identity.path, known)))
+        return self._add(self._name_apart(SourceEntry(source.name, identity.path, known)))
 
     def is_same(self, number: int, source: Source) -> bool:
         """Return whether a file is the source of a number still, by its status or its beginning.
@@ -232,7 +232,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         for number, entry in known:
             if not entry.position:
                 return number
-        return self._add(self._named_apart(SourceEntry(name, name, None)))
+        return self._add(self._name_apart(SourceEntry(name, name, None)))
 
     def enter_partition(self, topic: str, topic_id: str, partition: int) -> int:
         """Return the number of a topic's partition, entering it if it is new.
@@ -343,7 +343,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         """How many files and pipes have a name."""
         return Counter(entry.name for entry in self.entries if not entry.topic_id)
 
-    def _named_apart(self, entry: SourceEntry) -> SourceEntry:
+    def _name_apart(self, entry: SourceEntry) -> SourceEntry:
         """Return the entry of a new file or pipe under a name that no other one has.
 
         Two folders may have files of one name, as it was given there. The second one is called by
@@ -377,7 +377,7 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
     """Return whether a file begins with what is known of one and is no shorter."""
     if entry.identity is None:
         return True
-    return FileIdentity(entry.path, *entry.identity).continued_by(source.name)
+    return FileIdentity(entry.path, *entry.identity).is_continued_by(source.name)
 
 
 def _check_same(entry: SourceEntry, source: Source) -> None:
@@ -447,7 +447,7 @@ def unpack_catalogue(data: bytes) -> Catalogue:
     return msgspec.msgpack.decode(data, type=Catalogue) if data else Catalogue()
 
 
-def stored_catalogue(store: Store, meta: StoreMeta) -> Catalogue:
+def read_catalogue(store: Store, meta: StoreMeta) -> Catalogue:
     """Return the catalogue of an index that is open for reading.
 
     Raises:

@@ -20,9 +20,9 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.judge import Judge
-from streamer.run.site_store import signer_with, site_entries
+from streamer.run.site_store import make_index_signer, site_entries
 from streamer.run.stages import OneAThread, parse, sign
-from streamer.run.totals import lost_characters
+from streamer.run.totals import count_lost_characters
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteTables
@@ -65,7 +65,7 @@ class Signing:
         sites: SiteTables | None,
     ) -> Signing:  # fmt: skip
         """Return what signs for an index with these settings."""
-        return cls(parser, OneAThread(partial(signer_with, sites, signature, secret)), sites)
+        return cls(parser, OneAThread(partial(make_index_signer, sites, signature, secret)), sites)
 
     def submit(self, pool: Executor, chunk: Chunk, work: Work | None = None) -> Future[Prepared]:
         """Have a pool prepare what is judged next but those before it, or `work` that does more."""
@@ -84,7 +84,7 @@ class Signing:
             signer = signer.in_turn(self.sites.of(chunk.table), turn)
         batch = parse(self.parser, chunk)
         pages = sign(signer, 0 if chunk.parts else chunk.source, batch)
-        batch.lost = lost_characters(batch.bodies)
+        batch.lost = count_lost_characters(batch.bodies)
         batch.bodies = ()  # nothing needs them any more
         if chunk.parts:
             pages.refs = chunk.refs()[pages.refs]

@@ -29,8 +29,8 @@ from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
 from streamer.run.read_index import ReadIndex
-from streamer.run.site_store import is_of_replay, read_sites, signer_with
-from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
+from streamer.run.site_store import is_of_replay, make_index_signer, read_sites
+from streamer.sketch.hash_sets import UNKNOWN, decide_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
@@ -192,7 +192,7 @@ class Explained:
         return (_REACHES if self.is_duplicate else _IS_BELOW) + self.fallback
 
 
-def repeats_note(repeats: int, *, dropped: bool) -> str:
+def describe_repeats(repeats: int, *, dropped: bool) -> str:
     """Return what is to be said of a part of a page, by what its site repeats; "" for nothing."""
     pages = "1 other page" if repeats == 1 else f"{repeats} other pages"
     also = [f"also on {pages} of the site"] if repeats else []
@@ -382,7 +382,7 @@ class KeptIndex:
         self, body: Buffer, flags: int, signature: SignatureSettings, url: str = ""
     ) -> Signatures:
         """Return the signature of one page, as if it were the next one of its site."""
-        signer = signer_with(self.sites, signature, self.secret)
+        signer = make_index_signer(self.sites, signature, self.secret)
         if isinstance(signer, SiteSigner):
             return signer.sign_pages([body], [flags], [url.encode()])
         return signer.sign([body], [flags])
@@ -430,7 +430,7 @@ class KeptIndex:
 
     @cached_property
     def _site_signer(self) -> SiteSigner:
-        signer = signer_with(self.sites, self.signature, self.secret)
+        signer = make_index_signer(self.sites, self.signature, self.secret)
         assert isinstance(signer, SiteSigner), "an index that knows sites"
         return signer
 
@@ -466,7 +466,7 @@ class KeptIndex:
                 sets = None
                 if shared and self._store.has_shingles:
                     sets = partial(_sets, self._store, target.shingles, int(slots[i]))
-                found, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
+                found, exact = decide_similarity(measure, target.sketch, sketch, least, sets)
                 equal = bool(agreeing[i, -1])
                 rank = (not shared, not equal, -found, ref)  # of equals the earliest
                 if best is None or rank < best[0]:

@@ -364,11 +364,11 @@ class Judge:
             new = self.store.flush(self._identity, flushed, state, notes)
             if self._is_sweeping:
                 began = self._clock()
-                with _explained_after_flush("removal of forgotten pages"):
+                with _explaining_after_flush("removal of forgotten pages"):
                     self._sweep()
                 ended = self._clock()
                 self._next_sweep = ended + SWEEP_SHARE * (ended - began)
-            with _explained_after_flush("preparation of look-ups"):
+            with _explaining_after_flush("preparation of look-ups"):
                 self.lookup.refresh(new, swept=self._is_sweeping)
                 self.store.delete_dropped()
         self._written()
@@ -394,7 +394,7 @@ class Judge:
 
 
 @contextmanager
-def _explained_after_flush(what: str) -> Iterator[None]:
+def _explaining_after_flush(what: str) -> Iterator[None]:
     """Have an error say that the flush is on the disk, and that `what` after it failed."""
     try:
         yield

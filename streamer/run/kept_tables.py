@@ -51,7 +51,7 @@ _GONE = (
 )
 
 
-def packed_refs(refs: Ordinals) -> bytes:
+def pack_refs(refs: Ordinals) -> bytes:
     """Return page refs as the file of a table's rows has them."""
     return refs.astype("<u8").tobytes()
 
@@ -195,7 +195,7 @@ def _digest(chosen: Iterator[ChosenRows]) -> bytes:
     for file, ordinals in chosen:
         rows += len(ordinals)
         digest.update(f"{file.path}\n{file.digest}\n{len(ordinals)}\n")
-        digest.update(packed_refs(ordinals))
+        digest.update(pack_refs(ordinals))
     return digest.hexdigest().encode() if rows else b""
 
 

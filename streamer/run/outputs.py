@@ -392,7 +392,7 @@ def check_made(name: str, made: Iterable[Made], *, index: Path | None, overwrite
         SettingsError: it cannot be written.
     """
     check_place(name)
-    now = made_as(Path(name))
+    now = file_state(Path(name))
     if index is not None and now[0] and now not in made:
         raise SettingsError(
             f"{name} exists, and this index has not made it as it is. Move it away, and a run "
@@ -402,7 +402,7 @@ def check_made(name: str, made: Iterable[Made], *, index: Path | None, overwrite
     check_writable(Path(name))
 
 
-def made_as(path: Path) -> Made:
+def file_state(path: Path) -> Made:
     """Return the size and the digest of a file; of none they are 0 and ""."""
     size = path.stat().st_size if path.is_file() else 0
     return size, content_digest(path, size)
@@ -529,7 +529,7 @@ class _FirstPart(io.RawIOBase):
         return taken
 
 
-def lines_within(path: Path, length: int) -> Iterator[bytes]:
+def read_lines_within(path: Path, length: int) -> Iterator[bytes]:
     """Yield the lines in the first `length` stored bytes of an output, which a flush knows.
 
     Raises:

@@ -1,6 +1,6 @@
 """The verdict that a page would get, of an index that is open to judge or to be read alone.
 
-It is `signed_page` and `ask.verdict_on`: `Deduplicator.check` asks the shard of the judge, which
+It is `sign_page` and `ask.verdict_on`: `Deduplicator.check` asks the shard of the judge, which
 knows what was added since the flush, and a `PageChecker` asks a shard that it has restored from the
 newest flush of a folder. Its writer goes on meanwhile, and nothing is written.
 """
@@ -26,7 +26,7 @@ from streamer.run.explanation import signature_of
 from streamer.run.index_folder import identity_of, obtain_existing_secret
 from streamer.run.read_index import ReadIndex
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.run.site_store import read_sites, signer_with
+from streamer.run.site_store import make_index_signer, read_sites
 from streamer.run.stages import sign, verdicts
 from streamer.sketch.signer import PageSigner
 from streamer.stored.lookup import StoredLookup
@@ -35,7 +35,7 @@ ASKED = Location("asked", 0, 0)  # the place of a page that is not read from any
 _ASKED_REF = page_ref(SOURCES_MAX - 1, 0)  # which no source of an index has
 
 
-def signed_page(parser: PageParser, signer: PageSigner, message: bytes) -> Pages:
+def sign_page(parser: PageParser, signer: PageSigner, message: bytes) -> Pages:
     """Return the one page in a message, signed; its number is 0.
 
     Raises:
@@ -101,7 +101,7 @@ class PageChecker:
                 scope=signature.scope,
             )
             sites = read_sites(self._index.store, signature)
-            self._signer = signer_with(sites, signature, secret)
+            self._signer = make_index_signer(sites, signature, secret)
             self._opened = stack.pop_all()
 
     def check(self, message: bytes) -> Verdict:
@@ -113,7 +113,7 @@ class PageChecker:
             InvalidPage: it cannot be judged; `code` says why.
         """
         with self._lock:
-            page = signed_page(self._parser, self._signer, message)
+            page = sign_page(self._parser, self._signer, message)
             page.refs += np.uint64(_ASKED_REF)
             block = ask.verdict_on(self._shard, page)
             return next(verdicts(block, self._locate, self._fingerprint))

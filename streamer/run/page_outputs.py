@@ -37,7 +37,7 @@ from streamer.pages.chunk import Chunk, WarcPage
 from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
-from streamer.run.kept_tables import packed_refs
+from streamer.run.kept_tables import pack_refs
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed, table_of
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 
@@ -137,7 +137,7 @@ class PageOutputs:
                 continue
             refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
             if option in self._tables:
-                found.append((file, packed_refs(refs)))
+                found.append((file, pack_refs(refs)))
             elif len(refs):
                 found.append((file, packed_records(file.name, chunk, refs)))
         return found

@@ -21,7 +21,7 @@ import msgspec
 from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
-from streamer.run.outputs import Claim, OutputSink, complete_output, lines_within
+from streamer.run.outputs import Claim, OutputSink, complete_output, read_lines_within
 from streamer.run.table import Cell, cells, columns_of, nested
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
@@ -83,7 +83,7 @@ class VerdictTable:
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:
-    return lines_within(path, path.stat().st_size)
+    return read_lines_within(path, path.stat().st_size)
 
 
 def _groups(lines: Path, schema: Any, *, near: bool) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables

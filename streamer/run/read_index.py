@@ -10,7 +10,7 @@ import msgspec
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.model import Location, split_ref
-from streamer.run.catalogue import stored_catalogue
+from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import Identity, folder_of, read_meta
 from streamer.run.stages import Locate
 from streamer.stored.rows import ScannedRows, scan_rows
@@ -63,5 +63,5 @@ class ReadIndex:
 
 def _locator(store: Store, meta: StoreMeta, topic: str) -> Locate:
     if "entries" in msgspec.msgpack.decode(meta.owner):
-        return stored_catalogue(store, meta).locator()
+        return read_catalogue(store, meta).locator()
     return lambda ref: Location(topic, *split_ref(ref))

@@ -41,7 +41,7 @@ from streamer.run.reading import (
     Step,
 )
 from streamer.run.revisits import Original, RevisitPair, duplicate_records, originals_of
-from streamer.run.small_files import Parsed, file_alone, gathered, parsed_by_source
+from streamer.run.small_files import Parsed, file_alone, gathered, split_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,
@@ -248,7 +248,7 @@ class Replay:
                     progress(step.amount, self._outcome.totals.records)
 
     def _handle(self, step: Step, prepared: Prepared | None) -> None:
-        parsed = prepared and parsed_by_source(prepared.chunk, prepared.batch)
+        parsed = prepared and split_by_source(prepared.chunk, prepared.batch)
         if parsed is not None:
             self._check_first(parsed)
         self._begin()

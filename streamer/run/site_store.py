@@ -83,7 +83,7 @@ def new_sites(signature: SignatureSettings) -> SiteTables | None:
     return SiteTables(signature.site_memory) if signature.site_memory else None
 
 
-def signer_with(
+def make_index_signer(
     sites: SiteTables | None, signature: SignatureSettings, secret: bytes
 ) -> PageSigner:
     """Return the signer of an index that has these tables, or none.

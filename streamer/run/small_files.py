@@ -166,7 +166,7 @@ class Parsed(NamedTuple):
     status: tuple[int, ...] | None = None
 
 
-def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
+def split_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
     """Return what a chunk has of each of its sources, in order; `batch` is what it is parsed to."""
     if not chunk.parts:
         pages, skips = len(batch) + len(batch.by_rule), batch.skipped.total() > 0

@@ -33,7 +33,7 @@ from streamer.errors import StoreMismatch
 from streamer.hosts import is_same_url
 from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
-from streamer.index.url_versions import CHANGE_NAMES, published_changes
+from streamer.index.url_versions import CHANGE_NAMES, split_changes
 from streamer.model import (
     SEQUENCE_BITS,
     SIMILARITY_ONE,
@@ -135,7 +135,7 @@ def _changes_of(block: Verdicts) -> Iterator[tuple[Any, Any, Any]]:
     if block.changes is None:
         yield from ((text, msgspec.UNSET, msgspec.UNSET) for text in texts)
         return
-    changes, similarities = published_changes(block.changes)
+    changes, similarities = split_changes(block.changes)
     columns = zip(texts, changes.tolist(), similarities.tolist(), strict=True)
     for text, change, similarity in columns:
         yield text, CHANGE_NAMES[change], None if similarity < 0 else _SIMILARITIES[similarity]

@@ -25,7 +25,7 @@ from msgspec import inspect
 from streamer.errors import InputError, SettingsError
 from streamer.index.messages import Verdicts
 from streamer.model import VERDICT_SCHEMA, Verdict
-from streamer.run.outputs import lines_within
+from streamer.run.outputs import read_lines_within
 from streamer.run.stages import Locate, verdicts
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -95,7 +95,7 @@ def has_near_columns(path: Path, length: int, *, asked: bool) -> bool:
     if not length:
         return asked
     try:
-        head = next(lines_within(path, length), b"")
+        head = next(read_lines_within(path, length), b"")
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the column names cannot be read ({error})") from error
     found = head == table_head(near=True)

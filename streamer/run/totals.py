@@ -55,7 +55,7 @@ class Totals(msgspec.Struct):
             self.skipped[code] = self.skipped.get(code, 0) + count
 
 
-def lost_characters(bodies: Sequence[Buffer]) -> tuple[int, int]:
+def count_lost_characters(bodies: Sequence[Buffer]) -> tuple[int, int]:
     """Return how many characters a wrong charset has lost of some bodies, and how many they have.
 
     Lost are U+FFFD, and bytes that are not UTF-8 and are read as it.
@@ -75,7 +75,7 @@ class LostText:
         self._lost, self._all = Counter[str](), Counter[str]()
 
     def add(self, name: str, found: tuple[int, int]) -> None:
-        """Take what `lost_characters` has found in a chunk."""
+        """Take what `count_lost_characters` has found in a chunk."""
         self._lost[name] += found[0]
         self._all[name] += found[1]
 

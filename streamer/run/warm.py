@@ -46,7 +46,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import unite
 from streamer.run.stages import sign
-from streamer.sketch.hash_sets import decided_similarity, pack_set
+from streamer.sketch.hash_sets import decide_similarity, pack_set
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
@@ -155,7 +155,7 @@ def _compile_index(*, main_text: bool) -> None:
     visible_text(_BODY.encode(), ESCAPED | HTML)
     if main_text:
         keep_main(new_main_text(read_model()), np.empty(1, np.uint8), 0)
-    _judge(NATIVE_SIGNATURE, map(_made_up, range(2)))
+    _judge(NATIVE_SIGNATURE, map(_make_page, range(2)))
     _compile_rule()
     _compile_frozen()
 
@@ -164,7 +164,7 @@ def _compile_rule() -> None:
     """Compare pages, as the judge does and what measures."""
     sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
     sets = pack_set(np.arange(2, dtype=np.uint64))
-    decided_similarity(0, sketches[0], sketches[1], SIMILARITY_ONE, lambda: (sets, sets))
+    decide_similarity(0, sketches[0], sketches[1], SIMILARITY_ONE, lambda: (sets, sets))
     places, pairs, lives = np.arange(2), np.zeros((1, 2), np.int64), np.zeros((2, 3), np.int64)
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
     scores = np.zeros(2, np.int32)
@@ -198,7 +198,7 @@ def _signed(signer: PageSigner, number: int) -> Pages:
     return sign(signer, 0, PageParser().parse(Chunk(number, number + 1, lines=lines)))
 
 
-def _made_up(number: int) -> Pages:
+def _make_page(number: int) -> Pages:
     """Return a page as if signed, without a kernel."""
     keys = np.zeros((1, NATIVE_SIGNATURE.bands + 1), np.uint64)
     sketches = np.zeros((1, SKETCH_WORDS), np.uint64)

@@ -39,7 +39,7 @@ from streamer.kernel import (
 )
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.method import Sketch, sketch_similarity
-from streamer.sketch.resemblance import BINS, filled_of, level_of
+from streamer.sketch.resemblance import BINS, count_filled_bins, level_of
 from streamer.text.scan import Bytes
 
 SET_MAX = 1 << 16  # distinct shingles: some 400 kB of text, whose set has 140 kB
@@ -234,7 +234,7 @@ def in_doubt(score: int, a: Sketch, b: Sketch, least: int) -> bool:
     E is at most what both have filled. One ten-thousandth is that of rounding.
     """
     bins = int64(1) << min(level_of(a), level_of(b))
-    either = min(filled_of(a) + filled_of(b), bins)
+    either = min(count_filled_bins(a) + count_filled_bins(b), bins)
     apart = max(abs(score - least) - 1, 0)
     variance = (SIMILARITY_ONE - least) * (2 * least + SIMILARITY_ONE)  # times what stands below
     return bool(2 * (2 * bins - either) * apart * apart <= DEVIATIONS * DEVIATIONS * variance)
@@ -254,7 +254,7 @@ def widest_doubt(least: int) -> int:
 Sets = Callable[[], tuple[bytes, bytes]]
 
 
-def decided_similarity(
+def decide_similarity(
     measure: int, a: Sketch, b: Sketch, least: int, sets: Sets | None
 ) -> tuple[int, bool]:
     """Return the similarity that decides at the threshold `least`, and whether it is exact.

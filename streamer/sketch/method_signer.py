@@ -133,7 +133,7 @@ class MethodSigner:
         """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
         read_as = [self._scheme.canonical.marks(marks) for marks in flags]
         native = self._native.sign(bodies, read_as)
-        keys = _filled_keys(native.keys[:, -1], self.settings.bands)
+        keys = _fill_keys(native.keys[:, -1], self.settings.bands)
         sketches = np.empty_like(native.sketches)
         sets: list[bytes] | None = [] if self.settings.exact else None
         for i, (body, marks) in enumerate(zip(bodies, flags, strict=True)):
@@ -149,7 +149,7 @@ class MethodSigner:
         return self._scheme.sign(page) if page.words else MethodSignature((), empty_sketch())
 
 
-def _filled_keys(content: Hashes, bands: int) -> Hashes:
+def _fill_keys(content: Hashes, bands: int) -> Hashes:
     """Return uint64[n, bands + 1]: keys that match no other page's, then the content keys."""
     places = np.arange(1, bands + 1, dtype=np.uint64) * np.uint64(_SPREAD)
     flat = mixed((content[:, np.newaxis] + places).ravel())
@@ -183,7 +183,7 @@ class BagSigner:
         signed = self._native.sign(bodies, flags)
         without_words = signed.tokens == 0
         content = signed.keys[without_words, -1]
-        signed.keys[without_words] = _filled_keys(content, self.settings.bands)
+        signed.keys[without_words] = _fill_keys(content, self.settings.bands)
         signed.sketches[without_words] = 0
         return signed
 

@@ -181,7 +181,7 @@ def may_be_few(bins: Words) -> bool:
 
 
 @kernel
-def filled_bins(bins: Words, out: Words) -> int:
+def write_filled_bins(bins: Words, out: Words) -> int:
     """Write the least hashes of the filled bins to `out`; return their number."""
     count = 0
     for value in bins:
@@ -209,7 +209,7 @@ def add_distinct(hashes: Words, count: int, slots: Words, distinct: int) -> int:
 
 
 @allocating_kernel
-def sorted_members(slots: Words, out: Words) -> int:
+def write_sorted_members(slots: Words, out: Words) -> int:
     """Write the members of the set to uint64[FEW_MAX] `out`, ascending; return their number.
 
     A counting sort by the top eight bits, then an insertion sort that hardly has to move anything.

@@ -73,7 +73,7 @@ def level_of(sketch: Words) -> int:
 
 
 @inline_kernel
-def filled_of(sketch: Words) -> int:
+def count_filled_bins(sketch: Words) -> int:
     """Return how many bins of a sketch are filled."""
     return int64(sketch[0] >> uint64(8))
 
@@ -192,7 +192,7 @@ def unpack_filled(sketch: Words, level: int, out: Bins) -> int:
                 out[count] = uint32((uint64(i) << uint64(2)) | symbol)
                 count += 1
         return count
-    filled = filled_of(sketch)
+    filled = count_filled_bins(sketch)
     low_bits = own - _HIGH_BITS
     plain = unary_end = _HIGH_VALUES + filled
     listed, last = int64(0), uint64(EMPTY_BIN)

@@ -136,7 +136,7 @@ def read_options(model: type[Model], values: Mapping[str, object], owner: str) -
         ) from error
 
 
-def written_options(options: BaseModel) -> dict[str, str]:
+def write_options(options: BaseModel) -> dict[str, str]:
     """Return all options as the texts that `read_options` takes."""
     return {name: _written(value) for name, value in options.model_dump().items()}
 
@@ -212,7 +212,7 @@ def choose(
     preset = PRESETS.get(name)
     chosen = preset.method if preset else name
     parameters: dict[str, object] = dict(preset.options) if preset else {}
-    parameters |= _checked_flags(chosen, flags or {})
+    parameters |= _check_flags(chosen, flags or {})
     parameters |= {n: v for n, v in given.items() if not n.startswith(ACCEPT)}
     if of_accept and not accept:
         raise SettingsError("Options with accept. need --accept, the method that decides.")
@@ -222,18 +222,18 @@ def choose(
     for one in (keys, sketch):
         check_collections(one.parameters, form)
     native = {n: getattr(keys.parameters, n) for n in _FLAGS} if chosen == NATIVE else {}
-    written = {} if native else written_options(keys.parameters)
+    written = {} if native else write_options(keys.parameters)
     if accept:
-        written |= {ACCEPT + n: v for n, v in written_options(sketch.parameters).items()}
+        written |= {ACCEPT + n: v for n, v in write_options(sketch.parameters).items()}
     own = {} if native else parameters
-    unchanged = written_options(CanonicalOptions())
+    unchanged = write_options(CanonicalOptions())
     return SignatureSettings(
         **{"bands": keys.bands, **native},
         method=chosen,
         accept=accept,
         options=_pairs({**own, **{ACCEPT + n: v for n, v in of_accept.items()}}),
         parameters=_pairs(written),
-        canonical=_pairs(dict(written_options(form).items() - unchanged.items())),
+        canonical=_pairs(dict(write_options(form).items() - unchanged.items())),
         measure=sketch.measure,
         threshold=preset.threshold if preset and not accept else sketch.threshold,
         min_shingles=preset.min_shingles if preset else MIN_SHINGLES,
@@ -251,7 +251,7 @@ def check_exact(settings: SignatureSettings) -> None:
         )
 
 
-def _checked_flags(name: str, flags: Mapping[str, int]) -> Mapping[str, int]:
+def _check_flags(name: str, flags: Mapping[str, int]) -> Mapping[str, int]:
     """Return the flags if the method has a parameter for each."""
     known = method_class(name).defaults.model_fields
     for flag in flags:

@@ -64,13 +64,13 @@ class ScopedSigner:
             return self.sign(bodies, flags)
         signed = self._signer.sign(bodies, flags)
         hashes = np.array([self._hash(scope) for scope in scopes], np.uint64)
-        return signed._replace(keys=scoped_keys(signed.keys, hashes))
+        return signed._replace(keys=scope_keys(signed.keys, hashes))
 
     def _hash_of(self, scope: bytes) -> int:
         return int.from_bytes(hashlib.blake2b(scope, key=self._key, digest_size=8).digest(), "big")
 
 
-def scoped_keys(keys: Keys, scopes: Keys) -> Keys:
+def scope_keys(keys: Keys, scopes: Keys) -> Keys:
     """Return uint64[n, m] keys of n pages, with the hash of each page's scope mixed in."""
     own = np.ascontiguousarray(keys ^ scopes[:, np.newaxis]).ravel()
     hash_for_sketch(own, len(own), uint64(0))

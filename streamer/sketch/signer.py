@@ -31,13 +31,13 @@ from streamer.sketch.minhash import (
     content_hash,
     fill_band_keys,
     fill_empty,
-    filled_bins,
     has_empty,
     hash_shingles,
     lower_minima,
     may_be_few,
-    sorted_members,
     sum_content,
+    write_filled_bins,
+    write_sorted_members,
 )
 from streamer.sketch.resemblance import (
     BINS,
@@ -254,10 +254,10 @@ def _sign_text(
     if total == NO_ROOM:
         return uint64(0), 0, NO_ROOM
     if few:
-        members = sorted_members(slots, shingles)
+        members = write_sorted_members(slots, shingles)
         fill_empty(shingles, members, parameters.masks, minima)
     elif has_empty(minima):
-        fill_empty(shingles, filled_bins(bins, shingles), parameters.masks, minima)
+        fill_empty(shingles, write_filled_bins(bins, shingles), parameters.masks, minima)
     if not few or not pack_listed(shingles, members, sketch):
         pack_dense(bins, sketch)
     if bag.counts.shape[0] > 0:

@@ -93,11 +93,11 @@ class Rounds:
             postings = _kept(postings.join(keys.distinct(), "key", "left_semi"))
         if left:
             self.count += 1
-            found.append(self._decided_in_order(postings, state))
+            found.append(self._decide_in_order(postings, state))
         nothing = self.nodes.sparkSession.createDataFrame([], schema_text(COMPARED))
         return reduce(DataFrame.unionByName, found, nothing)
 
-    def _decided_in_order(self, postings: DataFrame, state: DataFrame) -> DataFrame:
+    def _decide_in_order(self, postings: DataFrame, state: DataFrame) -> DataFrame:
         """Compare what is left in one worker, as a stream does."""
         rest = postings.groupBy("node", "last").agg(F.collect_list("key").alias("keys"))
         own = self.nodes.select("node", "sketch", "shingles", "least", "content")

@@ -22,14 +22,14 @@ from streamer.config import Settings
 from streamer.index.batch import key_masks
 from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
-from streamer.kernel import with_these_kernels
+from streamer.kernel import ship_with_kernels
 from streamer.model import Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch, RejectedRecord, over_limit
 from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
 from streamer.pages.table_lines import batch_lines
 from streamer.run.page_reader import PageReader
-from streamer.run.site_store import signer_with
+from streamer.run.site_store import make_index_signer
 from streamer.run.stages import dead_letter, dead_letter_lines, sign
 from streamer.sketch.signer import PageSigner
 from streamer.text.slices import Slices
@@ -92,7 +92,7 @@ class Desk:
     def __post_init__(self) -> None:
         settings = self.job.settings
         self.parser, self.index = page_parser(settings), settings.index
-        self.signer = signer_with(None, settings.signature, self.job.secret)
+        self.signer = make_index_signer(None, settings.signature, self.job.secret)
 
     def rows(self, batch: PageBatch, refs: Refs, first: int = 0) -> Iterator[Any]:
         """Yield the rows of a batch; its ordinals from `first` on have these refs."""
@@ -168,4 +168,4 @@ def files_signed(job: Job, choice: FolderChoice, batches: Batches) -> Batches:
 
 def mapped(frame: DataFrame, work: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
     """Return what workers make of a frame: rows of this schema."""
-    return frame.mapInArrow(with_these_kernels(cloudpickle.dumps(work)), schema_text(schema))
+    return frame.mapInArrow(ship_with_kernels(cloudpickle.dumps(work)), schema_text(schema))

@@ -442,7 +442,7 @@ def _links_to(path: Path) -> Iterator[str]:
         try:
             links = Path(stack.enter_context(TemporaryDirectory(prefix="streamer-")))
             _copy(path.glob("*.log"), links)
-            for name, file in _opened_files(path, links, stack).items():
+            for name, file in _copy_and_open(path, links, stack).items():
                 Path(links, name).symlink_to(f"/proc/self/fd/{file}")
         except OSError as error:
             raise StoreUnavailable(
@@ -452,7 +452,7 @@ def _links_to(path: Path) -> Iterator[str]:
         yield str(links)
 
 
-def _opened_files(path: Path, links: Path, stack: contextlib.ExitStack) -> dict[str, int]:
+def _copy_and_open(path: Path, links: Path, stack: contextlib.ExitStack) -> dict[str, int]:
     """Copy the list of files, and open them: they are there until then, though a writer drops them.
 
     It is done again where the list has changed meanwhile.

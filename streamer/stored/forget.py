@@ -75,7 +75,7 @@ def forget(
     """
     if store.meta is None:
         return 0
-    wanted = LogTime(_state(store).time).named_by_rows(wanted)
+    wanted = LogTime(_state(store).time).terms_by_rows(wanted)
     pages, any_named = _look(store, Terms.of(wanted), progress)
     if dry_run or not (any_named or _is_unfinished(store)):
         return pages

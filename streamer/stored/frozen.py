@@ -64,7 +64,7 @@ from streamer.index.postings import (
     unpack,
 )
 from streamer.stored.key_table import KeyTable, address_of, memory_of
-from streamer.stored.row_blocks import PADDING, joined_blocks
+from streamer.stored.row_blocks import PADDING, join_blocks
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
 
@@ -232,7 +232,7 @@ class FrozenKeys:
         if not len(probed.places):
             return probed.places, probed.places, probed.places
         numbers, blocks = np.unique(probed.blocks, return_inverse=True)
-        data, limits = joined_blocks(self._store.band_blocks(numbers.tolist()))
+        data, limits = join_blocks(self._store.band_blocks(numbers.tolist()))
         shapes = self._filters.shapes
 
         def find(out: Places) -> int:
@@ -432,7 +432,7 @@ def _of_rows(postings: Postings, first: int, end: int) -> Postings:
 
 def _words(blocks: Sequence[bytes], generation: Generation) -> tuple[Keys, Places]:
     """Return the words of blocks of a generation, and where those of each begin, and the end."""
-    data, limits = joined_blocks(blocks)
+    data, limits = join_blocks(blocks)
     ends = np.zeros(len(limits), np.int64)
     words = np.empty(8 * len(data) // generation.shape.bits, np.uint64)
     unpack(data, limits, generation.shape, words, ends)

@@ -193,7 +193,7 @@ def unpack_keys(first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
         total, start = total + count, start + len(data)
     if not own:
         return None
-    joined, _ = joined_blocks(blocks)
+    joined, _ = join_blocks(blocks)
     found = RowKeys(
         np.empty(total, np.int64),
         np.concatenate(slots),
@@ -209,7 +209,7 @@ def unpack_keys(first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
     return found if there.all() else RowKeys(*(column[there] for column in found))
 
 
-def joined_blocks(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
+def join_blocks(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
     """Return blocks in one, and where each begins, and the end."""
     limits = np.zeros(len(blocks) + 1, np.int64)
     np.cumsum([len(block) for block in blocks], out=limits[1:])
@@ -236,7 +236,7 @@ def rows_at(slots: Places, read: Callable[[Sequence[int]], list[bytes]]) -> RowP
     """Return the rows in slots; `read` gives blocks by their numbers, each once."""
     numbers, places = np.divmod(slots, ROWS_A_BLOCK)
     wanted, at = np.unique(numbers, return_inverse=True)
-    data, starts = joined_blocks(read(wanted.tolist()))
+    data, starts = join_blocks(read(wanted.tolist()))
     return RowPlaces(data, starts[at], places)
 
 

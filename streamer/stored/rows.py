@@ -26,7 +26,7 @@ from streamer.stored.row_blocks import (
     agree,
     gather_marks,
     gather_rows,
-    joined_blocks,
+    join_blocks,
     rows_at,
 )
 from streamer.stored.store import Store
@@ -203,7 +203,7 @@ class StoredRows:
         if len(blocks.numbers) + len(new) > BLOCKS_KEPT:
             blocks, new = _NO_BLOCKS, np.unique(numbers)
         if len(new):
-            data, starts = joined_blocks(self._store.row_blocks(new.tolist()))
+            data, starts = join_blocks(self._store.row_blocks(new.tolist()))
             blocks = self._local.blocks = _joined(blocks, Blocks(new, data, starts[:-1]))
         at = np.searchsorted(blocks.numbers, numbers)
         return RowPlaces(blocks.data, blocks.starts[at], places)

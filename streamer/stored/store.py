@@ -170,7 +170,7 @@ class Store:
         posted = len(postings.words)
         end = slot + -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
         newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
-        stretches = joined_stretches(before.stretches, Stretch(end, count, posted, *newest))
+        stretches = join_stretches(before.stretches, Stretch(end, count, posted, *newest))
         dropped = first_to_stay(stretches, rows.horizon)
         after = StoreMeta(
             format=FORMAT,
@@ -437,7 +437,7 @@ class Store:
             self._witness.close()
 
 
-def joined_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
+def join_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
     """Return all stretches with that of a flush; neighbours that have few of all rows become one.
 
     Any two neighbours that are left have a _STRETCHES-th of all rows, so about twice as many remain

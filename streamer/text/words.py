@@ -54,7 +54,7 @@ def stop_word_languages() -> frozenset[str]:
     return frozenset(LANGUAGE_MAPPING.values()) & frozenset(AVAILABLE_LANGUAGES) | {"russian"}
 
 
-def known_stop_words(languages: tuple[str, ...]) -> tuple[str, ...]:
+def languages_with_stop_words(languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return languages that all have a list of stop words.
 
     Raises:
@@ -203,7 +203,7 @@ def sentences(text: str) -> list[str]:
     return [stripped for part in _END.split(text) if (stripped := part.strip())]
 
 
-StopWordLanguages = Annotated[tuple[str, ...], AfterValidator(known_stop_words)]
+StopWordLanguages = Annotated[tuple[str, ...], AfterValidator(languages_with_stop_words)]
 OPTIONS_REMEMBERED = 8
 REMEMBERED = 1 << 16  # chunks, and words, of each set of options
 CHUNK_CHARACTERS_MAX = 64  # longer chunks seldom come again

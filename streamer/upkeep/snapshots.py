@@ -206,7 +206,7 @@ class SnapshotFolder:
         """
         parts = [(index / part, self.below(part)) for part in self.parts()]
         chosen = [(folder, below, below.read(number)) for folder, below in parts]
-        with _explained_target(index), ExitStack() as stack:
+        with _explaining_target(index), ExitStack() as stack:
             works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
             for (folder, below, snapshot), (_, work) in zip(chosen, works, strict=True):
                 stack.callback(work.discard)
@@ -290,7 +290,7 @@ def _work_for(index: Path) -> WorkFolder:
 
 
 @contextmanager
-def _explained_target(index: Path) -> Iterator[None]:
+def _explaining_target(index: Path) -> Iterator[None]:
     """Turn what the system says about the folder that an index is restored to into our error."""
     try:
         yield

@@ -152,7 +152,7 @@ class Forger:
         level = plain.level_for(goal.tolist())
         shift = np.uint64(64 - level)
         wanted = np.zeros(1 << level, np.uint8)  # symbols that are still to be had
-        for place, symbol in plain.filled_bins(goal.tolist(), level).items():
+        for place, symbol in plain.write_filled_bins(goal.tolist(), level).items():
             wanted[place] = symbol
         had = np.full(1 << level, 0xFFFFFFFFFFFFFFFF, np.uint64)
         for value in _fmix(self._shingles(self._hashed(page)) ^ mask):

@@ -291,7 +291,7 @@ def judge_files_of_one_name(place: Place, files: list[Path]) -> None:
 
 def _judge_as_before(place: Place, files: list[Path]) -> None:
     """Give files one name in verdicts, as versions before have done it."""
-    with mock.patch.object(Catalogue, "_named_apart", lambda _self, entry: entry):
+    with mock.patch.object(Catalogue, "_name_apart", lambda _self, entry: entry):
         judge_files_of_one_name(place, files)
 
 

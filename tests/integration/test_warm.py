@@ -98,7 +98,7 @@ def streamer_runs(*commands: list[str], without: tuple[Path, ...] = ()) -> int:
     return done.stderr.count("Compiling the kernels")
 
 
-def files_below(folder: Path) -> set[tuple[str, int]]:
+def list_files_below(folder: Path) -> set[tuple[str, int]]:
     """Return the name of each file, and when it was written."""
     return {(path.name, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
@@ -184,7 +184,7 @@ def test_every_kernel_is_on_disk_but_nobody_waits_for_main_text_who_never_asks_f
 
 
 def test_nothing_is_shown_where_nothing_is_left_to_compile(cache_of_main: Path) -> None:
-    before = files_below(cache_of_main)
+    before = list_files_below(cache_of_main)
     for text in ("visible", "main"):
         assert warm(cache_of_main, text) == warm(cache_of_main, text, FORCE_COLOR="1") == ""
     marks = {path.name: path for path in cache_of_main.rglob("complete*")}
@@ -193,7 +193,7 @@ def test_nothing_is_shown_where_nothing_is_left_to_compile(cache_of_main: Path) 
         mark.unlink()
     said = "Compiling the kernels, once for this version and machine.\n"
     assert [warm(cache_of_main, text) for text in ("visible", "main")] == [said, said]
-    assert {name for name, _ in files_below(cache_of_main) - before} == set(marks)
+    assert {name for name, _ in list_files_below(cache_of_main) - before} == set(marks)
 
 
 def pages_of(crawl: Path, folder: Path) -> Path:
@@ -208,7 +208,7 @@ def test_whatever_runs_afterwards_compiles_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache))
-    before = files_below(cache)
+    before = list_files_below(cache)
     pages = pages_of(crawl, tmp_path)
     again, warc = tmp_path / "again.jsonl.gz", tmp_path / "pages.warc.gz"
     again.write_bytes(gzip.compress(pages.read_bytes()))
@@ -243,7 +243,7 @@ def test_whatever_runs_afterwards_compiles_nothing(
             assert "kernels_compiling" not in workers.log(name)
         workers.see_that_all_holds()
         workers.replayed()
-    assert files_below(cache) - before == set()
+    assert list_files_below(cache) - before == set()
 
 
 def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
@@ -251,7 +251,7 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache_of_main))
-    before = files_below(cache_of_main)
+    before = list_files_below(cache_of_main)
     pages = pages_of(crawl, tmp_path)
     text = tmp_path / "text.html"
     text.write_text(ODD[0])
@@ -287,6 +287,6 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
         workers.wait_for_log("all", "worker_started")
         assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
         assert workers.log("all").count("kernels_compiling") == 1
-    assert {name for name, _ in files_below(cache_of_main) - before} == {
+    assert {name for name, _ in list_files_below(cache_of_main) - before} == {
         "complete", "complete-main-text",
     }  # fmt: skip

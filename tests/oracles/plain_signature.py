@@ -234,7 +234,7 @@ PAYLOAD_WORDS = 32
 ONE = 10_000  # similarities are whole ten-thousandths
 
 
-def filled_bins(hashes: list[int], level: int) -> dict[int, int]:
+def write_filled_bins(hashes: list[int], level: int) -> dict[int, int]:
     """Return the symbols of the filled ones of 2**level bins: of the least hash in each."""
     bins: dict[int, int] = {}
     for value in hashes:
@@ -245,14 +245,14 @@ def filled_bins(hashes: list[int], level: int) -> dict[int, int]:
 def level_for(hashes: list[int]) -> int:
     """Return the finest level whose list of filled bins fits, COARSEST if none does."""
     finer = range(FINEST, COARSEST, -1) if len(hashes) <= FEW_HASHES else ()
-    fits = (at for at in finer if len(filled_bins(hashes, at)) * (at - 5) <= LISTED_BITS)
+    fits = (at for at in finer if len(write_filled_bins(hashes, at)) * (at - 5) <= LISTED_BITS)
     return next(fits, COARSEST)
 
 
 def pack(hashes: list[int]) -> list[int]:
     """Return the sketch of sorted hashes as 64-bit words."""
     level = level_for(hashes)
-    bins = filled_bins(hashes, level)
+    bins = write_filled_bins(hashes, level)
     if level == COARSEST:
         payload = sum(symbol << 2 * place for place, symbol in bins.items())
     else:
@@ -269,7 +269,7 @@ def pack(hashes: list[int]) -> list[int]:
 def estimated_resemblance(a: list[int], b: list[int]) -> int:
     """Return the resemblance of two lists of sketch hashes in ten-thousandths, rounded down."""
     level = min(level_for(a), level_for(b))
-    bins_a, bins_b = filled_bins(a, level), filled_bins(b, level)
+    bins_a, bins_b = write_filled_bins(a, level), write_filled_bins(b, level)
     either, both = len(bins_a.keys() | bins_b.keys()), bins_a.keys() & bins_b.keys()
     equal = sum(1 for place in both if bins_a[place] == bins_b[place])
     return max(ONE * (3 * equal - len(both)) // (2 * either), 0) if either else ONE

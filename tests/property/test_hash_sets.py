@@ -15,7 +15,7 @@ from streamer.model import SIMILARITY_ONE
 from streamer.sketch.hash_sets import (
     SET_MAX,
     UNKNOWN,
-    decided_similarity,
+    decide_similarity,
     pack_set,
     set_similarity,
     unpack_set,
@@ -187,8 +187,8 @@ def test_sets_decide_where_the_sketches_leave_it_in_doubt(
     both = (known, (b"", known[1]), (known[0], b""))[unknown]
     score = similarity(a, b)
     expected = oracle.decided(score, (a, b), both, least)
-    assert decided_similarity(0, a, b, least, lambda: both) == expected
-    assert decided_similarity(0, a, b, least, None) == (score, False)
+    assert decide_similarity(0, a, b, least, lambda: both) == expected
+    assert decide_similarity(0, a, b, least, None) == (score, False)
     if oracle.is_doubtful(score, a, b, least):
         assert abs(score - least) <= widest_doubt(least)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
-from streamer.index.url_versions import NEW, published_changes, url_of
+from streamer.index.url_versions import NEW, split_changes, url_of
 from streamer.run import judge as judge_module
 from streamer.stored.rows import scan_rows
 from tests.helpers.serial_index import Judged, is_named, judged, serial_verdicts
@@ -93,7 +93,7 @@ class Events:
             ):  # fmt: skip
                 result += judged(block)
                 if block.changes is not None:
-                    codes = published_changes(block.changes)[0].tolist()
+                    codes = split_changes(block.changes)[0].tolist()
                     self.changes |= dict(zip(block.pages.refs.tolist(), codes, strict=True))
             if random.random() < 0.3:
                 judge.begin_flush(lambda: b"", sweep=random.random() < 0.5)

@@ -40,6 +40,6 @@ def test_times_are_those_of_the_definition(seed: int, count: int, width: int, ah
             own = LogTime(own.state()) if random.random() < 0.3 else own
             assert own.wrong + len(own.suspects()) == plain.wrong
             moment = random.choice([*dates, *plain.counts]) + random.choice([0, 1])
-            [(_, value)] = own.named_by_rows(Forget([(BEFORE, moment)])).terms
+            [(_, value)] = own.terms_by_rows(Forget([(BEFORE, moment)])).terms
             named = [plain.is_before(page, moment) for page in range(at)]
             assert [each < int(value) for each in times] == named

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch.minhash import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
+from streamer.sketch.minhash import FEW_MAX, SLOTS, add_distinct, may_be_few, write_sorted_members
 from streamer.sketch.resemblance import (
     BINS,
     DENSE_LEVEL,
@@ -74,7 +74,7 @@ def test_a_sketch_holds_the_filled_bins_of_its_own_and_of_every_coarser_level(
         out = np.zeros(BINS, np.uint32)
         count = unpack_filled(sketch, level, out)
         expected = [
-            place << 2 | symbol for place, symbol in plain.filled_bins(values, level).items()
+            place << 2 | symbol for place, symbol in plain.write_filled_bins(values, level).items()
         ]
         assert out[:count].tolist() == expected
 
@@ -113,7 +113,7 @@ def test_distinct_hashes_are_collected_from_block_to_block(values: list[int], cu
     for part in (values[:cut], values[cut:]):
         distinct = add_distinct(np.array(part, np.uint64), len(part), slots, distinct)
     assert distinct == len(set(values))
-    assert out[: sorted_members(slots, out)].tolist() == sorted(set(values))
+    assert out[: write_sorted_members(slots, out)].tolist() == sorted(set(values))
 
 
 def test_collecting_stops_when_there_are_too_many() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.index.settings import IndexSettings
-from streamer.index.url_versions import CHANGE_NAMES, published_changes
+from streamer.index.url_versions import CHANGE_NAMES, split_changes
 from streamer.model import Change
 from streamer.rules import Rule
 from streamer.sketch.resemblance import similarity
@@ -86,7 +86,7 @@ def changes_of(machine: MemoryIndex) -> Changes:
     for output in machine.outputs:
         block = output.verdicts
         assert block.changes is not None
-        columns = (each.tolist() for each in published_changes(block.changes))
+        columns = (each.tolist() for each in split_changes(block.changes))
         found |= {
             ref: (CHANGE_NAMES[code], score)
             for ref, code, score in zip(block.pages.refs.tolist(), *columns, strict=True)

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from streamer.hosts import same_url_key
-from streamer.index.forgetting import ASK, BEFORE, HOST, URL, named_term, names_of_host
+from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host, normalize_term
 from streamer.index.messages import (
     CONFIG,
     FORGET,
@@ -513,7 +513,7 @@ class World:
         ]
         return any(
             (kind == BEFORE and self.clock.is_before(number, int(value)))
-            or named_term((kind, value)) in names
+            or normalize_term((kind, value)) in names
             for kind, value in forget.terms
         )
 

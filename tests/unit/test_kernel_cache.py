@@ -232,7 +232,7 @@ from streamer import kernel
 from streamer.some import call
 call(0)
 kernel.mark_all_compiled()
-Path("work").write_bytes(pickle.dumps(kernel.with_these_kernels(pickle.dumps(call))))
+Path("work").write_bytes(pickle.dumps(kernel.ship_with_kernels(pickle.dumps(call))))
 """
 ARRIVE = """
 import pickle

@@ -40,7 +40,7 @@ from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
 from streamer.run.outputs import mark_of
 from streamer.run.site_store import new_sites
-from streamer.run.small_files import gathered, parsed_by_source
+from streamer.run.small_files import gathered, split_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,
@@ -218,7 +218,7 @@ class _FileFold:
         self._folded.note_verdicts(block, _digests(lines))
 
     def _note_letters(self, chunk: Chunk, batch: PageBatch) -> None:
-        parts = parsed_by_source(chunk, batch)
+        parts = split_by_source(chunk, batch)
         dead = [(each, page_ref(own.source, each.sequence)) for own in parts for each in own.dead]
         if not dead:
             return

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from streamer.analysis.audit.scene import AuditReport, Column, page_name
 from streamer.hosts import same_url_key
-from streamer.index.forgetting import BEFORE, HOST, REF, URL, named_term, names_of_host
+from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host, normalize_term
 from streamer.index.messages import Pages, Term
 from streamer.index.ports import BEFORE_ALL
 from streamer.index.rule import matching_pairs
 from streamer.index.settings import IndexSettings
-from streamer.sketch.hash_sets import decided_similarity, widest_doubt
+from streamer.sketch.hash_sets import decide_similarity, widest_doubt
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 NEVER = -BEFORE_ALL  # is an age, and a number of rows
@@ -103,7 +103,7 @@ class KeptPages:
     def forget(self, terms: Iterable[Term]) -> None:
         """Take what is forgotten of the pages so far."""
         for term in terms:
-            self._named[named_term(term)].append(len(self))
+            self._named[normalize_term(term)].append(len(self))
 
     def _forgotten(self) -> Rows:
         """Return how many pages there were when each was forgotten, NEVER if it was not."""
@@ -168,7 +168,7 @@ class KeptPages:
             both = sketches[earlier], sketches[later]
             sets = partial(self._sets_of, earlier, later)
             need = int(max(least[earlier], least[later]))
-            if exact and decided_similarity(measure, *both, need, sets)[0] < need:
+            if exact and decide_similarity(measure, *both, need, sets)[0] < need:
                 continue
             if self._is_excused(int(met[later])):
                 report.counts["kept pairs that match, excused by the limits"] += 1

@@ -30,7 +30,7 @@ from streamer.analysis.tuning import (
     detection_probability,
     rank_bandings,
     try_bandings,
-    weighed_banding,
+    weigh_banding,
 )
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
@@ -224,7 +224,7 @@ def _with_default(ranked: list[BandChoice], threshold: float, weight_fp: float) 
     """Return the bandings with the default behind them, unless it is one of them."""
     if any(_mark(banding.bands, banding.rows) for banding in ranked):
         return ranked
-    return [*ranked, weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
+    return [*ranked, weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
 
 
 def _trials_of_bandings(

@@ -19,7 +19,7 @@ from streamer.analysis.exact import (
     Edits,
     compare_words,
     edits_needed,
-    expected_sets,
+    estimate_sets,
     jaccard,
     shingle_sets,
 )
@@ -35,8 +35,8 @@ from streamer.run.explanation import (
     Explained,
     KeptIndex,
     KeptPage,
+    describe_repeats,
     place_name,
-    repeats_note,
     why_duplicate,
 )
 from streamer.run.index_folder import shard_folders, shard_number
@@ -90,7 +90,7 @@ def explain(
         kept = next(iter(several.values()))
         compile_with_bar(main_text=kept.signature.takes_main_text)
         own = files.of_page(page)
-        said = _judged_duplicate(verdicts, page) if verdicts and own is None else None
+        said = _find_duplicate(verdicts, page) if verdicts and own is None else None
         if said is not None:
             kept = several.get(said.page.partition, kept) if said.page else kept
             kept.check_verdict(page, said.index)
@@ -136,7 +136,7 @@ def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
         return kept.explain_kept(page, report)
 
 
-def _judged_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
+def _find_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
     """Return the first verdict on a page, by its URL or place, if it calls it a duplicate.
 
     Raises:
@@ -282,7 +282,7 @@ def _resemblance(
     found = texts.find({other.url, name})
     text = found.get(name) or found.get(other.url)
     if text is None:
-        common, union = expected_sets(similarity, len(mine), len(mine))
+        common, union = estimate_sets(similarity, len(mine), len(mine))
         return _Resemblance(common, union, sets.width)
     near = sets.page(text.body, text.flags)
     theirs = sets.of(near)
@@ -352,7 +352,9 @@ def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
         words = visible(" ".join(block["text"].split()))
         style = None if block["counts"] else "dim"
         text.append(words + "\n" if words else "", style)
-        if words and (note := repeats_note(block.get("repeats", 0), dropped="dropped" in block)):
+        if words and (
+            note := describe_repeats(block.get("repeats", 0), dropped="dropped" in block)
+        ):
             text.append(f"  ({note})\n", style)
     console.print(text, soft_wrap=True)
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from streamer.cli.terminal import Terminal
 from streamer.errors import SettingsError
 from streamer.sketch.method import Measure, Method
-from streamer.sketch.scheme import PRESETS, method_class, written_options
+from streamer.sketch.scheme import PRESETS, method_class, write_options
 from streamer.sketch.scheme import methods as all_methods
 from streamer.sketch.settings import SECRET_BYTES
 from streamer.text.words import CanonicalOptions
@@ -68,7 +68,7 @@ class Option:
 
 def options_of(model: type[BaseModel]) -> list[Option]:
     """Return the options of a model, in its order."""
-    defaults = written_options(model())
+    defaults = write_options(model())
     return [
         Option(name, defaults[name] or "none", (field.description or "").rstrip("."))
         for name, field in model.model_fields.items()

@@ -94,7 +94,7 @@ def read_verdicts(path: Path) -> Iterator[VerdictLine]:
     return (judged for _, judged in read_places(path))
 
 
-def verdict_at(file: BinaryIO, place: int) -> VerdictLine:
+def read_verdict_at(file: BinaryIO, place: int) -> VerdictLine:
     """Return the verdict whose line begins at `place`, as `read_places` has told it."""
     file.seek(place)
     return _DECODE(file.readline())

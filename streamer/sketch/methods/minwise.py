@@ -254,12 +254,12 @@ class Words(Method[WordsParameters]):
         """Return keys from bands of min-hashes, and the one-permutation sketch, of the bag."""
         seeds = self._seeds
         hashes = np.array(
-            [hash64(one.encode(), seeds.token_seed) for one in numbered_words(page)], np.uint64
+            [hash64(one.encode(), seeds.token_seed) for one in number_each_word(page)], np.uint64
         )
         return _banded(np.unique(hashes), self.parameters.rows, seeds)
 
 
-def numbered_words(page: PageText) -> list[str]:
+def number_each_word(page: PageText) -> list[str]:
     """Return each word of a page with how many times it came before: `rose 0`, `rose 1`."""
     before: Counter[str] = Counter()
     result = []

@@ -17,10 +17,10 @@ from streamer.analysis.exact import (
     covered_share,
     dice_percentage,
     edits_needed,
-    expected_sets,
+    estimate_sets,
+    find_shared_fragments,
     fit_width,
     jaccard,
-    shared_fragments,
 )
 from streamer.errors import SettingsError
 from streamer.sketch.methods.shingled import shingles
@@ -134,7 +134,7 @@ def test_expected_sets_are_the_sets_where_the_resemblance_is_exact(
     one: set[int], other: set[int]
 ) -> None:
     resemblance = len(one & other) / len(one | other)
-    common, union = expected_sets(resemblance, len(one), len(other))
+    common, union = estimate_sets(resemblance, len(one), len(other))
     assert abs(common - len(one & other)) < 1e-9
     assert abs(union - len(one | other)) < 1e-9
 
@@ -144,7 +144,7 @@ widths = st.integers(1, 4)
 
 
 def fragments_of(one: str, other: str, width: int) -> list[Fragment]:
-    return shared_fragments(words_with_spans(one), words_with_spans(other), width)
+    return find_shared_fragments(words_with_spans(one), words_with_spans(other), width)
 
 
 def starts_within(words: list[Word], span: Span, width: int) -> set[int]:
@@ -185,7 +185,7 @@ def test_a_fragment_goes_on_to_the_right_as_far_as_both_texts_agree(
     one: str, other: str, width: int
 ) -> None:
     first, second = words_with_spans(one), words_with_spans(other)
-    for fragment in shared_fragments(first, second, width):
+    for fragment in find_shared_fragments(first, second, width):
         behind = [word.text for word in first if word.start >= fragment.one.end][:1]
         other_behind = [word.text for word in second if word.start >= fragment.other.end][:1]
         assert not behind or behind != other_behind
@@ -196,7 +196,7 @@ def test_every_shared_shingle_of_either_text_lies_in_a_fragment(
     one: str, other: str, width: int
 ) -> None:
     first, second = words_with_spans(one), words_with_spans(other)
-    found = shared_fragments(first, second, width)
+    found = find_shared_fragments(first, second, width)
     a, b = shingles([w.text for w in first], width), shingles([w.text for w in second], width)
     covered = set().union(*(starts_within(first, f.one, width) for f in found))
     other_covered = set().union(*(starts_within(second, f.other, width) for f in found))
@@ -207,5 +207,5 @@ def test_every_shared_shingle_of_either_text_lies_in_a_fragment(
 def test_texts_of_one_word_are_compared_with_no_more_places_than_the_limit() -> None:
     length = 10 * PLACES_MAX
     words = [Word("a", i, i + 1) for i in range(length)]
-    found = shared_fragments(words, words, 1)
+    found = find_shared_fragments(words, words, 1)
     assert found == [Fragment(Span(0, length), Span(0, length), length)]

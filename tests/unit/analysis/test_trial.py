@@ -14,7 +14,7 @@ from streamer.analysis.trial import (
     Ratios,
     Trial,
     Yardstick,
-    said_labels,
+    labels_by_verdicts,
     secret_of,
     select,
     try_method,
@@ -94,7 +94,7 @@ def test_a_page_is_under_the_label_of_its_representative(labelled: Path, tmp_pat
     place = {"topic": "pages.jsonl", "partition": 0, "offset": 0}
     lines[1]["representative"] = {"page": place, "url": "a"}  # type: ignore[assignment]
     (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert said_labels(pages, tmp_path / "v.jsonl") == [0, 0, 2, 3]
+    assert labels_by_verdicts(pages, tmp_path / "v.jsonl") == [0, 0, 2, 3]
 
 
 def _try(path: Path, name: str, scratch: Path) -> Trial:

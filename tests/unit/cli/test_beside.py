@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.beside import console_beside, environment_of, of_files, of_workers
+from streamer.cli.beside import console_of_workers, environment_of, of_files, run_console_beside
 from streamer.config import Settings, load_settings
 from streamer.stored.witness import Witness
 from tests.helpers.wait import wait_until
@@ -31,7 +31,7 @@ def test_the_console_of_workers_reaches_the_same_brokers(tmp_path: Path) -> None
         brokers="b:1", index_name="i", security_protocol="SASL_SSL", sasl_mechanism="PLAIN",
         sasl_username="u", sasl_password="secret",  # noqa: S106 - of the test
     )  # fmt: skip
-    arguments = of_workers(tmp_path / "none", settings)
+    arguments = console_of_workers(tmp_path / "none", settings)
     pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
     assert pairs == {
         "--brokers": "b:1", "--index-name": "i", "--input-topic": "pages",
@@ -47,7 +47,7 @@ def test_the_console_of_workers_reaches_the_same_brokers(tmp_path: Path) -> None
 def test_a_console_that_does_not_start_is_one_warning(tmp_path: Path) -> None:
     said: list[str] = []
     warnings: list[str] = []
-    with console_beside([str(tmp_path / "none")], Settings(), said.append, warnings.append):
+    with run_console_beside([str(tmp_path / "none")], Settings(), said.append, warnings.append):
         wait_until(lambda: bool(warnings))
     (warning,) = warnings
     assert "No such file" in warning
@@ -64,7 +64,7 @@ def test_a_program_that_cannot_be_run_is_one_warning(
         python.touch()
     monkeypatch.setattr("sys.executable", str(python))
     warnings: list[str] = []
-    with console_beside([], Settings(), warnings.append, warnings.append):
+    with run_console_beside([], Settings(), warnings.append, warnings.append):
         pass
     (warning,) = warnings
     assert warning.startswith("The console cannot be started: ")

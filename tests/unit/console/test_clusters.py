@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.console.answers import ClustersQuery, clusters
-from streamer.console.clusters import look_of, relation, relations_of, seen_clusters
+from streamer.console.clusters import describe_clusters, look_of, relation, relations_of
 from streamer.console.view import QueryTooLong
 from streamer.model import Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
@@ -100,7 +100,7 @@ def test_an_answer_about_urls_ends_in_time(tmp_path: Path) -> None:
         with pytest.raises(QueryTooLong):
             relations_of(view)
         with pytest.raises(QueryTooLong):
-            seen_clusters(view, "size", None, 10, 0)
+            describe_clusters(view, "size", None, 10, 0)
 
 
 def test_what_grew_last_is_found_first(tmp_path: Path) -> None:

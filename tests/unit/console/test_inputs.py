@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.console.given import sorted_out
+from streamer.console.given import sort_inputs
 from streamer.console.inputs import CutOff, read_batches, witness_of
 from streamer.errors import InputError
 from streamer.run.verdict_files import read_verdicts
@@ -82,39 +82,39 @@ def test_a_folder_stands_for_its_files_and_verdicts_bring_their_dead_letters(
     verdicts = written(tmp_path / "v.jsonl", UNIQUE)
     letters = written(tmp_path / "v.jsonl.dead.jsonl", LETTER)
     (tmp_path / "notes.txt").write_text("other")
-    assert sorted_out([verdicts]).files == (verdicts, letters)
-    assert sorted_out([tmp_path]).files == (verdicts, letters)
+    assert sort_inputs([verdicts]).files == (verdicts, letters)
+    assert sort_inputs([tmp_path]).files == (verdicts, letters)
 
 
 def test_other_files_of_a_folder_are_passed_over_with_a_notice(tmp_path: Path) -> None:
     verdicts = written(tmp_path / "v.jsonl", UNIQUE)
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"url": "https://a.example/", "body": "x"}\n')
-    given = sorted_out([tmp_path])
+    given = sort_inputs([tmp_path])
     assert given.files == (verdicts,)
     (notice,) = given.notices
     assert f"{pages}:1: neither a verdict nor a dead letter" in notice
     with pytest.raises(InputError, match="neither a verdict"):
-        sorted_out([tmp_path, pages])
+        sort_inputs([tmp_path, pages])
     verdicts.unlink()
     with pytest.raises(InputError, match="neither a verdict"):
-        sorted_out([tmp_path])
+        sort_inputs([tmp_path])
 
 
 def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        sorted_out([tmp_path / "v.jsonl"])
+        sort_inputs([tmp_path / "v.jsonl"])
     with pytest.raises(InputError, match="has no index, and no file"):
-        sorted_out([tmp_path])
+        sort_inputs([tmp_path])
     with pytest.raises(InputError, match="CSV"):
-        sorted_out([written(tmp_path / "v.csv", UNIQUE)])
+        sort_inputs([written(tmp_path / "v.csv", UNIQUE)])
 
 
 @pytest.mark.parametrize("name", ["v.jsonl", "v.parquet", "v.jsonl.gz"])
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(InputError, match="is a pipe or a device; write its lines to a file"):
-        sorted_out([tmp_path / name])
+        sort_inputs([tmp_path / name])
     with pytest.raises(InputError, match="is a pipe or a device; write its lines to a file"):
         next(read_verdicts(tmp_path / name))
 

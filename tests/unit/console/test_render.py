@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.console.render import amount, link_below, percent, visible
+from streamer.console.render import amount, make_link_below, percent, visible
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def test_what_steers_a_reader_is_replaced() -> None:
 
 
 def test_a_link_has_its_parameters_escaped() -> None:
-    link = link_below("/console")
+    link = make_link_below("/console")
     assert link("/page", page="a b&c=<d>", host=None) == "/console/page?page=a+b%26c%3D%3Cd%3E"
     assert link("/hosts") == "/console/hosts"

@@ -96,7 +96,7 @@ def test_of_many_jumps_the_last_are_remembered() -> None:
 
 
 def before(log: LogTime, moment: int) -> int:
-    [(kind, value)] = log.named_by_rows(Forget([(BEFORE, moment)])).terms
+    [(kind, value)] = log.terms_by_rows(Forget([(BEFORE, moment)])).terms
     assert kind == BEFORE
     assert isinstance(value, int)
     return value

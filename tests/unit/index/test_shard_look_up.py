@@ -12,7 +12,7 @@ from streamer.index import shard as module
 from streamer.index.messages import config_record
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.index.url_versions import CHANGE_NAMES, published_changes
+from streamer.index.url_versions import CHANGE_NAMES, split_changes
 from streamer.model import Change
 from tests.helpers.memory_index import MemoryLookup, page_record, said
 from tests.helpers.shard_cases import BANDS, SAME, apart, representatives, shares
@@ -110,7 +110,7 @@ def test_versions_that_were_found_for_other_urls_are_not_used() -> None:
     output = one.shard.apply(page_record(PAGES, 2, 3), found)
     assert output is not None
     assert output.verdicts.changes is not None
-    codes, _ = published_changes(output.verdicts.changes)
+    codes, _ = split_changes(output.verdicts.changes)
     assert [CHANGE_NAMES[code] for code in codes] == [Change.NEW]
 
 

@@ -15,7 +15,7 @@ from streamer.errors import StoreUnavailable
 from streamer.index.forgetting import BEFORE, HOST, URL
 from streamer.index.messages import Forget, Pages, Term, config_record
 from streamer.index.settings import IndexSettings
-from streamer.index.url_versions import CHANGE_NAMES, published_changes, url_keys, url_of
+from streamer.index.url_versions import CHANGE_NAMES, split_changes, url_keys, url_of
 from streamer.run.judge import Judge
 from streamer.sketch.resemblance import similarity
 from streamer.stored.deep_check import check_index
@@ -55,7 +55,7 @@ def change(judge: Judge, pages: Pages, **found: Any) -> tuple[str, int] | None:
     [block] = judge.judge(0, number, number + 1, pages, **found)
     if block.changes is None:
         return None
-    codes, scores = published_changes(block.changes)
+    codes, scores = split_changes(block.changes)
     return CHANGE_NAMES[codes[0]], int(scores[0])
 
 

@@ -10,7 +10,7 @@ from streamer.config import load_settings
 from streamer.errors import SettingsError
 from streamer.index.messages import Headers, Pages
 from streamer.kafka.reader import Fetched
-from streamer.kafka.signing import HEADERS_MAX, PASSED_BYTES_MAX, ChunkSigner, passed_headers
+from streamer.kafka.signing import HEADERS_MAX, PASSED_BYTES_MAX, ChunkSigner, select_headers
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
@@ -37,7 +37,7 @@ NAMES = frozenset({"traceparent", "b3"})
 def test_headers_pass_by_their_names_as_far_as_there_is_room(
     given: list[tuple[str, bytes | None]], passed: list[int]
 ) -> None:
-    assert passed_headers(given, NAMES) == [given[i] for i in passed]
+    assert select_headers(given, NAMES) == [given[i] for i in passed]
 
 
 def test_the_record_of_a_chunk_has_the_headers_of_its_pages_and_of_nothing_else() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from streamer.kafka.publisher import Message
-from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, stored_table
+from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, restore_table
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory
 from tests.unit.sketch.test_site_memory import SIZE, chunks, page
 
@@ -18,11 +18,11 @@ ASKED = page(99, 1, 2, 3)
 
 
 def empty() -> StoredTable:
-    return stored_table({}, "f", SIZE, 0)
+    return restore_table({}, "f", SIZE, 0)
 
 
 def restored(topic: Mapping[bytes, bytes], most: int = 100, index: str = "f") -> StoredTable:
-    return stored_table(topic, index, SIZE, most)
+    return restore_table(topic, index, SIZE, most)
 
 
 def learn(table: StoredTable, *numbers: int) -> None:

@@ -302,12 +302,12 @@ def test_a_file_that_has_grown_is_known_again_and_a_changed_one_is_not(tmp_path:
     old = identify(str(path))
     assert (old.size_bytes, old.head_bytes) == (4, 4)
     path.write_bytes(b"one\ntwo\n")
-    assert old.continued_by(str(path))
+    assert old.is_continued_by(str(path))
     assert identify(str(path)).head_digest != old.head_digest
     path.write_bytes(b"One\ntwo\n")
-    assert not old.continued_by(str(path))
+    assert not old.is_continued_by(str(path))
     path.write_bytes(b"on")
-    assert not old.continued_by(str(path))
+    assert not old.is_continued_by(str(path))
 
 
 def test_the_digest_covers_no_more_than_the_head(tmp_path: Path) -> None:
@@ -316,9 +316,9 @@ def test_the_digest_covers_no_more_than_the_head(tmp_path: Path) -> None:
     identity = identify(str(path))
     assert (identity.size_bytes, identity.head_bytes) == (HEAD_BYTES_MAX + 4, HEAD_BYTES_MAX)
     path.write_bytes(b"x" * HEAD_BYTES_MAX + b"TAIL")
-    assert identity.continued_by(str(path))
+    assert identity.is_continued_by(str(path))
     path.write_bytes(b"x" * HEAD_BYTES_MAX)
-    assert not identity.continued_by(str(path))
+    assert not identity.is_continued_by(str(path))
 
 
 def test_a_pipe_is_told_by_its_content_and_has_no_identity(tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ from streamer.run.outputs import (
     check_made,
     check_writable,
     complete_output,
-    lines_within,
     mark_of,
     output_key,
     part_of,
+    read_lines_within,
     table_of,
 )
 
@@ -240,7 +240,7 @@ def test_a_compressed_output_is_whole_at_each_sync_and_cut_there(
     output.write(os.urandom(1 << 20))  # of which a kill leaves the most
     assert path.stat().st_size > known
     output.close()
-    assert list(lines_within(path, known)) == [b"one\n", b"two\n"]
+    assert list(read_lines_within(path, known)) == [b"one\n", b"two\n"]
     again = OutputFile.open(str(path), known, index=INDEX)
     again.start()
     again.write(b"three\n")
@@ -256,7 +256,7 @@ def test_damage_in_a_compressed_output_is_an_error(tmp_path: Path, ending: str) 
     data[length // 2] ^= 255
     path.write_bytes(data)
     with pytest.raises((ValueError, OSError)):
-        list(lines_within(path, length))
+        list(read_lines_within(path, length))
 
 
 @pytest.mark.parametrize("name", [".", "file/below"])

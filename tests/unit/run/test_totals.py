@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.run.totals import LOST_PAGES, LostText, lost_characters
+from streamer.run.totals import LOST_PAGES, LostText, count_lost_characters
 
 
 def test_a_source_with_much_text_that_a_charset_lost_is_named() -> None:
@@ -11,5 +11,5 @@ def test_a_source_with_much_text_that_a_charset_lost_is_named() -> None:
         "c": [b"\\ufffd" + b"z" * 20], "d": [b"x"] * LOST_PAGES + [b"\xff" * 1000],
     }  # fmt: skip
     for name, given in bodies.items():
-        lost.add(name, lost_characters(given))
+        lost.add(name, count_lost_characters(given))
     assert lost.shares() == {"c": 0.0385, "b": 0.02}

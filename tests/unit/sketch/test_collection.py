@@ -24,7 +24,7 @@ from streamer.sketch.collection import (
     shares_for,
 )
 from streamer.sketch.method import PageText
-from streamer.sketch.scheme import choose, method, written_options
+from streamer.sketch.scheme import choose, method, write_options
 from streamer.text.words import CanonicalOptions
 
 SECRET = bytes(range(32))
@@ -160,8 +160,8 @@ def test_a_methods_parameters_say_the_fingerprint_of_the_collection(
 ) -> None:
     out = build(tmp_path, ["one page", "and another page"])
     one = method(name, {"collection": str(out)}, SECRET)
-    assert written_options(one.parameters)["collection"] == load_collection(out).fingerprint
-    assert written_options(method(name, {}, SECRET).parameters)["collection"] == ""
+    assert write_options(one.parameters)["collection"] == load_collection(out).fingerprint
+    assert write_options(method(name, {}, SECRET).parameters)["collection"] == ""
 
 
 @pytest.mark.parametrize("name", USERS)

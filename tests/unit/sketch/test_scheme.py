@@ -19,7 +19,7 @@ from streamer.sketch.scheme import (
     read_options,
     scheme_of,
     split_options,
-    written_options,
+    write_options,
 )
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.words import CanonicalOptions
@@ -90,11 +90,11 @@ def test_options_are_read_as_they_are_written() -> None:
     options = CanonicalOptions(
         stop_words=("english", "russian"), stem="english", synonyms=(("car", "auto"),)
     )
-    written = written_options(options)
+    written = write_options(options)
     assert written["stop_words"] == "english,russian"
     assert written["synonyms"] == "car,auto;"
     assert read_options(CanonicalOptions, written, "words") == options
-    plain = written_options(CanonicalOptions())
+    plain = write_options(CanonicalOptions())
     assert read_options(CanonicalOptions, plain, "words") == CanonicalOptions()
 
 

@@ -17,7 +17,7 @@ from streamer.errors import SettingsError, StoreMismatch
 from streamer.model import Decision
 from streamer.run.warm import warm_kernels
 from streamer.sketch.method_signer import make_signer
-from streamer.sketch.scopes import ScopedSigner, scoped_keys
+from streamer.sketch.scopes import ScopedSigner, scope_keys
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.added import added
 
@@ -48,7 +48,7 @@ def test_keys_are_mixed_by_the_scope_alone_and_under_the_secret() -> None:
     both_hashes = own._hash(b"a"), other._hash(b"a")  # noqa: SLF001 - nobody else asks for them
     hashes = np.array(both_hashes, np.uint64)
     assert hashes[0] != hashes[1]
-    assert scoped_keys(plain.keys[:0], hashes[:0]).shape == (0, plain.keys.shape[1])
+    assert scope_keys(plain.keys[:0], hashes[:0]).shape == (0, plain.keys.shape[1])
 
 
 def test_what_has_no_scope_is_not_signed() -> None:
