@@ -32,7 +32,7 @@ from streamer.pages.folders import FolderChoice
 from streamer.spark import job_of
 from streamer.spark.answers import answers
 from streamer.spark.rule import Rounds, nodes_of
-from streamer.spark.signing import SIGNED, files_signed, mapped
+from streamer.spark.signing import SIGNED, files_signed, map_rows
 
 FILES, WORDS, VOCABULARY = 8, 100, 50_000
 
@@ -72,7 +72,7 @@ def steps(spark: SparkSession, names: list[str], key: Path) -> Iterator[tuple[st
         return step, began - before
 
     numbers = spark.range(len(names)).repartition(len(names))
-    rows = mapped(numbers, partial(files_signed, job, FolderChoice((), ())), SIGNED).persist()
+    rows = map_rows(numbers, partial(files_signed, job, FolderChoice((), ())), SIGNED).persist()
     yield ended("read and sign", rows)
     pages = nodes_of(rows.where("url is not null")).persist()
     yield ended("equal content", pages)

@@ -15,7 +15,7 @@ else:
     from backports import zstd
 
 __all__ = [
-    "ARROW_ENDINGS", "PARQUET_ENDINGS", "is_parquet", "is_table_name", "unpacked", "zstd",
+    "ARROW_ENDINGS", "PARQUET_ENDINGS", "is_parquet", "is_table_name", "unpack", "zstd",
 ]  # fmt: skip
 
 PARQUET_ENDINGS, ARROW_ENDINGS = (".parquet",), (".arrow", ".feather")
@@ -31,7 +31,7 @@ def is_table_name(name: str) -> bool:
     return name.lower().endswith(PARQUET_ENDINGS + ARROW_ENDINGS)
 
 
-def unpacked(file: IO[bytes], name: str) -> BinaryIO:
+def unpack(file: IO[bytes], name: str) -> BinaryIO:
     """Return the stream of a file's content: `file` itself, unless its name says compressed."""
     packed: Any = file
     if name.lower().endswith(".gz"):

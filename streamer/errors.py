@@ -30,7 +30,7 @@ _URL = re.compile(r"\w[\w+.-]*://[^\s'\"<>]*[^\s'\"<>.,;:)]")
 _VALUE = re.compile(r"=[^&;#]*")
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """Return a text without the users, passwords and values of queries that its URLs have."""
     if "@" not in text and "://" not in text:
         return text
@@ -49,7 +49,7 @@ class StreamerError(Exception):
     exit_code = 1
 
     def __init__(self, *arguments: object) -> None:
-        super().__init__(*(masked(one) if isinstance(one, str) else one for one in arguments))
+        super().__init__(*(mask(one) if isinstance(one, str) else one for one in arguments))
 
 
 class SettingsError(StreamerError):
@@ -155,7 +155,7 @@ _LOCK_TEXTS = ("IO error: While lock file", "IO error: lock ")
 _RIGHTS_TEXTS = ("Permission denied", "Operation not permitted", "Read-only file system")
 
 
-def damaged(path: Path, what: str) -> StoreDamaged:
+def damage_error(path: Path, what: str) -> StoreDamaged:
     """Return the error about a file or folder of an index that is not what was written."""
     return StoreDamaged(str(path), what, DAMAGE_REMEDY)
 
@@ -174,7 +174,7 @@ def is_there(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explaining(path: Path) -> Iterator[None]:
     """Turn what the system says about the file or folder `path` into our errors."""
     try:
         yield
@@ -184,7 +184,7 @@ def explained(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise _full(path) from error
         if error.errno == errno.ENOENT:
-            raise damaged(path, str(error.strerror)) from error
+            raise damage_error(path, str(error.strerror)) from error
         raise _refused(path, str(error.strerror or error), error.errno in _RIGHTS) from error
 
 
@@ -195,7 +195,7 @@ def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
     if text.startswith(_LOCK_TEXTS):
         return _in_use(path)
     if text.startswith(_DAMAGE_HEADS) or _GONE in text:
-        return damaged(path, text)
+        return damage_error(path, text)
     return _refused(path, text, any(part in text for part in _RIGHTS_TEXTS))
 
 

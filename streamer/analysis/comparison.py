@@ -78,7 +78,7 @@ class Piece(NamedTuple):
     note: str = ""
 
 
-def highlighted(
+def highlight(
     one: str, other: str, fragments: Sequence[Fragment]
 ) -> tuple[list[Piece], list[Piece]]:
     """Return both texts as pieces; joined, the pieces of a text are the text.

@@ -134,7 +134,7 @@ def open_dataset(given: Path | str, scratch: Path, reader: PageReader = DEFAULT_
     folder = path if path.is_dir() else path.parent
     articles = sorted(path.glob("*.sgm")) if path.is_dir() else [path]
     if articles and articles[0].suffix == ".sgm":
-        sources = reader.open([str(_converted(articles, scratch / path.stem))])
+        sources = reader.open([str(_convert(articles, scratch / path.stem))])
         reader = replace(reader, parser=PageParser())  # they are converted to the default form
     else:
         sources = reader.open([str(path)])
@@ -146,7 +146,7 @@ def open_dataset(given: Path | str, scratch: Path, reader: PageReader = DEFAULT_
         reader,
         pages,
         read_kinds(truth) if truth.is_file() else {},
-        frozenset(_labelled(pairs, pages)) if pairs.is_file() else frozenset(),
+        frozenset(_read_labels(pairs, pages)) if pairs.is_file() else frozenset(),
     )
 
 
@@ -166,7 +166,7 @@ def write_collection(dataset: Dataset, folder: Path) -> Path:
     return path
 
 
-def _converted(articles: Sequence[Path], folder: Path) -> Path:
+def _convert(articles: Sequence[Path], folder: Path) -> Path:
     """Write Reuters' articles as page messages; return their file."""
     folder.mkdir(parents=True, exist_ok=True)
     encoder = msgspec.json.Encoder()
@@ -176,7 +176,7 @@ def _converted(articles: Sequence[Path], folder: Path) -> Path:
     return out
 
 
-def _labelled(path: Path, pages: ReferencePages) -> Iterator[tuple[int, int]]:
+def _read_labels(path: Path, pages: ReferencePages) -> Iterator[tuple[int, int]]:
     """Yield the pairs of a file that have a label and whose pages are both known."""
     try:
         with path.open(encoding="utf-8", newline="") as file:

@@ -25,7 +25,7 @@ from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source, has_records, list_files_below
 from streamer.pages.folders import BESIDE, UNKNOWN
-from streamer.pages.lists import expanded
+from streamer.pages.lists import expand_lists
 from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
@@ -207,7 +207,7 @@ def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) 
     pages: list[str] = []
     named: list[Path] = []
     found: list[Path] = []
-    for name in expanded([*map(str, paths)]):
+    for name in expand_lists([*map(str, paths)]):
         path = Path(name)
         if is_remote(name):
             pages.append(name)

@@ -26,7 +26,7 @@ from streamer.errors import InputError
 from streamer.model import SEQUENCE_BITS, page_ref, split_ref
 from streamer.pages.chunk import PageBatch
 from streamer.run.large_clusters import Ints
-from streamer.run.page_reader import named
+from streamer.run.page_reader import name_first
 
 _REMEDY = "Name all files that were judged, and give the --fields or --preset of that run."
 
@@ -104,7 +104,7 @@ class Survivors:
         if lacking and not (some and self._numbers):
             count = sum(self._known.pages[number] for number in lacking)
             all_names = self._known.names()
-            others = named([all_names[number] for number in sorted(lacking)])
+            others = name_first([all_names[number] for number in sorted(lacking)])
             raise InputError(
                 f"{self._verdicts}: the pages of {count:,} verdicts are not in these files, but in "
                 f"{others}. {_REMEDY}"

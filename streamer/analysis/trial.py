@@ -86,10 +86,10 @@ def select(names: Iterable[str], collection: Path | None = None) -> list[Selecte
             wanted.update(dict.fromkeys(more))
     if not wanted:
         raise SettingsError("No method is named; leave --methods out for all of them.")
-    return [_selected(name, collection) for name in wanted]
+    return [_select_one(name, collection) for name in wanted]
 
 
-def _selected(name: str, collection: Path | None) -> Selected:
+def _select_one(name: str, collection: Path | None) -> Selected:
     both, *options = name.split(":")
     exact = EXACT in options
     options = [option for option in options if option != EXACT]

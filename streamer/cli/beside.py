@@ -18,7 +18,7 @@ from pathlib import Path
 from streamer.config import OTHER_VARIABLES, SECURITY, Settings, declared
 from streamer.errors import StreamerError
 from streamer.run.index_folder import shard_folders
-from streamer.stored.witness import witnessed
+from streamer.stored.witness import read_witness
 
 _END_SECONDS = 2.0  # that the end of a run gives to its console
 _PREFIX = "STREAMER_"
@@ -46,7 +46,7 @@ def _index(folder: Path | None) -> list[str]:
     if folder is None or not folder.is_dir():
         return []
     with suppress(StreamerError):  # the run itself says what is wrong with it
-        if witnessed(folder / shard_folders(folder)[0]):
+        if read_witness(folder / shard_folders(folder)[0]):
             return [str(folder)]
     return []
 

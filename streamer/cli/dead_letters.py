@@ -18,7 +18,7 @@ import typer
 
 from streamer.cli.main import Command, Group
 from streamer.cli.options import Overwrite, command, quiet_connection_of
-from streamer.cli.terminal import Terminal, opened
+from streamer.cli.terminal import Terminal, open_output
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
@@ -167,7 +167,7 @@ class CodeTally(NamedTuple):
     sources: list[Tally]
 
 
-def tallied(letters: Iterable[DeadLetter]) -> list[CodeTally]:
+def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
     """Return dead letters by code and source; the codes with most come first."""
     found: dict[str, dict[str, Tally]] = {}
     for letter in letters:
@@ -204,7 +204,7 @@ def list_letters(
 
     Example: streamer dead-letters list --from-topic pages-dlt --brokers localhost:9092
     """
-    codes = tallied(choice.read(files, settings))
+    codes = tally(choice.read(files, settings))
     with _ends_with_its_reader():
         if json:
             shown = [
@@ -219,9 +219,9 @@ def list_letters(
 
 
 def _print_code(of_code: CodeTally) -> None:
-    typer.echo(f"{escaped(of_code.code)}: {of_code.letters:,}. {of_code.remedy}")
+    typer.echo(f"{escape(of_code.code)}: {of_code.letters:,}. {of_code.remedy}")
     for each in of_code.sources[:SOURCES_SHOWN]:
-        about = f": {escaped(each.detail)}" if each.detail else ""
+        about = f": {escape(each.detail)}" if each.detail else ""
         typer.echo(f"{each.letters:>9,} in {_place(each.page, 'such as ')}{about}")
     if rest := of_code.sources[SOURCES_SHOWN:]:
         count = sum(each.letters for each in rest)
@@ -231,10 +231,10 @@ def _print_code(of_code: CodeTally) -> None:
 def _place(page: Location, word: str = "") -> str:
     """Return a source and a record of it; the partition only of topics and pipes that have one."""
     partition = f"partition {page.partition}, " if page.partition else ""
-    return f"{escaped(page.topic)}, {word}{partition}record {page.offset}"
+    return f"{escape(page.topic)}, {word}{partition}record {page.offset}"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return text with escapes for what a terminal would not show, or would obey."""
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
@@ -300,21 +300,21 @@ def show(
 
 def _print_letters(letters: Iterator[DeadLetter], limit: int) -> None:
     for letter in islice(letters, limit):
-        about = f": {escaped(letter.detail)}" if letter.detail else ""
-        typer.echo(f"{escaped(letter.code)} in {_place(letter.page)}{about}")
+        about = f": {escape(letter.detail)}" if letter.detail else ""
+        typer.echo(f"{escape(letter.code)} in {_place(letter.page)}{about}")
         if letter.key_base64:
-            typer.echo(f"    key: {shortened(_bytes(letter, letter.key_base64))}")
+            typer.echo(f"    key: {shorten(_bytes(letter, letter.key_base64))}")
         value, cut = _bytes(letter, letter.value_base64), ", cut" if letter.truncated else ""
-        typer.echo(f"    {letter.value_bytes:,} bytes{cut}: {shortened(value)}")
+        typer.echo(f"    {letter.value_bytes:,} bytes{cut}: {shorten(value)}")
     if next(letters, None) is not None:
         Terminal(stderr=True).say(f"There are more than {limit:,}: see --limit, or --out.")
 
 
-def shortened(data: bytes) -> str:
+def shorten(data: bytes) -> str:
     """Return the beginning of a record in one line that a terminal shows as it is."""
     head = data[: 4 * CHARACTERS_SHOWN]
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-    text = escaped(decoder.decode(head, final=len(head) == len(data)))
+    text = escape(decoder.decode(head, final=len(head) == len(data)))
     return text if len(text) <= CHARACTERS_SHOWN else f"{text[:CHARACTERS_SHOWN]}..."
 
 
@@ -322,7 +322,7 @@ def _write(letters: Iterator[DeadLetter], out: str, *, as_json: bool) -> None:
     """Write records, or the dead letters themselves, and warn of what is no line or not whole."""
     first = next(letters, None)  # before the file is emptied
     written = _Written()
-    with opened(out, StandardOutput(), "wb") as file:
+    with open_output(out, StandardOutput(), "wb") as file:
         for letter in chain([first] if first else [], letters):
             file.write(msgspec.json.encode(letter) + b"\n" if as_json else _record(letter, written))
             written.records += 1

@@ -15,7 +15,7 @@ from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings, declared, duration_of
-from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, masked
+from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import read_position
@@ -231,7 +231,7 @@ def check(
     in_force = {"threshold": own.threshold, "min_shingles": own.shingles_min}
     for one in declared():
         value = in_force.get(one.name, getattr(settings, one.name))
-        table.add_row(one.name, "" if value is None else masked(str(value)), one.text)
+        table.add_row(one.name, "" if value is None else mask(str(value)), one.text)
     console.print(table)
     if index is not None:
         for part in shard_folders(index):

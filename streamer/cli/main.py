@@ -167,7 +167,7 @@ class LazyGroup(Group):
         if cmd_name not in COMMANDS:
             self._list_all()
         elif cmd_name not in self.commands:
-            self.commands[cmd_name] = _loaded(cmd_name)
+            self.commands[cmd_name] = _load(cmd_name)
         return super().get_command(ctx, cmd_name)
 
 
@@ -181,7 +181,7 @@ def _summary(name: str) -> str:
     return found[1] or found[2]
 
 
-def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
+def _load(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a command, or a group of such; return it as typer makes it."""
     with without_collections():
         module = PANELS[COMMANDS[name]][name]

@@ -76,7 +76,7 @@ def spark(
     try:
         counts = _write(judge_files(sources, settings, session), verdicts, overwrite=overwrite)
     except PySparkException as error:
-        raise _explained(error) from error
+        raise _explain(error) from error
     seconds = f"{time.monotonic() - started:,.1f}"
     Terminal(stderr=True).print(figures([*counts.items(), ("seconds", seconds)]))
     if counts["dead letters"] and not counts["unique"]:
@@ -110,7 +110,7 @@ def _session(master: str) -> SparkSession:
     return SparkSession.builder.appName("streamer").master(where).getOrCreate()
 
 
-def _explained(error: Exception) -> Exception:
+def _explain(error: Exception) -> Exception:
     """Return what a worker has raised as itself, and Spark's own words in one line."""
     said = str(error)
     if ours := _OURS.findall(said):

@@ -14,7 +14,7 @@ from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
 from streamer.run.large_clusters import LargeCluster, SharedText
-from streamer.run.page_reader import named, skipped_files
+from streamer.run.page_reader import name_first, skipped_files
 from streamer.run.replay import Outcome
 from streamer.run.totals import Totals
 
@@ -182,7 +182,7 @@ def _wrong_dates(summary: Summary) -> list[str]:
 def _nothing_carried(summary: Summary) -> list[str]:
     if not (names := summary.missing_fields):
         return []
-    what = f"No page of this run had {named(names)}, so no verdict carries it."
+    what = f"No page of this run had {name_first(names)}, so no verdict carries it."
     return [f"{what} Correct --carry, or leave it out."]
 
 
@@ -208,10 +208,10 @@ def _notes(summary: Summary) -> list[str]:
     """Say what of the input was not read, and what seems not to have been rendered."""
     notes = []
     if names := summary.sources_empty:
-        notes.append(f"Empty: {named(names)}.")
+        notes.append(f"Empty: {name_first(names)}.")
     if names := summary.sources_without_last_line:
         notes.append(
-            f"The last line has no end, and is left for the next run: {named(names)}. "
+            f"The last line has no end, and is left for the next run: {name_first(names)}. "
             "Add --complete if that is all there will be."
         )
     notes += [

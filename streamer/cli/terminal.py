@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamer.errors import masked
+from streamer.errors import mask
 
 
 def figures(rows: Iterable[tuple[str, str | int]]) -> Table:
@@ -37,19 +37,19 @@ class Terminal(Console):
 
     def say(self, sentence: str) -> None:
         """Print a sentence in one line, however long."""
-        self.print(masked(sentence), soft_wrap=True)
+        self.print(mask(sentence), soft_wrap=True)
 
     def warn(self, sentence: str) -> None:
         """Print a warning in one line."""
-        self.print(Text.assemble(("Warning:", "yellow"), " ", masked(sentence)), soft_wrap=True)
+        self.print(Text.assemble(("Warning:", "yellow"), " ", mask(sentence)), soft_wrap=True)
 
     def fail(self, sentence: str) -> None:
         """Print an error in one line."""
-        self.print(Text.assemble(("Error:", "red"), " ", masked(sentence)), soft_wrap=True)
+        self.print(Text.assemble(("Error:", "red"), " ", mask(sentence)), soft_wrap=True)
 
 
 @contextmanager
-def opened(out: str, standard: Any, mode: str) -> Iterator[Any]:  # noqa: ANN401 - text or bytes
+def open_output(out: str, standard: Any, mode: str) -> Iterator[Any]:  # noqa: ANN401 - text or bytes
     """Open a file that is there once it is complete, as `complete_output`; `-` is `standard`."""
     if out == "-":
         yield standard

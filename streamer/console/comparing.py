@@ -20,7 +20,7 @@ from streamer.analysis.comparison import (
     Panel,
     Piece,
     compare_documents,
-    highlighted,
+    highlight,
     in_place,
 )
 from streamer.analysis.documents import Body, Document, FoundText
@@ -181,7 +181,7 @@ def _compared(settings: SignatureSettings, one: FoundText, other: FoundText) -> 
         notes.append(_CUT.format(TEXT_CHARACTERS_MAX))
     (first, _), (second, _) = documents
     report = compare_documents(first, second, width, panel)
-    pieces = highlighted(first.page.text, second.page.text, report.fragments)
+    pieces = highlight(first.page.text, second.page.text, report.fragments)
     shown = in_place(pieces[0], first.parts), in_place(pieces[1], second.parts)
     return _ComparedTexts(
         shown, [Figure(*row) for row in report.exact_rows()], report.methods, notes

@@ -40,7 +40,7 @@ from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.stored.witness import NAME as WITNESS
-from streamer.stored.witness import witnessed
+from streamer.stored.witness import read_witness
 from streamer.text.visible import TextPart
 
 TEXT_CHARACTERS_MAX = 200_000  # of a page that are shown
@@ -180,7 +180,7 @@ class IndexReader:
     @property
     def flushes(self) -> int:
         """Return the sum of the flushes of its folders: another one, another state."""
-        return sum(witnessed(folder) or 0 for folder in folders_of(self._folder))
+        return sum(read_witness(folder) or 0 for folder in folders_of(self._folder))
 
     def facts(self) -> IndexFacts:
         """Return the facts as of the newest flush."""

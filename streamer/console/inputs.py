@@ -18,7 +18,7 @@ from typing import Annotated, BinaryIO, Literal, NamedTuple
 import msgspec
 import xxhash
 
-from streamer.compression import is_parquet, unpacked, zstd
+from streamer.compression import is_parquet, unpack, zstd
 from streamer.errors import InputError
 from streamer.model import SEQUENCE_MASK, VERDICT_SCHEMA, Location, NearestKept, Representative
 from streamer.run.verdict_lines import VerdictCheck, check_regular
@@ -155,7 +155,7 @@ def _lines_in(path: Path, position: int) -> Iterator[bytes]:
             position -= len(line)
         return
     with path.open("rb") as file:
-        content = unpacked(file, path.name)
+        content = unpack(file, path.name)
         try:
             _skip(content, position)
             while line := content.readline(LINE_BYTES_MAX):

@@ -69,13 +69,13 @@ def amount(size: int) -> str:
     return f"{value:,.1f} TB"
 
 
-def drawn(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
+def scale_bars(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
     """Return each bar with its height, 0 to 1, of the highest."""
     most = max((each.pages for each in bars), default=1)
     return [(each, each.pages / most) for each in bars]
 
 
-def judged(bar: HistoryBar) -> int:
+def count_judged(bar: HistoryBar) -> int:
     """Return the pages of a bar, whatever their verdicts are."""
     return bar.unique + bar.similar + bar.equal
 
@@ -107,10 +107,10 @@ class Renderer:
             number="{:,}".format,
             percent=percent,
             amount=amount,
-            drawn=drawn,
+            drawn=scale_bars,
             place=place_name,
             visible=visible,
-            judged=judged,
+            judged=count_judged,
         )
         self._environment.globals.update(
             link=self.link, menu=MENU, version=__version__, colours=_COLOURS

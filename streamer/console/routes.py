@@ -100,7 +100,7 @@ ROUTES = (
 MENU = tuple(route for route in ROUTES if route.title)
 
 
-def parsed(route: Route, given: Mapping[str, str]) -> msgspec.Struct:
+def parse_query(route: Route, given: Mapping[str, str]) -> msgspec.Struct:
     """Return the query in the parameters of a URL; those that are empty count as not given.
 
     Raises:

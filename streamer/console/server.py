@@ -30,7 +30,7 @@ from aiohttp import web
 
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
 from streamer.console.render import SCRIPT, STYLE, Renderer
-from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parsed
+from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parse_query
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
 from streamer.pages.chunk import PAGE_BYTES_MAX
@@ -194,7 +194,7 @@ class ConsoleServer:
         return _json(openapi(self._options.base))
 
     async def _view(self, route: Route, request: web.Request) -> web.Response:
-        query = parsed(route, _given(request))
+        query = parse_query(route, _given(request))
         address = self._render.link(f"{route.path}.json", **_given(request))
 
         def work() -> bytes:
@@ -204,7 +204,7 @@ class ConsoleServer:
         return _html(await self._in_thread(work, self._pool_for(route, query)))
 
     async def _json(self, route: Route, request: web.Request) -> web.Response:
-        query = parsed(route, _given(request))
+        query = parse_query(route, _given(request))
         encode = msgspec.json.encode
         body = await self._in_thread(
             lambda: encode(route.answer(self._data, query)), self._pool_for(route, query)
@@ -217,7 +217,7 @@ class ConsoleServer:
             raise QueryTooLong
         self._streams += 1
         try:
-            query = parsed(route, _given(request))
+            query = parse_query(route, _given(request))
             response = web.StreamResponse(headers=_OF_EVENTS | _HEADERS)
             await response.prepare(request)
             await self._send_changes(

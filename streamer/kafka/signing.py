@@ -18,7 +18,7 @@ from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.pages.chunk import PageBatch, RejectedRecord
 from streamer.pages.parse import PageParser, tombstones_in
-from streamer.pages.schema_registry import framed
+from streamer.pages.schema_registry import add_frame
 from streamer.run.stages import OneAThread, sign
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteMemory
@@ -75,7 +75,7 @@ class ChunkSigner:
 
     def _parsed(self, chunk: Fetched) -> PageBatch:
         messages = (
-            (each.offset, _carried_key(each.key), framed(each.value, each.headers))
+            (each.offset, _carried_key(each.key), add_frame(each.value, each.headers))
             for each in chunk.records
         )
         times = (max(0, each.timestamp) for each in chunk.records)

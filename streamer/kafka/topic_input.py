@@ -49,7 +49,7 @@ from streamer.kafka.reader import (
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.pages.chunk import Message
-from streamer.pages.schema_registry import framed
+from streamer.pages.schema_registry import add_frame
 
 _RANGE = re.compile(r"(\d{1,9}):(\d{0,18})-(\d{0,18})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -360,7 +360,7 @@ class PageTopic:
             position = await self._consumer.position(place)
             if position > fetched.position:
                 fetched.messages.extend(
-                    ((m.offset, m.key, framed(m.value, m.headers)), m.timestamp) for m in found
+                    ((m.offset, m.key, add_frame(m.value, m.headers)), m.timestamp) for m in found
                 )
                 fetched.position = position
                 return

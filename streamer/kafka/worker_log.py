@@ -29,7 +29,7 @@ from aiokafka.errors import (
 )
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from streamer.errors import masked
+from streamer.errors import mask
 
 REPEAT_SECONDS = 30.0
 _LINES_KNOWN_MAX = 256
@@ -169,7 +169,7 @@ def log_uncaught() -> None:
 
 def _without_secrets(_log: object, _method: str, event: EventDict) -> EventDict:
     """Return an event without what URLs in it may not show."""
-    return {key: masked(value) if isinstance(value, str) else value for key, value in event.items()}
+    return {key: mask(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
 def _rendering(log_format: str) -> list[Processor]:

@@ -39,7 +39,7 @@ from streamer.pages.chunk import (
     WarcPage,
 )
 from streamer.pages.extract import whole_number
-from streamer.pages.lists import joined, root_of
+from streamer.pages.lists import join_path, root_of
 from streamer.pages.mapping import PRESETS
 from streamer.pages.records import InputFile, StreamRecords
 from streamer.pages.remote import has_changed, is_remote, name_of
@@ -87,7 +87,7 @@ def archives_root(base: str) -> str:
     return base.rstrip("/") or base
 
 
-def captured(line: bytes, columns: str = "", root: str = "") -> Capture:
+def parse_capture(line: bytes, columns: str = "", root: str = "") -> Capture:
     """Return what a line names, in archives below `root`.
 
     `columns` are those of lines without JSON, by their letters; "": the usual ones.
@@ -121,7 +121,7 @@ def captured(line: bytes, columns: str = "", root: str = "") -> Capture:
 
 def _archive(root: str, name: str) -> str:
     """Return where an archive is."""
-    archive = name if is_remote(name) else joined(root, name)
+    archive = name if is_remote(name) else join_path(root, name)
     try:
         if is_remote(archive) and _NO_PATH.search(name_of(archive).partition("://")[2]):
             raise InvalidPage("bad_cdx_line", "the name of the archive is no path")
@@ -270,7 +270,7 @@ class CdxRecords(StreamRecords):
         if line.length > LINE_BYTES_MAX:
             return _rejected(line, InvalidPage("bad_cdx_line", f"{line.length} bytes"))
         try:
-            found = captured(line.data, self._columns, self._root)
+            found = parse_capture(line.data, self._columns, self._root)
         except InvalidPage as fault:
             return _rejected(line, fault)
         except SkippedRecord as skipped:
@@ -293,7 +293,7 @@ class CdxRecords(StreamRecords):
             )
             _check_url(record, wanted.url)
         except InvalidPage as fault:
-            where = f"{fault.detail}; bytes {start} to {end} of {shown(archive)}"
+            where = f"{fault.detail}; bytes {start} to {end} of {mask_name(archive)}"
             return _rejected(line, InvalidPage(fault.code, where)), version
         return record, version
 
@@ -309,7 +309,7 @@ def _plain(url: str) -> str:
     return url.strip().removeprefix("<").removesuffix(">").replace(" ", "%20")
 
 
-def shown(archive: str) -> str:
+def mask_name(archive: str) -> str:
     """Return the name of an archive without what signs its URL."""
     return name_of(archive) if is_remote(archive) else archive
 

@@ -78,7 +78,7 @@ def read_message(value: bytes) -> Fields:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
     try:
-        return _DECODE(_repaired(value))
+        return _DECODE(_repair(value))
     except msgspec.ValidationError as error:
         if _BEGINS_LATER.match(value):
             raise InvalidPage("invalid_json", _why_no_json(value, "")) from error
@@ -144,7 +144,7 @@ def field_at(fields: Fields, tokens: tuple[str, ...]) -> Any:  # noqa: ANN401 - 
     return resolve(top, tokens[1:])
 
 
-def _repaired(value: bytes) -> bytes:
+def _repair(value: bytes) -> bytes:
     """Return `value` as valid UTF-8, without a byte order mark and without lone surrogates."""
     text = value.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text.encode())

@@ -47,7 +47,7 @@ from streamer.pages.folders import (
 from streamer.pages.identity import FileIdentity, folder_resolver, identify
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
-from streamer.pages.lists import expanded
+from streamer.pages.lists import expand_lists
 from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
 from streamer.pages.remote import is_remote, look_up, name_of
@@ -318,7 +318,7 @@ def open_sources(
     """
     sources: dict[str, Source] = {}
     skipped: dict[str, str] = {}
-    resolved, paths = folder_resolver(), expanded(paths)
+    resolved, paths = folder_resolver(), expand_lists(paths)
     remote = look_up([path for path in paths if is_remote(path)])
     for path in (name_of(path) if is_remote(path) else path for path in paths):
         there = remote.get(path)
@@ -326,7 +326,7 @@ def open_sources(
         found = [path]
         if is_folder := there.is_folder if there else Path(path).is_dir():
             found, others = (
-                _chosen(path, [*objects], choice, lambda name: objects[name].whole())  # noqa: B023 - called here
+                _choose(path, [*objects], choice, lambda name: objects[name].whole())  # noqa: B023 - called here
                 if there
                 else list_files_below(path, choice)
             )
@@ -336,7 +336,7 @@ def open_sources(
         for name in found:
             key = STANDARD_INPUT if name == STANDARD_INPUT else resolved(name)
             if key not in sources:
-                regular = is_folder or _checked(name)
+                regular = is_folder or _check(name)
                 url = f"{url_prefix}{quote(_below(path, name))}" if url_prefix else name
                 sources[key] = Source(
                     name, regular, page_bytes_max, url, columns, objects.get(name), cdx_base
@@ -463,7 +463,7 @@ def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; check the directory") from error
     names = sorted(path.removeprefix("./") for path in files)
-    found = _chosen(folder, names, choice, _whole)
+    found = _choose(folder, names, choice, _whole)
     return FolderFiles(found.pages, found.others | others)
 
 
@@ -475,7 +475,7 @@ def _whole(name: str) -> bytes:
         raise InputError(f"{name}: {error.strerror or error}; check the file") from error
 
 
-def _chosen(
+def _choose(
     folder: str, files: Sequence[str], choice: FolderChoice, read: Callable[[str], bytes]
 ) -> FolderFiles:
     """Return which of the files of a folder are its pages."""
@@ -564,7 +564,7 @@ def _readable_head(name: str) -> bytes:
     return first_bytes(name, FIRST_BYTES) if os.path.isfile(name) else b""  # noqa: PTH113
 
 
-def _checked(name: str) -> bool:
+def _check(name: str) -> bool:
     """Return whether the source `name` is a regular file, once it is known to be readable."""
     if name == STANDARD_INPUT:
         return False

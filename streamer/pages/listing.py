@@ -40,7 +40,7 @@ class Listing(NamedTuple):
     passed_over: list[str]
 
 
-def listed(store: ObjectStore, prefix: str, name: str) -> Listing:
+def list_below(store: ObjectStore, prefix: str, name: str) -> Listing:
     """Return what is below a prefix, which is shown as `name`.
 
     Raises:

@@ -18,7 +18,7 @@ LIST_BYTES_MAX = 256 << 20
 _SUFFIXES = (".paths", ".paths.gz", ".paths.zst")
 
 
-def expanded(paths: Sequence[str]) -> list[str]:
+def expand_lists(paths: Sequence[str]) -> list[str]:
     """Return the paths and URLs that are named, with what lists name in place of the lists.
 
     Raises:
@@ -28,11 +28,11 @@ def expanded(paths: Sequence[str]) -> list[str]:
     found = []
     for path in paths:
         name = name_of(path) if is_remote(path) else path
-        found += _listed(path, name) if name.lower().endswith(_SUFFIXES) else [path]
+        found += _read_list(path, name) if name.lower().endswith(_SUFFIXES) else [path]
     return found
 
 
-def _listed(path: str, name: str) -> list[str]:
+def _read_list(path: str, name: str) -> list[str]:
     """Return what a list names."""
     remote: RemoteObject | None = None
     if is_remote(path):
@@ -53,7 +53,7 @@ def _listed(path: str, name: str) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: is no UTF-8 text ({error}); is it a list of files?") from error
     root = root_of(name)
-    found = [line if is_remote(line) else joined(root, line) for line in lines if line]
+    found = [line if is_remote(line) else join_path(root, line) for line in lines if line]
     if not found:
         raise InputError(f"{name}: names no file; give a list with the path of one a line")
     return found
@@ -67,6 +67,6 @@ def root_of(name: str) -> str:
     return os.path.dirname(name)  # noqa: PTH120 - as it was given, of many thousand
 
 
-def joined(root: str, path: str) -> str:
+def join_path(root: str, path: str) -> str:
     """Return where a path from a root leads to."""
     return f"{root}/{path.lstrip('/')}" if is_remote(root) else os.path.join(root, path)  # noqa: PTH118 - as above

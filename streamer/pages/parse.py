@@ -53,7 +53,7 @@ from streamer.text.json_fields import (
     URL,
     Spans,
     find_page_fields,
-    gathered,
+    gather,
     keep_marked,
     mark_sure,
     mark_type_changes,
@@ -344,7 +344,7 @@ class PageParser:
             html[i] = sniff_html(body) if begins[i] else has_element(body)
         flags = np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
-        urls = gathered(data, spans[:, URL, 0], url_ends)
+        urls = gather(data, spans[:, URL, 0], url_ends)
         times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
         return PlainPages(plain, urls, starts, ends, flags.tolist(), times)
 
@@ -355,9 +355,7 @@ class PageParser:
         has_one = plain & (starts < ends) & (ends - starts <= _TIME_BYTES_MAX)
         if not has_one.any():
             return [0] * len(plain)
-        return [
-            self._time(each) for each in gathered(data, starts, np.where(has_one, ends, starts))
-        ]
+        return [self._time(each) for each in gather(data, starts, np.where(has_one, ends, starts))]
 
     def _kinds(self, data: Bytes, spans: Spans) -> npt.NDArray[np.int64]:
         """Return what the type of each message says: HTML, 0 for text, _VAGUE or _REFUSED."""

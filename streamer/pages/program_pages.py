@@ -61,7 +61,7 @@ class MessageWriter:
             raise TypeError("with fields= or a crawler's preset=, pages are dicts")
         fields = self._with_text(_fields_of(page))
         try:
-            return _encoded(fields)
+            return _encode(fields)
         except Exception:  # noqa: BLE001 - whatever an object raises that is asked for its value
             return self._encoded_by_field(fields)
 
@@ -86,7 +86,7 @@ class MessageWriter:
         for name, value in fields.items():
             is_read = self._columns is None or name in self._columns
             try:
-                parts.append(_encoded(str(name)) + b":" + _encoded(value))
+                parts.append(_encode(str(name)) + b":" + _encode(value))
             except Exception as error:
                 if is_read:
                     raise TypeError(f"the field {name!r} cannot be used: {error}") from error
@@ -161,7 +161,7 @@ def _kind(value: object) -> str:
     return f"{len(value)} values" if isinstance(value, tuple) else type(value).__name__
 
 
-def _encoded(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     """Return a value as JSON; what is no Unicode stands in it as escapes, as other writers do."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)

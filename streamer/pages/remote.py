@@ -194,7 +194,7 @@ class RemoteObject:
         options: GetOptions = {"range": (start, end)}
         if (start, end) == (0, self.size):
             options = {}  # as any server understands it
-        with explained(self.name):
+        with explaining_store(self.name):
             return obstore.get(store, path, options=options)
 
     def _append(self, data: bytearray, answer: GetResult) -> str:
@@ -401,9 +401,9 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
         return _below(name, stores)
     import obstore  # noqa: PLC0415 - an extra
 
-    with explained(name):
+    with explaining_store(name):
         try:
-            meta = _described(url, stores, once) if is_web else obstore.head(store, path)
+            meta = _describe(url, stores, once) if is_web else obstore.head(store, path)
         except FileNotFoundError:
             if is_web or not (found := _below(f"{name}/", stores)).objects:
                 raise
@@ -411,7 +411,7 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
     return LookedUp([_object(meta, name, url, stores)])
 
 
-def _described(url: str, stores: Stores, once: Stores) -> ObjectMeta:
+def _describe(url: str, stores: Stores, once: Stores) -> ObjectMeta:
     """Return what a web server says of a file: to HEAD, or to GET where that says too little.
 
     Many servers answer HEAD with an error or without a size, and a URL may be signed for GET only.
@@ -436,11 +436,11 @@ def _described(url: str, stores: Stores, once: Stores) -> ObjectMeta:
 def _below(name: str, stores: Stores) -> LookedUp:
     """Return the files below a place, whose name ends with a slash."""
     store, path = stores.of(name)
-    from streamer.pages.listing import listed  # noqa: PLC0415 - stands on an extra
+    from streamer.pages.listing import list_below  # noqa: PLC0415 - stands on an extra
 
     root = "/".join(name.split("/")[:3])
-    with explained(name):
-        found = listed(store, path.rstrip("/"), name)
+    with explaining_store(name):
+        found = list_below(store, path.rstrip("/"), name)
     files = {f"{root}/{each['path']}": each for each in found.files}
     usable = sorted(url for url in files if url.isprintable())
     others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in found.passed_over)]
@@ -493,7 +493,7 @@ def has_changed(name: str, before: tuple[int, str], now: tuple[int, str]) -> str
 
 
 @contextmanager
-def explained(name: str) -> Iterator[None]:
+def explaining_store(name: str) -> Iterator[None]:
     """Turn what a store says about a file into our errors."""
     import obstore  # noqa: PLC0415 - an extra
 

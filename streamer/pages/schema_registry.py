@@ -106,7 +106,7 @@ def schema_in(headers: Headers) -> bytes:
     return b""
 
 
-def framed(value: bytes | None, headers: Headers) -> bytes | None:
+def add_frame(value: bytes | None, headers: Headers) -> bytes | None:
     """Return a message's value with what names its schema before it, where a header has that."""
     return schema_in(headers) + value if value and headers else value
 

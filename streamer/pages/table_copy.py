@@ -93,9 +93,9 @@ def _check_same(
 
 def _schema_of(file: TableFile) -> Schema:
     if file.digest:
-        with _opened(file) as table:
+        with _open(file) as table:
             return table.schema
-    with _place(file) as place, _explained(file):
+    with _place(file) as place, _explaining(file):
         return schema_of(place, is_arrow=file.is_arrow)
 
 
@@ -119,14 +119,14 @@ def copy_rows(
     with ExitStack() as stack:
         rows, first = None, None
         for file, ordinals in chosen:
-            with _opened(file) as table:
+            with _open(file) as table:
                 if rows is None or first is None:
                     more = {**(table.schema.metadata or {}), **metadata}
                     first, schema = file, table.schema.with_metadata(more or None)
                     writer = stack.enter_context(_writer(name, out, schema))
                     rows = _Rows(writer, schema, progress)
                 _check_same(file, table.schema, first, rows.schema, remedy)
-                for batch, own in _chosen(file, table, ordinals):
+                for batch, own in _choose_batches(file, table, ordinals):
                     rows.add(batch, own)
         if rows is not None:
             rows.write()
@@ -264,11 +264,11 @@ def _place(file: TableFile) -> Iterator[str | RemoteFile]:
 
 
 @contextmanager
-def _opened(file: TableFile) -> Iterator[OpenTable]:
+def _open(file: TableFile) -> Iterator[OpenTable]:
     """Open a file for its rows; raise InputError where it cannot be, or is another one now."""
     with ExitStack() as stack:
         place = stack.enter_context(_place(file))
-        with _explained(file):
+        with _explaining(file):
             table = open_table(place, is_arrow=file.is_arrow)
         stack.callback(table.close)
         if file.digest and table.digest != file.digest:
@@ -277,7 +277,7 @@ def _opened(file: TableFile) -> Iterator[OpenTable]:
 
 
 @contextmanager
-def _explained(file: TableFile) -> Iterator[None]:
+def _explaining(file: TableFile) -> Iterator[None]:
     """Turn what Arrow says about a file into our error."""
     try:
         yield
@@ -294,7 +294,7 @@ def has_changed(name: str) -> str:
     return f"{name}: has changed since its rows were judged; put that file back"
 
 
-def _chosen(
+def _choose_batches(
     file: TableFile, table: OpenTable, ordinals: Ordinals
 ) -> Iterator[tuple[Any, Ordinals]]:
     """Yield the batches of a file that have chosen rows, and the numbers of these in each.
@@ -310,7 +310,7 @@ def _chosen(
         batches = iter(table.read(number, part.batch_rows, table.names))
         own = ordinals[first:last]
         while len(own):
-            with _explained(file):
+            with _explaining(file):
                 batch = next(batches, None)
                 if batch is None:
                     raise OSError(f"part {number + 1} has fewer than {part.rows:,} rows")

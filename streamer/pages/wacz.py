@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 
-from streamer.compression import unpacked, zstd
+from streamer.compression import unpack, zstd
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream, Parts
 from streamer.pages.records import InputFile
@@ -75,7 +75,7 @@ class _Archives:
             for name in self._names:
                 try:
                     with self._zip.open(name) as stored:
-                        opened = unpacked(stored, name)
+                        opened = unpack(stored, name)
                         while part := opened.read(_READ_BYTES):
                             yield part
                 except _DAMAGED as error:

@@ -571,7 +571,7 @@ def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], by
     status, headers, body = _split(page.block)
     fields["http"] = headers
     fields["status"] = status
-    return fields, lambda: _unwrapped(headers, body, limit)
+    return fields, lambda: _unwrap(headers, body, limit)
 
 
 def http_headers_end(block: bytes) -> int:
@@ -617,7 +617,7 @@ def _split_head(block: bytes) -> tuple[str, dict[str, Any], bytes]:
     return status[0], headers, block[blank.end() if blank else cut :]
 
 
-def _unwrapped(headers: dict[str, Any], body: bytes, limit: int) -> bytes:
+def _unwrap(headers: dict[str, Any], body: bytes, limit: int) -> bytes:
     """Undo chunked transfer, then content encodings; a transfer may be compressed too."""
     transfer = split_names(_header(headers, "transfer-encoding"))
     content = split_names(_header(headers, "content-encoding"))

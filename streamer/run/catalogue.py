@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamer.errors import SettingsError, StoreMismatch, damaged
+from streamer.errors import SettingsError, StoreMismatch, damage_error
 from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
@@ -294,9 +294,11 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             for _, block in entry_blocks(store, self.apart):
                 self.entries += msgspec.msgpack.decode(block, type=list[SourceEntry])
         except msgspec.MsgspecError as error:
-            raise damaged(store.path, f"a block of its sources does not fit: {error}") from error
+            raise damage_error(
+                store.path, f"a block of its sources does not fit: {error}"
+            ) from error
         if len(self.entries) != self.apart:
-            raise damaged(store.path, f"it has {len(self.entries)} of {self.apart} sources")
+            raise damage_error(store.path, f"it has {len(self.entries)} of {self.apart} sources")
         self.apart = 0
         self._changed.clear()
 
@@ -383,7 +385,9 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
 def _check_same(entry: SourceEntry, source: Source) -> None:
     """Raise StoreMismatch where a file's beginning tells; compressed, it may differ in vain."""
     if not source.is_converted() and not _is_continued(entry, source):
-        raise StoreMismatch(changed(source.name, "its beginning or its size is another than then"))
+        raise StoreMismatch(
+            changed_message(source.name, "its beginning or its size is another than then")
+        )
 
 
 def _begins_alike(heads: list[Mark], head: bytes) -> bool:
@@ -404,7 +408,7 @@ def _begins_alike(heads: list[Mark], head: bytes) -> bool:
     return bool(heads)
 
 
-def changed(name: str, what: str) -> str:
+def changed_message(name: str, what: str) -> str:
     """Return the message about a file that is not the one the index has read."""
     return (
         f"{name} has changed since the index read it: {what}. Give the new pages under another "
@@ -468,6 +472,6 @@ def entry_blocks(store: Store, entries: int) -> list[Entry]:
     for block in range(-(-entries // ENTRIES_A_BLOCK)):
         key = entry_key(SOURCES, block)
         if (data := store.note(key)) is None:
-            raise damaged(store.path, f"block {block} of its sources is missing")
+            raise damage_error(store.path, f"block {block} of its sources is missing")
         found.append((key, data))
     return found

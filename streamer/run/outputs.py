@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Protocol
 
-from streamer.compression import is_table_name, unpacked, zstd
+from streamer.compression import is_table_name, unpack, zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.text.visible import Buffer
 
@@ -80,7 +80,7 @@ def _new_packer(name: str) -> _Packer | None:
     return None
 
 
-def packed(name: str, parts: Iterable[Buffer], *, alone: bool = False) -> bytes:
+def pack(name: str, parts: Iterable[Buffer], *, alone: bool = False) -> bytes:
     """Return parts as an output of this name stores them; to be called in any thread.
 
     Where it is compressed, all of them are one gzip member or zstd frame; `alone`: each is.
@@ -184,7 +184,7 @@ class OutputFile:
         self._write(data if self._packer is None else self._packer.compress(data))
 
     def write_packed(self, data: bytes) -> None:
-        """Append what `packed` has made.
+        """Append what `pack` has made.
 
         Raises:
             StoreUnavailable, OutputClosed: as for `write`.
@@ -540,6 +540,6 @@ def read_lines_within(path: Path, length: int) -> Iterator[bytes]:
         return  # which would be no whole zstd frame
     with path.open("rb", buffering=0) as file:
         try:
-            yield from unpacked(io.BufferedReader(_FirstPart(file, length)), path.name)
+            yield from unpack(io.BufferedReader(_FirstPart(file, length)), path.name)
         except (EOFError, zlib.error, zstd.ZstdError) as error:
             raise ValueError(f"damaged, {error}") from error

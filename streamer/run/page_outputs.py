@@ -38,7 +38,7 @@ from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import pack_refs
-from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed, table_of
+from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, pack, table_of
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
@@ -122,7 +122,7 @@ class PageOutputs:
         """Return what revisits need of a block of verdicts, whose chunk's kept pages are noted."""
         return [] if self.originals is None else pairs_of(block, made, self.originals)
 
-    def packed(
+    def pack(
         self, chunk: Chunk, block: Verdicts, revisits: Sequence[bytes] = ()
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs get of the pages of a block of verdicts on a chunk.
@@ -133,7 +133,7 @@ class PageOutputs:
         found = []
         for option, file in self.files.items():
             if option == REVISITS:
-                found.append((file, packed(file.name, revisits, alone=True)))
+                found.append((file, pack(file.name, revisits, alone=True)))
                 continue
             refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
             if option in self._tables:
@@ -145,7 +145,7 @@ class PageOutputs:
 
 def packed_records(name: str, chunk: Chunk, refs: npt.NDArray[np.uint64]) -> bytes:
     """Return the records of pages of a chunk as an output of this name stores them."""
-    return packed(name, records_of(chunk, refs), alone=bool(_kind_of_chunk(chunk)))
+    return pack(name, records_of(chunk, refs), alone=bool(_kind_of_chunk(chunk)))
 
 
 def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:

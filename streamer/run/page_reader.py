@@ -94,7 +94,7 @@ DEFAULT_READER = PageReader()
 NAMES_SHOWN = 5  # of files, in a sentence
 
 
-def named(names: Sequence[str]) -> str:
+def name_first(names: Sequence[str]) -> str:
     """Return the first names, and how many there are if that is not all."""
     more = len(names) - NAMES_SHOWN
     shown = ", ".join(names[:NAMES_SHOWN])

@@ -22,7 +22,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import Claim, OutputSink, complete_output, read_lines_within
-from streamer.run.table import Cell, cells, columns_of, nested
+from streamer.run.table import Cell, cells, columns_of, nest
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 
@@ -125,6 +125,6 @@ def lines_of_parquet(path: Path) -> Iterator[bytes]:
                 raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
             there = [each.name for each in columns_of(near=True) if each.name in has]
             for batch in opened.iter_batches(_BATCH_ROWS, columns=there):
-                yield from (_encode(nested(row)) + b"\n" for row in batch.to_pylist())
+                yield from (_encode(nest(row)) + b"\n" for row in batch.to_pylist())
     except arrow_errors() as error:
         raise InputError(f"{path}: is damaged ({said_by(error)}); copy the file again") from error

@@ -41,7 +41,7 @@ from streamer.run.reading import (
     Step,
 )
 from streamer.run.revisits import Original, RevisitPair, duplicate_records, originals_of
-from streamer.run.small_files import Parsed, file_alone, gathered, split_by_source
+from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,
@@ -140,7 +140,7 @@ class Replay:
         """
         started, dates_before = time.perf_counter(), self._wrong_dates()
         pages.enter(self._catalogue)
-        steps = gathered(pages.steps(), self._is_new_file)
+        steps = gather_small_files(pages.steps(), self._is_new_file)
         self._locate = self._catalogue.locator()
         self._verdicts, self._letters, self._page_outputs = verdicts, dead_letters, page_outputs
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
@@ -389,9 +389,9 @@ class Replay:
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
         if not pairs:
-            return outputs.packed(chunk, block)
+            return outputs.pack(chunk, block)
         records = duplicate_records(chunk, block, pairs, self._locate, self._engine.fingerprint)
-        return outputs.packed(chunk, block, list(records))
+        return outputs.pack(chunk, block, list(records))
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
         """Raise SettingsError where an output of pages has records of another kind than a chunk."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from streamer.errors import SettingsError, damaged
+from streamer.errors import SettingsError, damage_error
 from streamer.index.codec import Entry, StoreMeta, entry_key
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
@@ -59,14 +59,14 @@ def read_sites(store: Store, signature: SignatureSettings) -> SiteTables | None:
         return None
     if (found := store.note(NOTE_KEY)) is None:
         if store.meta is not None and is_of_replay(store.meta):
-            raise damaged(store.path, "the note of what it knows of sites is missing")
+            raise damage_error(store.path, "the note of what it knows of sites is missing")
         return sites
     for number, note in msgspec.msgpack.decode(found, type=dict[int, _TableNote]).items():
         parts = list[tuple[int, bytes]]()
         for part in np.flatnonzero(np.unpackbits(np.frombuffer(note.parts, np.uint8))).tolist():
             data = store.note(part_key(number, part))
             if data is None or len(data) != PART_BYTES:
-                raise damaged(store.path, f"part {part} of what it knows of sites is missing")
+                raise damage_error(store.path, f"part {part} of what it knows of sites is missing")
             parts.append((part, data))
         stored = TableParts(note.pages, 0, parts)
         sites.by_number[number] = SiteMemory(signature.site_memory, stored)

@@ -40,7 +40,7 @@ from streamer.text.tokens import SLACK
 FILES_MAX = 1_000  # in a chunk
 
 
-def gathered(steps: Iterator[Step], is_new_file: Callable[[int], bool]) -> Iterator[Step]:
+def gather_small_files(steps: Iterator[Step], is_new_file: Callable[[int], bool]) -> Iterator[Step]:
     """Yield steps with the small files among them, chunk and end, many to a chunk.
 
     `is_new_file` tells of a source whether it is a file of which nothing has been judged. So what a

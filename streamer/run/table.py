@@ -140,7 +140,7 @@ def cells(verdict: Verdict, *, near: bool) -> Iterator[Cell]:
         yield str(found) if isinstance(found, StrEnum) else found
 
 
-def nested(row: dict[str, Any]) -> dict[str, Any]:
+def nest(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a verdict from the values of its columns, in their order."""
     return _nested(_SHAPE, row, "") | {"schema": VERDICT_SCHEMA}
 

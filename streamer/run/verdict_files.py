@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from streamer.compression import is_parquet, unpacked, zstd
+from streamer.compression import is_parquet, unpack, zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
 from streamer.run.outputs import is_table
@@ -65,7 +65,7 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
             plain.seek(0)
             yield plain
             return
-        content = unpacked(file, path.name)
+        content = unpack(file, path.name)
         if content is file:
             yield file
             return

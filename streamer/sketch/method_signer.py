@@ -54,7 +54,7 @@ from streamer.text.visible import Buffer
 Hashes = npt.NDArray[np.uint64]
 
 
-def mixed(values: Hashes, mask: int = 0) -> Hashes:
+def mix(values: Hashes, mask: int = 0) -> Hashes:
     """Return MurmurHash3's finaliser of each value XOR `mask`: a bijection."""
     result = values ^ np.uint64(mask)
     hash_for_sketch(result, len(result), uint64(0))
@@ -65,7 +65,7 @@ def min_hashes(hashes: Hashes, seeds: HashSeeds) -> Minima:
     """Return the min-hashes of a set: uint32[hashes of `keys`]."""
     minima = np.full(len(seeds.round_masks) // 2, EMPTY_MINIMUM, np.uint32)
     lower_minima(hashes, len(hashes), minima)
-    further = _of_further_rounds(np.sort(mixed(hashes, seeds.sketch_mask)))
+    further = _of_further_rounds(np.sort(mix(hashes, seeds.sketch_mask)))
     fill_empty(further, len(further), seeds.round_masks, minima)
     return minima
 
@@ -86,7 +86,7 @@ def block_hashes(minima: Minima, rows: int, seed: int) -> list[int]:
 
 def resemblance_sketch(hashes: Hashes, mask: int) -> Sketch:
     """Return the one-permutation sketch of resemblance.py, under the mask of the secret."""
-    masked = np.sort(mixed(hashes, mask))
+    masked = np.sort(mix(hashes, mask))
     sketch = empty_sketch()
     if not pack_listed(masked, len(masked), sketch):
         bins = np.full(BINS, EMPTY_BIN, np.uint64)
@@ -112,7 +112,7 @@ def class_keys(values: Hashes, classes: Hashes, bands: int, rows: int, seed: int
 
 def hash_set(hashes: Hashes | None) -> bytes:
     """Return the set of what a sketch of resemblance is of, as bytes (hash_sets.py)."""
-    return b"" if hashes is None else pack_set(mixed(hashes))
+    return b"" if hashes is None else pack_set(mix(hashes))
 
 
 _SPREAD = 0x9E3779B97F4A7C15  # odd: the places of the filled keys differ
@@ -152,7 +152,7 @@ class MethodSigner:
 def _fill_keys(content: Hashes, bands: int) -> Hashes:
     """Return uint64[n, bands + 1]: keys that match no other page's, then the content keys."""
     places = np.arange(1, bands + 1, dtype=np.uint64) * np.uint64(_SPREAD)
-    flat = mixed((content[:, np.newaxis] + places).ravel())
+    flat = mix((content[:, np.newaxis] + places).ravel())
     return np.column_stack((flat.reshape(len(content), bands), content))
 
 

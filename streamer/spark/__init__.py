@@ -31,7 +31,7 @@ from streamer.run.warm import compile_kernels
 from streamer.sketch.settings import read_secret
 from streamer.spark.answers import answer_schema, answers
 from streamer.spark.rule import Rounds, nodes_of
-from streamer.spark.signing import SIGNED, Job, files_signed, mapped, rows_signed
+from streamer.spark.signing import SIGNED, Job, files_signed, map_rows, rows_signed
 
 __all__ = ["JudgedCorpus", "deduplicate", "judge_files", "judged"]
 
@@ -84,8 +84,8 @@ def deduplicate(
         raise SettingsError(
             f"The frame has a column {taken[0]}. Rename it, or give prefix='verdict_'."
         )
-    corpus = judged(
-        mapped(numbered.select("ref", *columns), partial(rows_signed, job), SIGNED), job
+    corpus = judge_rows(
+        map_rows(numbered.select("ref", *columns), partial(rows_signed, job), SIGNED), job
     )
     found = corpus.verdicts.unionByName(corpus.letters, allowMissingColumns=True)
     found = found.select("ref", *(F.col(name).alias(own) for name, own in new.items()))
@@ -101,10 +101,10 @@ def judge_files(sources: Sequence[Source], settings: Settings, spark: SparkSessi
     job = job_of(settings, [source.name for source in sources])
     numbers = spark.range(len(sources)).repartition(len(sources))
     work = partial(files_signed, job, FolderChoice(settings.include, settings.exclude))
-    return judged(mapped(numbers, work, SIGNED), job)
+    return judge_rows(map_rows(numbers, work, SIGNED), job)
 
 
-def judged(rows: DataFrame, job: Job) -> JudgedCorpus:
+def judge_rows(rows: DataFrame, job: Job) -> JudgedCorpus:
     """Return the verdicts on signed pages."""
     rows = rows.persist()
     pages = nodes_of(rows.where("url is not null")).persist()

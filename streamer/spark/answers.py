@@ -15,7 +15,7 @@ from streamer.run.index_folder import identity_of
 from streamer.run.parquet_verdicts import batch_of, verdict_schema
 from streamer.run.stages import verdicts
 from streamer.run.table import cells
-from streamer.spark.signing import Batches, Job, mapped
+from streamer.spark.signing import Batches, Job, map_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +29,7 @@ def answers(pages: DataFrame, matches: DataFrame, job: Job) -> DataFrame:
     urls = pages.select(F.col("ref").alias("other"), F.col("url").alias("other_url"))
     best = best.join(urls, "other").drop("before")
     own = pages.select("ref", "url", "least", "short", "main", "text_bytes", "carried")
-    return mapped(own.join(best, "ref", "left"), partial(_answer, job), answer_schema(job))
+    return map_rows(own.join(best, "ref", "left"), partial(_answer, job), answer_schema(job))
 
 
 def answer_schema(job: Job) -> Any:  # noqa: ANN401 - a pyarrow.Schema

@@ -35,7 +35,7 @@ from streamer.index.settings import IndexSettings, Leasts
 from streamer.sketch.hash_sets import set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.scopes import Keys
-from streamer.spark.signing import Batches, mapped, schema_text
+from streamer.spark.signing import Batches, map_rows, schema_text
 
 with needs_extra("spark", "streamer.spark"):
     from pyspark import StorageLevel
@@ -79,18 +79,18 @@ class Rounds:
         postings = self.nodes.select("node", "last", F.explode("posted").alias("key"))
         shared = F.count("*").over(Window.partitionBy("key")) > 1
         postings = postings.withColumn("shared", shared | (F.col("last") > F.col("node")))
-        postings = _kept(postings.where("shared").drop("shared"))
+        postings = _keep(postings.where("shared").drop("shared"))
         state = postings.select("node").distinct().withColumn("state", F.lit(OPEN))
         found = list[DataFrame]()
         while (left := postings.select("node").distinct().count()) > REST_MAX:
             self.count += 1
             seen = self._seen(postings.join(state, "node"))
             kept = seen.where(F.col("state") == OPEN).groupBy("node").agg(F.max("waits").alias("w"))
-            kept = _kept(kept.where("not w").select("node"))
-            found.append(_kept(self._compared(postings, seen.join(kept, "node"))))
-            state = _kept(_decided(state, kept, found[-1]))
+            kept = _keep(kept.where("not w").select("node"))
+            found.append(_keep(self._compared(postings, seen.join(kept, "node"))))
+            state = _keep(_decide(state, kept, found[-1]))
             keys = postings.join(state, "node").where(F.col("state") == OPEN).select("key")
-            postings = _kept(postings.join(keys.distinct(), "key", "left_semi"))
+            postings = _keep(postings.join(keys.distinct(), "key", "left_semi"))
         if left:
             self.count += 1
             found.append(self._decide_in_order(postings, state))
@@ -102,7 +102,7 @@ class Rounds:
         rest = postings.groupBy("node", "last").agg(F.collect_list("key").alias("keys"))
         own = self.nodes.select("node", "sketch", "shingles", "least", "content")
         rest = rest.join(state, "node").join(own, "node").repartition(1)
-        return _kept(mapped(rest, partial(_in_order, self.settings), COMPARED))
+        return _keep(map_rows(rest, partial(_in_order, self.settings), COMPARED))
 
     def _seen(self, postings: DataFrame) -> DataFrame:
         """Return postings with what stands before them: whether they wait, and have room."""
@@ -124,10 +124,10 @@ class Rounds:
             F.col("shingles").alias("other_shingles"), F.col("content").alias("other_content"),
         )  # fmt: skip
         both = pairs.join(own, "node").join(theirs, "other")
-        return mapped(both, partial(_compare, self.settings), COMPARED)
+        return map_rows(both, partial(_compare, self.settings), COMPARED)
 
 
-def _kept(frame: DataFrame) -> DataFrame:
+def _keep(frame: DataFrame) -> DataFrame:
     """Return a frame that is worked out now; a lost executor loses nothing of it.
 
     It lies in Spark's folder of checkpoints, or where there is none, on two executors.
@@ -139,7 +139,7 @@ def _kept(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint(storageLevel=StorageLevel(True, True, False, False, copies))
 
 
-def _decided(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:
+def _decide(state: DataFrame, kept: DataFrame, found: DataFrame) -> DataFrame:
     """Return the states after a round: what is kept, and what matches a kept node before it."""
     matched = found.where("matches and other < node").select("node").distinct()
     now = F.when(F.col("state") != OPEN, F.col("state"))

@@ -166,6 +166,6 @@ def files_signed(job: Job, choice: FolderChoice, batches: Batches) -> Batches:
             yield from desk.rows(parsed, refs, chunk.start)
 
 
-def mapped(frame: DataFrame, work: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+def map_rows(frame: DataFrame, work: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
     """Return what workers make of a frame: rows of this schema."""
     return frame.mapInArrow(ship_with_kernels(cloudpickle.dumps(work)), schema_text(schema))

@@ -49,7 +49,13 @@ from rocksdict import (
     WriteOptions,
 )
 
-from streamer.errors import StoreUnavailable, StreamerError, damaged, database_error, explained
+from streamer.errors import (
+    StoreUnavailable,
+    StreamerError,
+    damage_error,
+    database_error,
+    explaining,
+)
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
 from streamer.stored.witness import make_folder
 
@@ -110,7 +116,7 @@ class Database:
             StoreDamaged: a file is missing or damaged.
             StoreUnavailable: the system refuses.
         """
-        with _links_to(path) as links, _explained(path, links):
+        with _links_to(path) as links, _explaining(path, links):
             _check_logs(path, Path(links))
             there = Rdict.list_cf(links)  # none of ours in other formats
             families = [each for each, name in FAMILIES.items() if name in there]
@@ -137,9 +143,9 @@ class Database:
             StoreUnavailable: another process has it open, or the system refuses.
         """
         _writers.add(os.getpid())
-        with explained(path):
+        with explaining(path):
             make_folder(path)
-        with _explained(path):
+        with _explaining(path):
             families = list(FAMILIES)
             database = cls(
                 path, _open(str(path), AccessType.read_write(), families), families, failed
@@ -149,7 +155,7 @@ class Database:
 
     def last(self) -> Entry | None:
         """Return the last key of the state and its value; None where nothing was written."""
-        with _explained(self._path):
+        with _explaining(self._path):
             cursor = self._opened.iter()
             cursor.seek_to_last()
             if cursor.valid():
@@ -159,13 +165,13 @@ class Database:
 
     def note(self, key: bytes) -> bytes | None:
         """Return the note under a key, which is stored in addition to the state."""
-        with _explained(self._path):
+        with _explaining(self._path):
             value: bytes | None = self._opened.get(key)
             return value
 
     def put_note(self, key: bytes, value: bytes) -> None:
         """Store a note under a key before the state's, synced; an empty value removes it."""
-        with _explained(self._path):
+        with _explaining(self._path):
             batch = WriteBatch(raw_mode=True)
             if value:
                 batch.put(key, value)
@@ -180,13 +186,13 @@ class Database:
             found += self.newest(family, entry_keys(family, blocks[start : start + READ_AT_ONCE]))
         if None in found:
             block = blocks[found.index(None)]
-            raise damaged(self._path, f"block {block} of its {FAMILIES[family]} is missing")
+            raise damage_error(self._path, f"block {block} of its {FAMILIES[family]} is missing")
         return found
 
     def newest(self, family: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys, None of one that is not there."""
         entries = self._families.get(family)
-        with _explained(self._path):
+        with _explaining(self._path):
             return [None] * len(keys) if entries is None else entries.get(list(keys))
 
     def count(self, family: bytes) -> int:
@@ -198,7 +204,7 @@ class Database:
         """Yield all entries of a family, by their keys."""
         if family not in self._families:
             return
-        with _explained(self._path):
+        with _explaining(self._path):
             cursor = self._families[family].iter()
             cursor.seek_to_first()
             while cursor.valid():
@@ -221,7 +227,7 @@ class Database:
         nor those that are `replaced`. Where the disk refuses, the state is not there.
         """
         size = sum(len(value) for own in entries for _, value in own)
-        with _explained(self._path):
+        with _explaining(self._path):
             batch = WriteBatch(raw_mode=True)
             for own in filter(None, entries):
                 if size <= LOGGED_BYTES_MAX or in_place:
@@ -253,7 +259,7 @@ class Database:
         """
         options = WriteOptions()
         options.disable_wal = True  # type: ignore[assignment, method-assign]  # it is a property
-        with _explained(self._path):
+        with _explaining(self._path):
             for own in _batches(entries):
                 batch = WriteBatch(raw_mode=True)
                 self._put(batch, own)
@@ -268,7 +274,7 @@ class Database:
         """
         entries = self._families[family]
         limits = [(entry_key(family, start), entry_key(family, end)) for start, end in ranges]
-        with _explained(self._path):
+        with _explaining(self._path):
             limits = [each for each in limits if _has_entries(entries, *each)]
             if limits:
                 entries.flush()
@@ -280,7 +286,7 @@ class Database:
 
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
         """Delete entries by their keys; `settle` removes their bytes from the disk."""
-        with _explained(self._path):
+        with _explaining(self._path):
             batch = WriteBatch(raw_mode=True)
             handle = self._opened.get_column_family_handle(FAMILIES[family])
             for key in keys:
@@ -292,7 +298,7 @@ class Database:
 
         These are all entries, or the state and some blocks of families.
         """
-        with _explained(self._path):
+        with _explaining(self._path):
             for entries in (self._opened, *self._families.values()):  # the log goes with the last
                 entries.flush()
             self._rewrite(self._opened)
@@ -304,7 +310,7 @@ class Database:
                     self._rewrite(entries, *limits)
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
-        with self._reported("give back the space of dropped pages"), _explained(self._path):
+        with self._reported("give back the space of dropped pages"), _explaining(self._path):
             self._rewrite(entries, first, last)
 
     def _rewrite(self, entries: Any, first: bytes | None = None, last: bytes | None = None) -> None:  # noqa: ANN401 - rocksdict has no types
@@ -337,7 +343,7 @@ class Database:
             self._failed()
 
     def _merge(self) -> None:
-        with self._reported("merge files"), _explained(self._path):
+        with self._reported("merge files"), _explaining(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
             for family in (ROWS, KEYS):  # the writer of bands merges those itself
                 entries = self._families[family]
@@ -352,7 +358,7 @@ class Database:
 
         What is in memory is filed first: to make the links holds the interpreter.
         """
-        with _explained(self._path):
+        with _explaining(self._path):
             for family in (*self._families.values(), self._opened):
                 family.flush()
             Checkpoint(self._opened).create_checkpoint(str(folder))
@@ -368,10 +374,10 @@ class Database:
         """Release the database. What it could not file by then stands in its log."""
         self._merger.shutdown()
         families, self._families = list(self._families.values()), {}
-        with contextlib.suppress(StreamerError), _explained(self._path):
+        with contextlib.suppress(StreamerError), _explaining(self._path):
             while families:  # all of them, or it stays open
                 families.pop(0).close()
-        with contextlib.suppress(StreamerError), _explained(self._path):
+        with contextlib.suppress(StreamerError), _explaining(self._path):
             self._opened.close()
         self._opened = None
 
@@ -506,7 +512,7 @@ def _check_logs(path: Path, copies: Path) -> None:
                     continue
                 header = os.pread(log.fileno(), LOG_HEADER_BYTES, at)
                 if len(header) == LOG_HEADER_BYTES and header[-1] in RECYCLED_TYPES:
-                    raise damaged(
+                    raise damage_error(
                         path / file.name, f"the record at byte {at:,} has a type that none has"
                     )
                 at += LOG_HEADER_BYTES + int.from_bytes(header[4:6], "little")
@@ -552,7 +558,7 @@ def _merging() -> CompactOptions:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, links: str = "") -> Iterator[None]:
+def _explaining(path: Path, links: str = "") -> Iterator[None]:
     """Turn RocksDB's failures into ours; `links` stand in its texts for `path`."""
     try:
         yield

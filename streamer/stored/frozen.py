@@ -39,7 +39,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streamer.errors import damaged
+from streamer.errors import damage_error
 from streamer.index.codec import BANDS, Entry, entry_key
 from streamer.index.postings import (
     LINE_BITS,
@@ -383,7 +383,9 @@ class FrozenKeys:
             own = [first + i for i in pieces[start : start + _PIECES_AT_ONCE]]
             data = b"".join(self._store.band_blocks(own))
             if len(data) != min(len(own) * _PIECE_BYTES, len(memory) - memory.tell()):
-                raise damaged(self._store.path, f"the filter of generation {generation.number}")
+                raise damage_error(
+                    self._store.path, f"the filter of generation {generation.number}"
+                )
             memory.write(data)
         return memory
 
@@ -456,4 +458,4 @@ def read_generation(store: Store, generation: Generation) -> Iterator[int]:
         size += len(piece)
         yield len(piece)
     if (count, size) != (generation.count, generation.filter_bytes):
-        raise damaged(store.path, f"generation {generation.number} of its bands")
+        raise damage_error(store.path, f"generation {generation.number} of its bands")

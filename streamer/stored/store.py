@@ -29,8 +29,8 @@ from streamer.errors import (
     StoreDamaged,
     StoreMismatch,
     StoreUnavailable,
-    damaged,
-    explained,
+    damage_error,
+    explaining,
     is_there,
 )
 from streamer.index.codec import (
@@ -63,7 +63,7 @@ from streamer.stored.row_blocks import (
     unpack_keys,
 )
 from streamer.stored.witness import NAME as WITNESS
-from streamer.stored.witness import Witness, make_folder, read_places, witnessed
+from streamer.stored.witness import Witness, make_folder, read_places, read_witness
 
 _STRETCHES = 16  # rows are dropped in about so many steps: such a share may outlive its time
 _ATTEMPTS = 20  # of a reader to find a consistent set of files while a writer merges them
@@ -138,9 +138,9 @@ class Store:
         Database.check_process()
         folder = path.parent
         is_new = not has_index(folder)
-        if not is_new and witnessed(folder) is None:
+        if not is_new and read_witness(folder) is None:
             raise _unwitnessed(path)
-        with explained(folder):
+        with explaining(folder):
             make_folder(folder)
         witness = Witness(folder)
         try:
@@ -327,7 +327,7 @@ class Store:
         if meta is not None:
             most = meta.rows + (meta.forgotten if first_slot else 0)  # which what is frozen has
             if not meta.rows <= count <= most:
-                raise damaged(self.path, f"it has {count} of {meta.rows} rows")
+                raise damage_error(self.path, f"it has {count} of {meta.rows} rows")
 
     @property
     def key_blocks(self) -> range:
@@ -344,7 +344,7 @@ class Store:
         try:
             found = unpack_keys(blocks.start, self._values(KEYS, blocks))
         except ValueError as error:
-            raise damaged(self.path, f"block {error} of its keys") from error
+            raise damage_error(self.path, f"block {error} of its keys") from error
         if found is None or not whole:
             return found
         return found.whole(gather_marks(rows_at(found.slots, self.row_blocks), found.keys.shape[1]))
@@ -519,7 +519,7 @@ def _unwitnessed(path: Path) -> StoreDamaged:
             _load(path, database)
         finally:
             database.close()
-    return damaged(path.parent / WITNESS, "it is missing")
+    return damage_error(path.parent / WITNESS, "it is missing")
 
 
 def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
@@ -527,19 +527,19 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
 
     The witness is read before and after, since a writer may be active.
     """
-    before = witnessed(path.parent)
+    before = read_witness(path.parent)
     if before is None:
         raise _unwitnessed(path)
     if not _has_database(path):
         if before:
-            raise damaged(path / "CURRENT", "it is missing")
+            raise damage_error(path / "CURRENT", "it is missing")
         return None, None
     database = Database.look(path)
     try:
         meta = _load(path, database)
-        seq, after = meta.seq if meta else 0, witnessed(path.parent) or 0
+        seq, after = meta.seq if meta else 0, read_witness(path.parent) or 0
         if not before <= seq <= after + 1:
-            raise damaged(path, f"it has flush {seq}, and {after} was written to it")  # noqa: TRY301 - it is closed here
+            raise damage_error(path, f"it has flush {seq}, and {after} was written to it")  # noqa: TRY301 - it is closed here
     except BaseException:
         database.close()
         raise
@@ -547,7 +547,7 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
 
 
 def _has_database(path: Path) -> bool:
-    with explained(path):
+    with explaining(path):
         return is_there(path / "CURRENT")
 
 
@@ -568,4 +568,4 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
             )
         return msgspec.msgpack.decode(value, type=StoreMeta)
     except msgspec.MsgspecError as error:
-        raise damaged(path, f"its state does not fit: {error}") from error
+        raise damage_error(path, f"its state does not fit: {error}") from error

@@ -20,7 +20,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from streamer.errors import StreamerError, damaged, explained, open_here
+from streamer.errors import StreamerError, damage_error, explaining, open_here
 
 _FOLDER_MODE = 0o750  # pages of a crawl may be private
 NAME = "newest-flush"
@@ -47,12 +47,12 @@ class Witness:
 
     def _lock(self) -> None:
         """Open the file, making it if need be, and take its lock."""
-        with explained(self._path):
+        with explaining(self._path):
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         status = os.fstat(self._file)
         self._id = status.st_dev, status.st_ino
         try:
-            with explained(self._path.parent):
+            with explaining(self._path.parent):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except StreamerError as error:
             os.close(self._file)
@@ -68,14 +68,14 @@ class Witness:
 
     def begin(self) -> None:
         """Write that there is no flush yet."""
-        with explained(self._path):
+        with explaining(self._path):
             os.pwrite(self._file, _place(0) * _PLACES, 0)
             os.fsync(self._file)
             sync_folder(self._path.parent)
 
     def write(self, seq: int) -> None:
         """Write, to the disk, that the database has flush `seq`."""
-        with explained(self._path):
+        with explaining(self._path):
             os.pwrite(self._file, _place(seq), seq % _PLACES * PLACE_BYTES)
             os.fdatasync(self._file)
 
@@ -93,7 +93,7 @@ def read_places(folder: Path) -> list[int | None] | None:
         StoreUnavailable: it cannot be read.
     """
     path = folder / NAME
-    with explained(path):
+    with explaining(path):
         try:
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +101,7 @@ def read_places(folder: Path) -> list[int | None] | None:
     return [_number(data[i * PLACE_BYTES : (i + 1) * PLACE_BYTES]) for i in range(_PLACES)]
 
 
-def witnessed(folder: Path) -> int | None:
+def read_witness(folder: Path) -> int | None:
     """Return the newest flush that is witnessed, None without a witness.
 
     Raises:
@@ -113,7 +113,7 @@ def witnessed(folder: Path) -> int | None:
         return None
     sound = [number for number in places if number is not None]
     if not sound:
-        raise damaged(folder / NAME, "it has no number")
+        raise damage_error(folder / NAME, "it has no number")
     return max(sound)
 
 

@@ -387,7 +387,7 @@ def _gather_lines(data: Bytes, starts: Spans, ends: Spans, out: Bytes) -> None:
         at += 1
 
 
-def gathered(data: Bytes, starts: Spans, ends: Spans) -> list[bytes]:
+def gather(data: Bytes, starts: Spans, ends: Spans) -> list[bytes]:
     """Return the strings data[starts[i]:ends[i]], none of which has a newline."""
     lines = np.empty(int((ends - starts).sum()) + len(starts), np.uint8)
     _gather_lines(data, np.ascontiguousarray(starts), ends, lines)

@@ -24,7 +24,7 @@ from streamer.upkeep.snapshot_places import (
     COPIED_BYTES,
     another_writes,
     blocks_of,
-    checked,
+    check_digest,
     is_unneeded,
     write_copy,
 )
@@ -95,7 +95,9 @@ class Bucket:
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
         """Upload a file."""
         with self._explained():
-            obstore.put(self._store, name, checked(blocks_of(source, stopping), digest, source))
+            obstore.put(
+                self._store, name, check_digest(blocks_of(source, stopping), digest, source)
+            )
 
     def create(self, name: str, data: bytes) -> None:
         """Upload an object.
@@ -129,7 +131,7 @@ class Bucket:
     def _checked(self, name: str, digest: str) -> Iterator[bytes]:
         with self._explained():  # nothing of what happens to those who take the bytes
             blocks = obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES)
-            yield from checked(blocks, digest, f"{self.name}/{name}")
+            yield from check_digest(blocks, digest, f"{self.name}/{name}")
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Do as `fetch`: there is nothing to link to."""

@@ -105,7 +105,7 @@ def digest_of(source: Path, stopping: threading.Event | None = None) -> str:
     return digest.hexdigest()
 
 
-def damaged(name: object) -> StoreDamaged:
+def damage_error(name: object) -> StoreDamaged:
     """Return the error about a file of a snapshot."""
     return StoreDamaged(str(name), "it is not what was written", _REMEDY)
 
@@ -172,7 +172,7 @@ class Folder:
             self._check_no_link(path.parent)
             new = path.with_name(f"{path.name}.new")
             mode = source.stat().st_mode
-            write_copy(new, mode, checked(blocks_of(source, stopping), digest, source))
+            write_copy(new, mode, check_digest(blocks_of(source, stopping), digest, source))
             new.rename(path)
 
     def create(self, name: str, data: bytes) -> None:
@@ -218,14 +218,14 @@ class Folder:
 
     def _checked(self, source: Path, digest: str) -> Iterator[bytes]:
         with self._explained():  # nothing of what happens to those who take the bytes
-            yield from checked(blocks_of(source, None), digest, source)
+            yield from check_digest(blocks_of(source, None), digest, source)
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Read a file, and make a link to it."""
         source = self.path / name
         with self._explained():
             if digest_of(source) != digest:
-                raise damaged(source)
+                raise damage_error(source)
             target.symlink_to(source.absolute())
 
     @contextmanager
@@ -257,14 +257,14 @@ def blocks_of(source: Path, stopping: threading.Event | None) -> Iterator[bytes]
             yield data
 
 
-def checked(blocks: Iterable[bytes], digest: str, name: object) -> Iterator[bytes]:
+def check_digest(blocks: Iterable[bytes], digest: str, name: object) -> Iterator[bytes]:
     """Yield the bytes of a file; raise StoreDamaged at its end if they have another digest."""
     found = xxhash.xxh3_128()
     for data in blocks:
         found.update(data)
         yield data
     if found.hexdigest() != digest:
-        raise damaged(name)
+        raise damage_error(name)
 
 
 def is_unneeded(name: str, needed: Collection[str]) -> bool:

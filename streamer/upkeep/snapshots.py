@@ -32,7 +32,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explained
+from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explaining
 from streamer.index.codec import StoreMeta
 from streamer.run.index_folder import own_key, read_meta, store_folder
 from streamer.stored.database import remove_copy, state_files
@@ -42,7 +42,7 @@ from streamer.upkeep.snapshot_places import (
     DIGEST,
     Place,
     SnapshotStopped,
-    damaged,
+    damage_error,
     digest_of,
     place_of,
 )
@@ -150,7 +150,7 @@ class SnapshotFolder:
                 snapshot = msgspec.json.decode(sealed.snapshot, type=Snapshot)
                 _check_names(snapshot, f"{self.name}/{_own_file(number)}")
                 return snapshot
-        raise damaged(f"{self.name}/{_own_file(number)}")
+        raise damage_error(f"{self.name}/{_own_file(number)}")
 
     def take(self, checkpoint: Checkpoint, keep: int, stopping: threading.Event) -> Taken:
         """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
@@ -220,7 +220,7 @@ class SnapshotFolder:
     def check(self, number: int) -> StoreMeta:
         """Read every byte of a snapshot and open it; return the state of its index."""
         snapshot = self.read(number)
-        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, explained(Path(scratch)):
+        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, explaining(Path(scratch)):
             return self.lay_out(snapshot, Path(scratch, "index"), lend=True)
 
     def lay_out(self, snapshot: Snapshot, index: Path, *, lend: bool = False) -> StoreMeta:
@@ -238,7 +238,7 @@ class SnapshotFolder:
         def lay(file: File) -> None:
             name = f"{_FILES}/{file.digest}"
             if stored.get(file.digest) != file.size:
-                raise damaged(f"{self.name}/{name}")
+                raise damage_error(f"{self.name}/{name}")
             put(name, index / file.name, file.digest)
 
         with ThreadPoolExecutor(_THREADS) as pool:

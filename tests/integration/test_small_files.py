@@ -59,7 +59,7 @@ def judged(place: Place, name: str, *more: str, ungathered: bool = False) -> tup
     outs = ("--verdicts", verdicts, "--index", place.folder / name, *place.key)
     arguments = ("replay", place.folder / "in", *outs, "--complete")
     if ungathered:
-        with mock.patch("streamer.run.replay.gathered", lambda steps, _is_file: steps):
+        with mock.patch("streamer.run.replay.gather_small_files", lambda steps, _is_file: steps):
             assert place.streamer(*arguments, *more) == 0
     else:
         assert place.streamer(*arguments, *more) == 0

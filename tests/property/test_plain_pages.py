@@ -15,7 +15,7 @@ from streamer.text.json_fields import (
     UNKNOWN,
     Spans,
     find_page_fields,
-    gathered,
+    gather,
     mark_sure,
     mark_type_changes,
 )
@@ -72,7 +72,7 @@ def test_a_type_changes_where_it_is_not_the_one_before(batch: list[bytes]) -> No
 @example([b"", b"a", b""])
 def test_strings_without_newlines_are_gathered_as_they_are(strings: list[bytes]) -> None:
     slices = Slices.joined(strings)
-    assert gathered(slices.data, slices.starts, slices.ends) == strings
+    assert gather(slices.data, slices.starts, slices.ends) == strings
 
 
 def text_of(body: Buffer, flags: int) -> str:

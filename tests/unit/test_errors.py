@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import SettingsError, masked
+from streamer.errors import SettingsError, mask
 from tests.helpers.kills import ran
 
 PAGES = b'{"url": "https://a.example/", "body": "one two three four five six seven eight"}\n'
@@ -42,7 +42,7 @@ VERDICTS = b"".join(
 )
 def test_no_message_shows_a_password_or_a_value_of_a_query(said: str, shown: str) -> None:
     assert "hunter2" not in shown
-    assert masked(str(SettingsError(said))) == masked(said) == shown
+    assert mask(str(SettingsError(said))) == mask(said) == shown
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source, open_sources
 from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_catalogue
+from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed_message, open_catalogue
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
 from streamer.run.outputs import table_of
@@ -80,7 +80,9 @@ class FileTarget:
                         f"{entry.position:,}. Run the same replay again, then verify."
                     )
                 if step.end == entry.position and step.mark != entry.mark:
-                    raise StoreMismatch(changed(source.name, "records that were judged are others"))
+                    raise StoreMismatch(
+                        changed_message(source.name, "records that were judged are others")
+                    )
                 step.source, at = number, step.end
                 yield step
                 if at == entry.position and not entry.finished:
@@ -89,7 +91,7 @@ class FileTarget:
                 yield replace(step, source=number)
         if at < entry.position:
             what = files.report.incomplete.get(source.name) or "it is shorter"
-            raise StoreMismatch(changed(source.name, what))
+            raise StoreMismatch(changed_message(source.name, what))
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
 from streamer.run.outputs import mark_of
 from streamer.run.site_store import new_sites
-from streamer.run.small_files import gathered, split_by_source
+from streamer.run.small_files import gather_small_files, split_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
     dead_letter,
@@ -183,7 +183,7 @@ class _FileFold:
         """Judge all that the index has judged, in its order."""
         chunks = (
             step
-            for step in gathered(self.target.steps(), lambda _source: True)
+            for step in gather_small_files(self.target.steps(), lambda _source: True)
             if isinstance(step, Chunk)
         )
         with (

@@ -38,7 +38,7 @@ from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
 from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
-from streamer.pages.schema_registry import framed
+from streamer.pages.schema_registry import add_frame
 
 _SEQUENCE = re.compile(rb"(\d{1,9}):(\d{1,18})")
 
@@ -304,7 +304,7 @@ class Outcomes:
     def _take_without_trace(self, message: Incoming) -> None:
         """Take a record that is neither in a log nor in any output."""
         report, partition, offset = self._report, message.partition, message.offset
-        one = (offset, message.key, framed(message.value, message.headers))
+        one = (offset, message.key, add_frame(message.value, message.headers))
         skipped = self._scene.parser.parse_messages(offset, offset + 1, [one]).skipped
         if skipped:
             for code in skipped:

@@ -29,7 +29,7 @@ from streamer.analysis.clusters import (
 from streamer.analysis.sample.score import VerdictLine
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal, figures, opened
+from streamer.cli.terminal import Terminal, figures, open_output
 from streamer.errors import SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.outputs import STANDARD_OUTPUT, check_new
@@ -162,7 +162,7 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
     """
     with (
         amount_bar("writing clusters", len(grouping.places)) as report,
-        opened(out, sys.stdout, "w") as file,
+        open_output(out, sys.stdout, "w") as file,
     ):
         write(file, _counted(table, report))
 

@@ -24,7 +24,7 @@ from streamer.analysis.comparison import (
     Piece,
     Report,
     compare_documents,
-    highlighted,
+    highlight,
     in_place,
     side_by_side,
     visible,
@@ -190,7 +190,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         check_new(str(html), overwrite=page.overwrite)
     one, other = form.read([read_body(path, reader) for path in (a, b)], settings.key_file)
     report = compare_documents(one, other, shingle_width, panel)
-    pieces = highlighted(one.page.text, other.page.text, report.fragments)
+    pieces = highlight(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
     if html is not None:
         write_file(html, side_by_side(report, *shown).encode())

@@ -114,14 +114,14 @@ def is_plain(name: str) -> bool:
     return 0 < len(name.lstrip(";")) <= len(name) <= _NAME_LENGTH_MAX and name.isprintable()
 
 
-def masked(segment: str) -> str:
+def mask_segment(segment: str) -> str:
     """Return a segment with "*" for numbers and ids."""
     return _VARYING.sub(ANY, segment)
 
 
 def directory(segments: tuple[str, ...]) -> str:
     """Return the path up to its last slash, with "*" for numbers and ids."""
-    return "/".join(("", *map(masked, segments[:-1]), ""))
+    return "/".join(("", *map(mask_segment, segments[:-1]), ""))
 
 
 def family(segments: tuple[str, ...], items: Items) -> str:
@@ -129,7 +129,7 @@ def family(segments: tuple[str, ...], items: Items) -> str:
 
     Of a path whose segments repeat they are sorted, each once, with a mark behind.
     """
-    masks = [masked(each) for each in segments]
+    masks = [mask_segment(each) for each in segments]
     pairs = zip(segments, masks, strict=True)
     words = [each for each, mask in pairs if each and mask not in {ANY, VARIES}]
     path = "/".join(("", *masks))

@@ -74,7 +74,7 @@ def campaign(rng: Random, site: Site) -> Pages:
             yield f"/story/{number}?{source}&{medium}&utm_campaign={rng.randrange(99)}", html
 
 
-def stamped(rng: Random, site: Site) -> Pages:
+def add_stamps(rng: Random, site: Site) -> Pages:
     """Give fetches a session and a time stamp, except some: no two differ in one of them only."""
     for number, article in enumerate(_articles(rng, site)):
         if number % 4 == 0:
@@ -152,7 +152,7 @@ def loop(rng: Random, site: Site) -> Pages:
         yield f"/board/help/{path}/", site.render(articles[0])
 
 
-def edited(rng: Random, site: Site) -> Pages:
+def edit_pages(rng: Random, site: Site) -> Pages:
     """Give fetches a session, except some, and change a page in 40 between two fetches."""
     for number, article in enumerate(_articles(rng, site, 2 * ARTICLES)):
         changed = replace_words(rng, article, 0.5) if not number % ARTICLES else article
@@ -214,7 +214,7 @@ KINDS: dict[Maker, tuple[Truth, ...]] = {
         ("parameter", "utm_medium", "/"),
         ("parameter", "utm_source", "/"),
     ),
-    stamped: (("parameter", "s", "/"), ("parameter", "t", "/")),
+    add_stamps: (("parameter", "s", "/"), ("parameter", "t", "/")),
     print_views: (("segment", "amp", "/"), ("segment", "print", "/")),
     print_parameter: (("parameter", "view", "/"),),
     categories: (("varying_segment", "/{varies}/*", "/"),),
@@ -222,7 +222,7 @@ KINDS: dict[Maker, tuple[Truth, ...]] = {
     calendar: (("trap", "/calendar/*/*", "/"),),
     soft_errors: (("soft_404", "", "/"),),
     loop: (("trap", "/board/help/{again}", "/"),),
-    edited: (("parameter", "PHPSESSID", "/"),),
+    edit_pages: (("parameter", "PHPSESSID", "/"),),
     brands: (("parameter", "brand", "/products/"),),
     all_matter: (),
     some_lists_are_long: (),

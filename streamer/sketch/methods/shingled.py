@@ -30,7 +30,7 @@ from streamer.sketch.method import (
     Parameters,
     pack_slots,
 )
-from streamer.sketch.method_signer import Hashes, block_hashes, min_hashes, mixed
+from streamer.sketch.method_signer import Hashes, block_hashes, min_hashes, mix
 from streamer.sketch.methods.hashes import HASHES, HashName, hash64
 from streamer.sketch.settings import HashSeeds, derive_seeds
 from streamer.text.canonical import UNSPACED, class_of
@@ -111,7 +111,7 @@ class Shingler:
         name, seed = self._parameters.hash, self.seeds.token_seed
         found = {hash64(one.encode(), seed, name) for one in self.shingles(page)}
         values = np.fromiter(found, np.uint64, len(found))
-        return np.sort(mixed(values, self.seeds.content_seed))
+        return np.sort(mix(values, self.seeds.content_seed))
 
 
 S = TypeVar("S", bound=ShingleParameters)

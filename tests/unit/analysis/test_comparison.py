@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.comparison import Piece, highlighted, in_place
+from streamer.analysis.comparison import Piece, highlight, in_place
 from streamer.analysis.exact import Fragment, Span
 from streamer.text.visible import TextPart
 from tests.unit.analysis.test_exact import fragments_of, texts
@@ -32,7 +32,7 @@ def test_what_fragments_cover_is_coloured_and_nothing_else(
     one: str, other: str, width: int
 ) -> None:
     found = fragments_of(one, other, width)
-    first, second = highlighted(one, other, found)
+    first, second = highlight(one, other, found)
     assert "".join(piece.text for piece in first) == one
     assert "".join(piece.text for piece in second) == other
     spans = [fragment.one for fragment in found]
@@ -43,7 +43,7 @@ def test_what_fragments_cover_is_coloured_and_nothing_else(
 
 @given(texts, texts, st.integers(1, 3))
 def test_every_colour_has_one_first_piece_in_each_text(one: str, other: str, width: int) -> None:
-    first, second = highlighted(one, other, fragments_of(one, other, width))
+    first, second = highlight(one, other, fragments_of(one, other, width))
     for pieces in (first, second):
         groups = {piece.group for piece in pieces if piece.group is not None}
         assert groups == {piece.group for piece in (*first, *second)} - {None}
@@ -53,12 +53,12 @@ def test_every_colour_has_one_first_piece_in_each_text(one: str, other: str, wid
 
 def test_separate_fragments_have_separate_colours() -> None:
     one, other = "a b x c d", "c d y a b"
-    first, second = highlighted(one, other, fragments_of(one, other, 2))
+    first, second = highlight(one, other, fragments_of(one, other, 2))
     assert first == [Piece("a b", 0, first=True), Piece(" x ", None), Piece("c d", 1, first=True)]
     assert second == [Piece("c d", 1, first=True), Piece(" y ", None), Piece("a b", 0, first=True)]
 
 
 def test_of_overlapping_fragments_the_earlier_keeps_the_characters() -> None:
     found = [Fragment(Span(0, 3), Span(0, 3), 2), Fragment(Span(2, 5), Span(4, 7), 2)]
-    first, _ = highlighted("a b c", "a b b c", found)
+    first, _ = highlight("a b c", "a b b c", found)
     assert first == [Piece("a b", 0, first=True), Piece(" c", 1, first=True)]

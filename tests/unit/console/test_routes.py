@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamer.console.answers import ConsoleData, HostsQuery, WrongQuery
-from streamer.console.routes import ROUTES, openapi, parsed
+from streamer.console.routes import ROUTES, openapi, parse_query
 from streamer.console.server import ConsoleServer, ServerOptions
 from tests.unit.console.test_server import Client, ask, with_client
 
@@ -93,9 +93,11 @@ def test_what_the_server_serves_is_in_the_document(data: ConsoleData) -> None:
 
 def test_parameters_are_parsed_by_their_types() -> None:
     route = next(route for route in ROUTES if route.query is HostsQuery)
-    assert parsed(route, {"sort": "share", "least": "7", "limit": ""}) == HostsQuery("share", 7)
+    assert parse_query(route, {"sort": "share", "least": "7", "limit": ""}) == HostsQuery(
+        "share", 7
+    )
     with pytest.raises(WrongQuery, match="limit"):
-        parsed(route, {"limit": "many"})
+        parse_query(route, {"limit": "many"})
 
 
 @pytest.mark.parametrize(

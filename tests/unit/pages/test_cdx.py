@@ -12,7 +12,7 @@ import pytest
 from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecord
 from streamer.pages import cdx
 from streamer.pages.archives import ArchiveRange
-from streamer.pages.cdx import Capture, archives_root, captured
+from streamer.pages.cdx import Capture, archives_root, parse_capture
 from streamer.pages.chunk import Chunk, Ending, WarcPage
 from streamer.pages.files import CDX, Source, format_by_name, format_of, open_sources
 from streamer.pages.warc import first_record
@@ -82,11 +82,11 @@ def test_a_cdx_file_is_known_by_its_beginning() -> None:
 )
 def test_a_line_names_a_place(line: bytes) -> None:
     wanted = Capture("http://a.example/", ArchiveRange("b/a.warc.gz", 5, 12))
-    assert captured(line, root="b") == wanted
+    assert parse_capture(line, root="b") == wanted
 
 
 def test_a_header_says_which_columns_there_are() -> None:
-    found = captured(b"http://a.example/ a.warc.gz 5 x 7", "agVxS")
+    found = parse_capture(b"http://a.example/ a.warc.gz 5 x 7", "agVxS")
     assert found == Capture("http://a.example/", ArchiveRange("a.warc.gz", 5, 12))
 
 
@@ -101,7 +101,7 @@ def test_a_header_says_which_columns_there_are() -> None:
     ],
 )
 def test_an_archive_is_below_the_root_or_elsewhere(root: str, name: str, archive: str) -> None:
-    assert captured(cdxj(filename=name), root=root).place.archive == archive
+    assert parse_capture(cdxj(filename=name), root=root).place.archive == archive
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_archive_is_below_the_root_or_elsewhere(root: str, name: str, archive
 )
 def test_what_is_no_page_for_sure_is_skipped(line: bytes, code: str) -> None:
     with pytest.raises(SkippedRecord) as caught:
-        captured(line)
+        parse_capture(line)
     assert caught.value.code == code
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_page_for_sure_is_skipped(line: bytes, code: str) -> None:
 )
 def test_what_is_no_cdx_line_is_refused(line: bytes) -> None:
     with pytest.raises(InvalidPage) as caught:
-        captured(line)
+        parse_capture(line)
     assert caught.value.code == "bad_cdx_line"
     assert "SECRET" not in caught.value.detail
 

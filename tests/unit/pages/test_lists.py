@@ -11,7 +11,7 @@ import pytest
 from streamer.errors import InputError
 from streamer.pages import lists
 from streamer.pages.files import open_sources
-from streamer.pages.lists import expanded
+from streamer.pages.lists import expand_lists
 from tests.helpers.pipes import line
 from tests.helpers.web_server import WebServer, web_server
 
@@ -28,7 +28,7 @@ def test_a_list_here_names_files_from_its_folder_and_urls(tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "all.paths").write_text("a.jsonl\n\n /data/b.jsonl \r\ns3://bucket/c.jsonl\n")
     found = [f"{folder}/a.jsonl", "/data/b.jsonl", "s3://bucket/c.jsonl"]
-    assert expanded(["x.jsonl", f"{folder}/all.paths", "-"]) == ["x.jsonl", *found, "-"]
+    assert expand_lists(["x.jsonl", f"{folder}/all.paths", "-"]) == ["x.jsonl", *found, "-"]
     for name in ("a.jsonl", "b.jsonl"):
         (folder / name).write_bytes(line(1))
     (folder / "some.PATHS.gz").write_bytes(gzip.compress(b"b.jsonl\na.jsonl\nb.jsonl"))

@@ -25,7 +25,7 @@ from streamer.pages.schema_registry import (
     HEADER,
     RegistryAddress,
     SchemaRegistry,
-    framed,
+    add_frame,
     is_framed,
 )
 from tests.helpers.schema_registry import (
@@ -307,12 +307,12 @@ def test_a_start_says_what_is_wrong(told: FakeRegistry) -> None:
 
 def test_a_header_names_the_schema_as_what_precedes_a_value_does() -> None:
     guid, number = b"\1" + GUID.bytes, b"\0\0\0\0\7"
-    assert framed(b"x", [("other", b"y"), (HEADER, guid)]) == guid + b"x"
-    assert framed(b"x", [(HEADER, number), (HEADER, guid)]) == number + b"x"
+    assert add_frame(b"x", [("other", b"y"), (HEADER, guid)]) == guid + b"x"
+    assert add_frame(b"x", [(HEADER, number), (HEADER, guid)]) == number + b"x"
     for nothing in (b"", b"\0\0\0\7", b"\1" + GUID.bytes[1:], b"\2" * 17, guid + b"\0", None):
-        assert framed(b"x", [(HEADER, nothing)]) == b"x"
-    assert framed(None, [(HEADER, guid)]) is None
-    assert framed(b"", [(HEADER, guid)]) == b""
+        assert add_frame(b"x", [(HEADER, nothing)]) == b"x"
+    assert add_frame(None, [(HEADER, guid)]) is None
+    assert add_frame(b"", [(HEADER, guid)]) == b""
     assert [is_framed(each) for each in (None, b"", b"{}", b"\0", number, guid)] == [False] * 6
     assert is_framed(number + b"x")
     assert is_framed(guid + b"x")

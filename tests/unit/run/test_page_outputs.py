@@ -16,7 +16,7 @@ from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Part, WarcPage
 from streamer.pages.files import open_sources
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry
-from streamer.run.outputs import OutputFile, output_key, packed
+from streamer.run.outputs import OutputFile, output_key, pack
 from streamer.run.page_outputs import DUPLICATES, KEPT, PageOutputs, check_complete, records_of
 from streamer.text.slices import Slices
 
@@ -76,16 +76,16 @@ def test_what_is_packed_is_whole_and_alone_each_record_is(
     name = str(tmp_path / f"out{suffix}")
     output = opened(Path(name))
     output.write(b"a member that is not whole, ")
-    output.write_packed(packed(name, [b"first record, ", b"second, "]))
+    output.write_packed(pack(name, [b"first record, ", b"second, "]))
     middle = output.length
-    output.write_packed(packed(name, [b"third, ", b"fourth"], alone=True))
+    output.write_packed(pack(name, [b"third, ", b"fourth"], alone=True))
     output.sync()
     output.close()
     data = Path(name).read_bytes()
     assert output.length == len(data)
     assert expand(data[:middle]) == b"a member that is not whole, first record, second, "
     assert expand(data[middle:]) == b"third, fourth"
-    third = packed(name, [b"third, "])
+    third = pack(name, [b"third, "])
     assert data[middle:].startswith(third)
     assert expand(data[middle + len(third) :]) == b"fourth"
 

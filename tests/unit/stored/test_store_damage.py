@@ -25,7 +25,7 @@ from streamer.errors import (
     StoreMismatch,
     StoreUnavailable,
     database_error,
-    explained,
+    explaining,
 )
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
 from streamer.run.index_folder import IndexFolder
@@ -36,7 +36,7 @@ from streamer.stored.deep_check import check_index
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import key_entries
 from streamer.stored.store import Store
-from streamer.stored.witness import Witness, witnessed
+from streamer.stored.witness import Witness, read_witness
 from tests.helpers.commands import ended
 from tests.helpers.damage import Damage, digests, sorted_files
 from tests.helpers.kills import answers_until_killed
@@ -230,9 +230,9 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
         witness.begin()
         witness.write(2)
     with contextlib.closing(Store.open(folder)) as store:
-        assert witnessed(folder.parent) == 2, "nothing is written before a flush"
+        assert read_witness(folder.parent) == 2, "nothing is written before a flush"
         flush(store, [3])
-    assert witnessed(folder.parent) == 4
+    assert read_witness(folder.parent) == 4
     assert not any(finding.damage for finding in check_index(folder.parent))
 
 
@@ -266,7 +266,7 @@ def test_what_rocksdb_says_becomes_the_error_that_helps(
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN])
 def test_a_disk_that_does_not_answer_is_no_damage(number: int) -> None:
-    with pytest.raises(StoreUnavailable) as caught, explained(Path("index/store")):
+    with pytest.raises(StoreUnavailable) as caught, explaining(Path("index/store")):
         raise OSError(number, os.strerror(number))
     assert caught.value.exit_code == 1
     assert "remove its folder" not in str(caught.value)
