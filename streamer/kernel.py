@@ -26,7 +26,6 @@ import re
 import shutil
 import stat
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import llvmlite
 import numba
@@ -176,9 +176,10 @@ def ship_with_kernels(work: bytes) -> Callable[..., Any]:
     There it is stored if none is, and if it fits: the same sources, versions, processor and path.
     """
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
-        if FOLDER:
-            archive.add(FOLDER, ".")
+    with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as archive:
+        for file in FOLDER.rglob("*") if FOLDER else ():
+            with suppress(FileNotFoundError):  # numba has given it another name meanwhile
+                archive.write(file, file.relative_to(FOLDER or ""))
     return partial(_placed, _fit(), packed.getvalue(), work)
 
 
@@ -186,8 +187,8 @@ def _placed(fit: str, packed: bytes, work: bytes, *arguments: Any) -> Any:  # no
     # What is imported with `work` makes folders for its kernels; in an empty folder all or nothing
     # can be placed.
     if FOLDER and fit == _fit() and not any(FOLDER.iterdir()):
-        with suppress(OSError), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            _copy_whole(partial(archive.extractall, filter="data"), FOLDER)
+        with suppress(OSError), ZipFile(io.BytesIO(packed)) as archive:
+            _copy_whole(archive.extractall, FOLDER)
     return pickle.loads(work)(*arguments)  # noqa: S301 - pickled by `ship_with_kernels`
 
 
