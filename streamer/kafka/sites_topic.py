@@ -28,11 +28,13 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
+from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched, Options, Reader, open_reader
 from streamer.kafka.topics import Names, ensure_topic, sites_topic
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory, TableParts, parts_of
 
+RETRY_SECONDS = 5.0
 PUBLISH_SECONDS = 30.0  # in which a table of 64 MiB may change as a whole: 2 MB a second
 MESSAGES_AT_ONCE = 8192  # of 1 KiB
 COPIES = 2
@@ -170,11 +172,27 @@ class PartitionSites:
     ) -> None:
         """Have the table of a partition know all pages before `begin`; give up once not wanted.
 
+        While the brokers are away or refuse, it is tried again.
+
         Raises:
             SettingsError: its topic exists with other settings.
             InputError: a message cannot be decoded.
-            StreamerError: the brokers refuse.
         """
+        while is_wanted():
+            try:
+                await self._restore(partition, begin, learn, is_wanted)
+            except StreamerError as error:
+                if isinstance(error, SettingsError | InputError):
+                    raise
+                _log.warning("sites_not_restored", partition=partition, reason=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
+    async def _restore(
+        self, partition: int, begin: int, learn: Callable[[Fetched, SiteMemory], None],
+        is_wanted: Callable[[], bool],
+    ) -> None:  # fmt: skip
         async with self._restoring:
             table = self._tables.get(partition)
             if table and not (table.memory.is_settled and table.memory.position <= begin):

@@ -8,9 +8,19 @@ from random import Random
 import msgspec
 import pytest
 
+from streamer.errors import SettingsError, StreamerError
+from streamer.kafka import sites_topic
 from streamer.kafka.publisher import Message
-from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, restore_table
+from streamer.kafka.sites_topic import (
+    CopyNote,
+    PartitionSites,
+    StoredTable,
+    message_key,
+    restore_table,
+)
+from streamer.kafka.topics import Names
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory
+from tests.helpers.kafka_doubles import in_loop
 from tests.unit.sketch.test_site_memory import SIZE, chunks, page
 
 NOTE = (1 << 32) - 1
@@ -127,3 +137,22 @@ def test_a_table_of_another_index_is_not_taken() -> None:
     learn(table, 0, 1)
     published(topic, table)
     assert restored(topic, index="another key").memory.figures().pages == 0
+
+
+@in_loop
+async def test_brokers_that_are_away_are_asked_again_and_other_settings_end_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = list[object]()
+
+    def refuse(client: object) -> None:
+        tries.append(client)
+        raise StreamerError("away") if len(tries) < 3 else SettingsError("other settings")
+
+    monkeypatch.setattr(sites_topic, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(sites_topic, "open_reader", refuse)
+    sites = PartitionSites({}, Names("index", "pages"), "f", SIZE, 1)
+    with pytest.raises(SettingsError):
+        await sites.restore(0, 5, lambda _chunk, _table: None, lambda: True)
+    await sites.restore(0, 5, lambda _chunk, _table: None, lambda: False)
+    assert len(tries) == 3
