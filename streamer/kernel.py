@@ -180,16 +180,17 @@ def ship_with_kernels(work: bytes) -> Callable[..., Any]:
         for file in FOLDER.rglob("*") if FOLDER else ():
             with suppress(FileNotFoundError):  # numba has given it another name meanwhile
                 archive.write(file, file.relative_to(FOLDER or ""))
-    return partial(_placed, _fit(), packed.getvalue(), work)
+    return partial(_place_and_work, _fit(), packed.getvalue(), work)
 
 
-def _placed(fit: str, packed: bytes, work: bytes, *arguments: Any) -> Any:  # noqa: ANN401 - as `work`
+def _place_and_work(fit: str, packed: bytes, work: bytes, *arguments: Any) -> Any:  # noqa: ANN401 - as `work`
     # What is imported with `work` makes folders for its kernels; in an empty folder all or nothing
     # can be placed.
-    if FOLDER and fit == _fit() and not any(FOLDER.iterdir()):
-        with suppress(OSError), ZipFile(io.BytesIO(packed)) as archive:
-            _copy_whole(archive.extractall, FOLDER)
-    return pickle.loads(work)(*arguments)  # noqa: S301 - pickled by `ship_with_kernels`
+    with suppress(OSError):
+        if FOLDER and not any(FOLDER.iterdir()) and fit == _fit():
+            with ZipFile(io.BytesIO(packed)) as archive:
+                _copy_whole(archive.extractall, FOLDER)
+    return pickle.loads(work)(*arguments)  # noqa: S301 - pickled for `ship_with_kernels`
 
 
 def _fit() -> str:
