@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamer.assembly import page_parser
-from streamer.cli.beside import console_of_workers, run_console_beside
 from streamer.cli.options import command, quiet_connection_of
+from streamer.cli.own_console import console_of_workers, run_console_beside
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import RUNNING, SECURITY, Settings

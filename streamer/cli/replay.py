@@ -16,8 +16,8 @@ import msgspec
 import typer
 
 from streamer.assembly import open_engine, open_index, page_parser
-from streamer.cli.beside import of_files, run_console_beside
 from streamer.cli.options import command
+from streamer.cli.own_console import console_of_files, run_console_beside
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.summary import (
     Summary,
@@ -612,7 +612,7 @@ def _console(
     files = [Path(names[each]) for each in (VERDICTS_OPTION, LETTERS_OPTION) if each in names]
     terminal = Terminal(stderr=True)
     return run_console_beside(
-        of_files(files, targets.index, settings), settings,
+        console_of_files(files, targets.index, settings), settings,
         lambda address: terminal.say(f"Console: {address}"), terminal.warn,
     )  # fmt: skip
 

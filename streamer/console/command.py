@@ -18,8 +18,8 @@ import typer
 from streamer.cli.options import command, quiet_connection_of
 from streamer.config import SECURITY, Settings
 from streamer.console.answers import ConsoleData
+from streamer.console.arguments import Given, sort_inputs
 from streamer.console.fold_process import FoldProcess, FoldTask
-from streamer.console.given import Given, sort_inputs
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import QueryTooLong, VerdictView, default_folder

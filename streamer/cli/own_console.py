@@ -1,4 +1,4 @@
-"""A console beside a run: what `replay --console` and `worker --console` start.
+"""The console of a run: what `replay --console` and `worker --console` start.
 
 It is a process of its own, which the run neither waits for nor depends on. It ends when its
 standard input does, and that is a pipe that only the run holds: so it ends with the run, also when
@@ -27,7 +27,7 @@ _PASSWORD = f"{_PREFIX}SASL_PASSWORD"
 Say = Callable[[str], None]
 
 
-def of_files(files: Sequence[Path], index: Path | None, settings: Settings) -> list[str]:
+def console_of_files(files: Sequence[Path], index: Path | None, settings: Settings) -> list[str]:
     """Return the arguments of a console that shows files of verdicts, and an index if it is there.
 
     An index that is made by this run has nothing to open yet, as before its first flush.

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.beside import console_of_workers, environment_of, of_files, run_console_beside
+from streamer.cli.own_console import (
+    console_of_files,
+    console_of_workers,
+    environment_of,
+    run_console_beside,
+)
 from streamer.config import Settings, load_settings
 from streamer.stored.witness import Witness
 from tests.helpers.wait import wait_until
@@ -13,16 +18,16 @@ from tests.helpers.wait import wait_until
 def test_the_console_of_files_gets_an_index_that_is_there(tmp_path: Path) -> None:
     settings = load_settings(key_file=tmp_path / "key")
     (tmp_path / "index").mkdir()
-    arguments = of_files([tmp_path / "v.jsonl"], tmp_path / "index", settings)
+    arguments = console_of_files([tmp_path / "v.jsonl"], tmp_path / "index", settings)
     assert arguments == [
         str(tmp_path / "v.jsonl"), "--key-file", str(tmp_path / "key"), "--input-topic", "pages",
     ]  # fmt: skip
     place = str(tmp_path / "index")
     held = Witness(tmp_path / "index")
     held.begin()
-    assert place not in of_files([], tmp_path / "index", settings)
+    assert place not in console_of_files([], tmp_path / "index", settings)
     held.write(1)
-    assert place in of_files([], tmp_path / "index", settings)
+    assert place in console_of_files([], tmp_path / "index", settings)
     held.close()
 
 
