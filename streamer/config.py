@@ -819,7 +819,7 @@ def _refusal(error: ErrorDetails, config: Path | None) -> SettingsError:
 
 
 class Declared(NamedTuple):
-    """A setting as it is declared; `default` is how the default is told, "" where there is none."""
+    """A setting as it is declared; `default` is how that is shown, "" where there is none."""
 
     name: str
     type: Any

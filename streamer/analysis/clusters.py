@@ -133,7 +133,7 @@ def _seconds(value: object) -> float:
 Refs = npt.NDArray[np.uint64]
 _UNSEEN = np.iinfo(np.int64).max
 
-Progress = Callable[[int], None]  # is told the bytes read, of twice the file
+Progress = Callable[[int], None]  # gets the bytes read, of twice the file
 Note = Callable[[int, VerdictLine], None]  # gets each judged page: its ref, and the verdict
 
 

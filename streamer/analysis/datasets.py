@@ -1,4 +1,4 @@
-"""What can be evaluated on: page files, whatever labels lie beside them, and Reuters-21578.
+"""What can be evaluated on: page files, labels next to them, and Reuters-21578.
 
     pages.jsonl and truth.tsv        the sample crawl: how each page was made
     pages.jsonl and truth_pairs.tsv  pairs of pages with a label: url_a, url_b, label
@@ -6,7 +6,7 @@
     any other JSON-lines page files  without labels
 
 True duplicates are in all of them those of exact resemblance, by the plain reference; labels are
-counted beside that.
+counted in addition.
 
 Reuters-21578 has no truth about near-duplicates; what is true is exact resemblance by the plain
 reference, as everywhere. An article's page is its title and body as plain text, without its

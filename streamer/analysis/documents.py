@@ -69,7 +69,7 @@ def find_texts(
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
     A file that is called otherwise is known by its name without the folder, because files may have
-    moved since. `progress` is told the bytes read so far. What is behind the last one is not read.
+    moved since. `progress` gets the bytes read so far. What comes after the last one is not read.
     `urls` has the URL that the page at a place must have.
 
     Raises:

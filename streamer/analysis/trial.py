@@ -217,7 +217,7 @@ def try_method(
     seed: int = 0,
     progress: Callable[[int], None] = lambda _pages: None,
 ) -> Trial:
-    """Judge a dataset by a method; `progress` is told the pages judged so far.
+    """Judge a dataset by a method; `progress` gets the pages judged so far.
 
     Raises:
         StreamerError: as a replay raises it.

@@ -48,7 +48,7 @@ def worker(
         bool,
         typer.Option(
             "--console",
-            help="Start `streamer console` beside the worker, and log its address.",
+            help="Start `streamer console` with the worker, and log its address.",
             rich_help_panel=RUNNING,
         ),
     ] = False,
@@ -86,7 +86,7 @@ def worker(
 
 
 def _console(index: Path, settings: Settings) -> AbstractContextManager[None]:
-    """Run a console beside a worker; the worker's log has its address."""
+    """Run a console with a worker; the worker's log has its address."""
     import structlog  # noqa: PLC0415 - a worker configures it
 
     log = structlog.get_logger()

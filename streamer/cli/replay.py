@@ -149,7 +149,7 @@ class Targets:
         bool,
         typer.Option(
             "--console",
-            help="Start `streamer console` on the verdicts beside the run, and print its address.",
+            help="Start `streamer console` on the verdicts of the run, and print its address.",
             rich_help_panel=RUNNING,
         ),
     ] = False
@@ -187,8 +187,8 @@ class Targets:
     def outputs(self, scratch: Path | None = None) -> dict[str, str]:
         """Return the names of the outputs by their options, that of the verdicts first.
 
-        Dead letters are beside the verdicts, unless the options say otherwise. Of what a file is
-        made of when the run ends is beside that, or in the folder `scratch`.
+        Dead letters are next to the verdicts, unless the options say otherwise. Of what a file is
+        made of when the run ends is next to that, or in the folder `scratch`.
 
         Raises:
             SettingsError: two of them are one, one is a URL, or has an ending of no format.
@@ -606,7 +606,7 @@ def _run(
 def _console(
     targets: Targets, names: Mapping[str, str], settings: Settings
 ) -> AbstractContextManager[None]:
-    """Run a console beside the run, if it is asked for."""
+    """Run a console with the run, if it is asked for."""
     if not targets.console:
         return nullcontext()
     files = [Path(names[each]) for each in (VERDICTS_OPTION, LETTERS_OPTION) if each in names]

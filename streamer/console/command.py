@@ -211,8 +211,8 @@ async def _serve(server: ConsoleServer, data: ConsoleData, *, until_closed: bool
 
     On standard error it says how much is read of what there is.
 
-    With `until_closed`, serve until standard input ends, too: as long as the run that a console is
-    beside, which comes first.
+    With `until_closed`, serve until standard input ends, too: as long as the run that
+    started the console.
     """
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

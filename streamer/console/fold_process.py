@@ -82,7 +82,7 @@ class FoldProcess:
     That process gets little time on a busy machine, so nothing waits for its start.
 
     Attributes:
-        state: what the fold has told last.
+        state: what the fold has reported last.
         process: where it runs.
     """
 
@@ -146,7 +146,7 @@ class FoldProcess:
 def main() -> int:
     """Fold what the first line asks for, until the end of standard input."""
     _give_way()
-    # What fails is raised, and told in the state; of a topic that was deleted the client writes
+    # What fails is raised, and reported in the state; of a topic that was deleted the client writes
     # lines without end, and the fold would wait for whoever reads them.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=FoldTask)

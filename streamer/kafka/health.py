@@ -2,8 +2,8 @@
 
 Alive means that the event loop turns: the server runs in the worker's own loop and asks nothing of
 Kafka, so that an orchestrator never kills a worker because its brokers are away. Ready is what the
-worker says of itself when asked. There is no authentication and nothing secret; it listens where it
-is told, which is the loopback interface by default.
+worker says of itself when asked. There is no authentication and nothing secret; it listens on
+the loopback interface by default.
 
 The page at the root is plain HTML without scripts or external styles, since it is read through a
 tunnel, in a hurry.

@@ -215,7 +215,7 @@ class ShardApp:
         self._log = TP(names.log(owner.number), 0)
         self._progress = ShardProgress(owner, self._log, metrics)
         self._configured = False
-        self._shared, self._shared_told, self._shared_looked_at = SharedTexts(), set[str](), 0.0
+        self._shared, self._shared_logged, self._shared_looked_at = SharedTexts(), set[str](), 0.0
         self._gauge = self._new_gauge()
         self._gauge_sent: Gauge | None = None
         self._gauge_sent_at = 0.0
@@ -423,8 +423,8 @@ class ShardApp:
             return
         self._shared_looked_at = time.monotonic()
         for each in self._shared.found():
-            if each.host not in self._shared_told:
-                self._shared_told.add(each.host)
+            if each.host not in self._shared_logged:
+                self._shared_logged.add(each.host)
                 _log.warning("texts_shared", shard=self.owner.number, reason=str(each))
 
     async def _answer(self) -> None:

@@ -167,7 +167,7 @@ class WorkerOptions:
             "dead_letters": names.dead_letters,
             "kept": settings.kept_topic or "none",
             "role": str(settings.role),
-            "shards": self._shards_as_told,
+            "shards": self._shards_in_words,
             "key": identity["key"],
             "health": f"http://{settings.health_host}:{port}" if port else "none",
         }
@@ -178,7 +178,7 @@ class WorkerOptions:
         return self.settings.role is not Role.INDEX
 
     @property
-    def _shards_as_told(self) -> str:
+    def _shards_in_words(self) -> str:
         if self.settings.role is Role.SIGN:
             return "none"
         return self.settings.own_shards or "all"

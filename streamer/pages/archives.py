@@ -163,7 +163,7 @@ class ArchiveReader:
         """Return the bytes of a place.
 
         Raises:
-            InputError: as told by what `ask` returns.
+            InputError: as `ask` returns.
         """
         if not is_remote(place.archive):
             return self._local_range(place)

@@ -357,7 +357,7 @@ class _Members(io.RawIOBase):
                 raise zlib.error("the member is larger than what it expands to")
 
     def _verify(self) -> None:
-        """Go through the member in hand once, beside the reading; one that is cut off passes.
+        """Go through the member in hand once, apart from the reading; one that is cut off passes.
 
         Raises:
             zlib.error, ZstdError: it is damaged.

@@ -216,7 +216,7 @@ class CdxRecords(StreamRecords):
             yield chunk
 
     def _lines(self, start: int, ending: Ending, *, complete: bool) -> Iterator[_CdxLine]:
-        """Yield the lines from where the stream is; `ending` is told when there are no more."""
+        """Yield the lines from where the stream is; `ending` notes when there are no more."""
         stream, trail = self._stream, self._trail
         for ordinal in count(start):
             line = last = stream.reader.readline(LINE_BYTES_MAX)
@@ -299,7 +299,7 @@ class CdxRecords(StreamRecords):
 
 
 def _check_url(record: WarcPage | str, url: str) -> None:
-    """Raise InvalidPage where a page has another URL; one without any is told of later."""
+    """Raise InvalidPage where a page has another URL; one without any is noticed later."""
     own = "" if isinstance(record, str) else record.headers.get("warc-target-uri", "")
     if own and _plain(own) != _plain(url):
         raise InvalidPage("wrong_record", "it has another URL than the line")

@@ -27,7 +27,7 @@ from streamer.text.slices import Slices
 from streamer.text.visible import Buffer
 
 CHUNK_RECORDS_MAX = 4_000
-CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its pages is spread
+CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: which share what a batch costs
 PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
 HEAD_BYTES_MAX = 64 << 10  # of a stream, by which it is known again,
 HEAD_RECORDS_MAX = 64  # or so many records

@@ -1,7 +1,7 @@
 """PAGES arguments as sources: which files there are, what each one is, and whether it is the same.
 
 A file is WARC or ARC by its first bytes or its name, and JSON by its name; standard input and
-pipes are told by their first bytes. A directory stands for the page files below it, sorted by name.
+pipes are recognised by their first bytes. A directory stands for the page files below it, by name.
 What cannot be opened, or is of another kind, is an error here, before anything is read. A file's
 identity is its resolved path and a digest of its beginning, with the length that the digest covers:
 so a file that has only grown is known again.
@@ -265,8 +265,8 @@ class Source(InputFile):
     def likely_format(self, size: int) -> Format | None:
         """Return the format before anything is read, None of a pipe and of an empty file.
 
-        It is told by the first `size` bytes; of a remote file, which they would cost a request, by
-        its name.
+        It is recognised by the first `size` bytes; of a remote file, which they would cost a
+        request, by its name.
 
         Raises:
             InputError: the file cannot be read.
@@ -452,7 +452,7 @@ class FolderFiles(NamedTuple):
 def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
     """Return the files below `folder`; a page file has the name of one, and is not of another kind.
 
-    Of several ranks of formats the lowest is that of the pages: what lies beside JSON lines as CSV,
+    Of several ranks of formats the lowest is that of the pages: what is next to JSON lines as CSV,
     or as text, is about them.
 
     Raises:

@@ -104,7 +104,7 @@ class BodySlices:
 
 
 class PlainPages(NamedTuple):
-    """What is told of messages: which are plain, and of these URL, body's place, flags, time."""
+    """Which messages are plain, and of these URL, place of the body, flags, time."""
 
     plain: npt.NDArray[np.bool_]
     urls: list[bytes]
@@ -316,7 +316,7 @@ class PageParser:
         bodies.add(page.body)
 
     def _plain_pages(self, values: Slices) -> PlainPages:
-        """Return what is told of all messages at once; those that are not plain need more care."""
+        """Return the fields of all plain messages at once; others need more care."""
         count, data = len(values), values.data
         if not self._plain:
             none = np.zeros(count, np.int64)

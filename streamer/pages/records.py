@@ -76,7 +76,7 @@ class Records(Protocol):
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
         """Yield the records from here on, as the ordinals from `start` on, in chunks without gaps.
 
-        `ending` is told how the reading ended. Without `complete` a record that has no end yet is
+        `ending` notes how the reading ended. Without `complete` a record that has no end yet is
         left, for a run that finds more.
         """
 

@@ -110,7 +110,7 @@ def copy_rows(
     """Write rows of files, in this order, to `out`, a table by its `name`.
 
     Columns, types and metadata are those of the first file, with `metadata` more. `progress` is
-    told how many rows have been written.
+    called with how many rows have been written.
 
     Raises:
         InputError: a file cannot be read, or is another one than its digest says.

@@ -149,7 +149,7 @@ def _arrow_source(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.N
 
 def _parquet(place: str | RemoteFile) -> OpenTable:
     opened = parquet_file(place)
-    # What else is told of a group is told by column, where damage ends the process.
+    # All else about a group is by column, where damage ends the process.
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
     parts = [RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
 

@@ -106,7 +106,7 @@ class _Window:
     def release(self) -> None:
         """Forget what was taken: places in `data` are others then."""
         if self.at > _STEP_BYTES:
-            del self.data[: self.at - 1]  # a line's beginning is told by the byte before it
+            del self.data[: self.at - 1]  # a line's beginning is known by the byte before it
             self.at = 1
 
     def take(self, size: int) -> bytes:
@@ -316,7 +316,7 @@ class _RecordReader:
     def next(self, ordinal: int) -> _Outcome | _NothingYet | None:
         """Return a page, a dead letter, or the code that a record is skipped with; None at the end.
 
-        What is left at the end is told to `ending`. Where a pipe pauses it is `_NothingYet`.
+        `ending` notes what is left at the end. Where a pipe pauses it is `_NothingYet`.
         """
         try:
             outcome = self._outcome(ordinal)

@@ -393,7 +393,7 @@ def _check_same(entry: SourceEntry, source: Source) -> None:
 def _begins_alike(heads: list[Mark], head: bytes) -> bool:
     """Return whether a stream whose first bytes are `head` begins with the records at `heads`.
 
-    One that ends before must end behind one of them, and is to be told apart from then on.
+    One that ends before must end after one of them, and is distinguished from then on.
     """
     trail = Trail()
     for number, mark in enumerate(heads):

@@ -19,7 +19,7 @@ from streamer.pages.remote import is_remote
 from streamer.run.catalogue import changed_message
 from streamer.stored.store import Store
 
-_FAMILY = b"a"  # of entries beside the state, as codec.SOURCES is another
+_FAMILY = b"a"  # of entries next to the state, as codec.SOURCES is another
 _Known = tuple[int, str]  # a size and a tag, as in `Version`
 
 _decode = msgspec.msgpack.Decoder(_Known).decode

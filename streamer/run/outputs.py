@@ -490,7 +490,7 @@ def output_key(name: str) -> str:
 def content_digest(path: Path, length: int) -> str:
     """Return a digest of the first `length` bytes of a file, by both ends of them.
 
-    It is "" where nothing can be told: of a file that is shorter, cannot be read or is none.
+    It is "" where nothing is known: of a file that is shorter, cannot be read or is none.
     """
     if not length or not path.is_file():
         return ""

@@ -65,7 +65,7 @@ Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked | Pause
 
 @dataclass(slots=True)
 class InputReport:
-    """What is to be told of sources, by name.
+    """What is to be said of sources, by name.
 
     Attributes:
         done_before: how many had nothing new.

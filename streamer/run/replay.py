@@ -68,7 +68,7 @@ class Outcome:
         examples: for each code of dead letters and skipped records, where the first one stands.
         large_clusters: the largest shares first.
         shared_texts: of a few words, the most pages first.
-        report: what is to be told of the sources.
+        report: what is to be said of the sources.
         missing_fields: those to be carried that no page had.
         wrong_dates: pages dated too late to be believed.
     """

@@ -5,12 +5,11 @@ profile identical-payload-digest of WARC 1.1, which names the representative's U
 the kept records a replay tool shows the page. Other duplicates are near ones, and a revisit would
 show something that was never fetched: they become metadata records with their verdict.
 
-The date and the digests of a kept page are not in its row. So they are noted beside the state of
+The date and the digests of a kept page are not in its row. So they are noted next to the state of
 the index, in blocks, with each flush. Every record is a function of the page, its representative
 and the verdict: a run that repeats one after a kill writes the same bytes.
 
-The payload is what follows the HTTP headers, as stored. Whether two are the same is told by SHA-1
-over it. The digest in a revisit record is the one that the representative's record declares, under
+The payload is what follows the HTTP headers, as stored. SHA-1 over it decides whether two are equal. The digest in a revisit record is the one that the representative's record declares, under
 which indexes of the collection have it, or else this one.
 """
 
@@ -36,7 +35,7 @@ from streamer.pages.warc import http_headers_end, is_http
 from streamer.run.stages import Locate, verdict_lines
 from streamer.stored.store import Store
 
-_FAMILY = b"o"  # of entries beside the state, as codec.SOURCES is another
+_FAMILY = b"o"  # of entries next to the state, as codec.SOURCES is another
 _PAGES_A_BLOCK = 64
 _BLOCKS_KEPT = 2048  # some 25 MB, besides those that are not flushed yet
 

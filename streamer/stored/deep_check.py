@@ -50,7 +50,7 @@ def index_bytes(folder: Path) -> int:
 def check_index(folder: Path, progress: Progress = lambda _bytes: None) -> list[Finding]:
     """Return what is found in the index in `folder`, which is opened for reading.
 
-    `progress` is told how many of `index_bytes` are read. Where the state cannot be read nobody
+    `progress` gets how many of `index_bytes` are read. Where the state cannot be read nobody
     knows what else there should be, and it is not looked at.
 
     Raises:

@@ -1,6 +1,6 @@
 """The blocks of a page: its visible text cut at block elements, with what the tags say about each.
 
-The same pass over the bytes as html.py, and the same visible text, byte for byte; beside it a
+The same pass over the bytes as html.py, and the same visible text, byte for byte; in addition a
 record of integers for each stretch of text between two block tags. What is kept of the page's
 structure has a bound: the last OPEN_MAX open elements, in a ring, and how many of them are
 navigation, articles and so on. An end tag looks for its element among the REACH last ones, so a

@@ -6,7 +6,7 @@ token ends, whatever its other characters are. Bitmaps, one bit a byte, tell whe
 where other bytes than ASCII; where the first one changes, a run begins or ends.
 
 A run of ASCII is a token. Of a run with other characters its tokens are put together a piece at a
-time: what a character adds to a token, where that can be told without its neighbours. Most letters
+time: what a character adds to a token, where that is known without its neighbours. Most letters
 with accents, and those of Greek, Cyrillic and their like, are as plain as ASCII: they fold to a few
 bytes which follow what came before. A table has these bytes for all characters below U+3000, and
 tells which ones separate. Not plain are marks that stand by themselves, since they go into an order

@@ -56,7 +56,7 @@ MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UA
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
 _IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
-# Where a text has fewer words, its signs are counted: navigation beside Braille has not as many.
+# Where a text has fewer words, its signs are counted: navigation next to Braille has not as many.
 FEW_WORDS = 50
 
 # Where fewer bytes of a window are left, it moves, so that its last run is whole.

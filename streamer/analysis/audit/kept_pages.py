@@ -26,7 +26,7 @@ from streamer.sketch.hash_sets import decide_similarity, widest_doubt
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 NEVER = -BEFORE_ALL  # is an age, and a number of rows
-PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
+PAIRS_MAX = 10_000  # that match under one key, and are distinguished from those under other keys
 
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]

@@ -1,8 +1,8 @@
 """The published verdicts, held against the fold, their pages and each other; and the records.
 
 A page's effective verdict is its first one: a reader that takes the last one of each page sees the
-same, as repeats are byte-identical. What can only be told once all verdicts are read, whether a
-representative was itself kept, is told at the end.
+same, as repeats are byte-identical. Whether a representative was itself kept is
+checked once all verdicts are read.
 
 A record is on its way if its signers have not committed past it, or if it is in the index and the
 verdict was not emitted at a committed record. A record with nothing at all that was committed is

@@ -1,4 +1,4 @@
-"""What an audit is told of an index: who it is, and up to where its topics are read.
+"""What an audit knows of an index: who it is, and up to where its topics are read.
 
 The order in which the ends are noted makes an audit of a running index sound: first what is
 committed, then the ends of what has causes (verdicts, log items), then the ends of the causes. So

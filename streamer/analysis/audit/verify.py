@@ -1,8 +1,8 @@
 """Reads all topics of an index and has them audited: the promises, held against what is there.
 
-Nothing is written to Kafka, no group is joined, and no key is needed. A worker may run beside it:
-the ends are noted in an order (audit/scene.py) in which what is still on its way can be told from
-what is lost.
+Nothing is written to Kafka, no group is joined, and no key is needed. A worker may run meanwhile:
+the ends are noted in an order (audit/scene.py) in which what is still on its way is distinguished
+from what is lost.
 
 Logs come first, then verdicts, dead letters, records, conclusions, since each is held against the
 ones before: a log is folded before the verdicts are read, and a record is looked at when all that

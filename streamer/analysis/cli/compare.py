@@ -1,4 +1,4 @@
-"""`streamer compare`, `uniqueness` and `collection`: a text beside another and beside many."""
+"""`streamer compare`, `uniqueness` and `collection`: a text compared with one or many."""
 
 from __future__ import annotations
 

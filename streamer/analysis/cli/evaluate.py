@@ -201,7 +201,7 @@ def tune(
     Of all with bands x rows <= hashes, the best are those with the least weighted sum of the area
     under the S-curve below the threshold (false positives: work) and over it above (false
     negatives: duplicates missed). The detector verifies candidates, so to it a false positive is
-    work and no wrong verdict: hence the small weight. The default bands and rows are shown beside
+    work and no wrong verdict: hence the small weight. The default bands and rows are shown next to
     the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
 
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg

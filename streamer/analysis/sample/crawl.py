@@ -8,7 +8,7 @@ random.
 A kind says how a page was made, not what the detector must say of it: that is decided by exact
 resemblance alone. The value of a kind is its word in the truth file.
 
-The files of a crawl are `pages.jsonl`, and beside it `truth.tsv` with what was planted: one line
+The files of a crawl are `pages.jsonl`, and next to it `truth.tsv` with what was planted: one line
 for each line of the pages file, after a line of column names. It says how a page was made and from
 which one, and their exact resemblance by the plain reference. It does not say what a detector must
 answer: that depends on what the detector kept (score.py).
@@ -285,7 +285,7 @@ def write_crawl(
 ) -> Counter[Kind]:
     """Write a crawl of `pages` records into `folder`; return how many there are of each kind.
 
-    `progress` is told after each record how many are done.
+    `progress` gets how many records are done, after each.
 
     Raises:
         InputError: the folder or a file in it cannot be written.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from streamer.analysis.sample.reference import Exact, Shingles
 
 
-REPORT_LINES = 10_000  # after so many lines the progress is told
+REPORT_LINES = 10_000  # after so many lines `progress` is called
 
 
 class VerdictLine(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def read_places(
 ) -> Iterator[tuple[int, VerdictLine]]:
     """Yield (place of the line in bytes, verdict) of a JSON-lines file, in its order.
 
-    `progress` is told the bytes read so far, now and then.
+    `progress` gets the bytes read so far, now and then.
 
     Raises:
         InputError: the file cannot be read, or a line is not a verdict; the message has its number.
@@ -95,7 +95,7 @@ def read_verdicts(path: Path) -> Iterator[VerdictLine]:
 
 
 def read_verdict_at(file: BinaryIO, place: int) -> VerdictLine:
-    """Return the verdict whose line begins at `place`, as `read_places` has told it."""
+    """Return the verdict whose line begins at `place`, as `read_places` yields it."""
     file.seek(place)
     return _DECODE(file.readline())
 

@@ -4,7 +4,7 @@ Each kind of site is a function that yields URLs with their pages, and states th
 true of it: (kind, name, under), as `streamer hints` writes them. Kinds without a true hint are
 counter-examples: all their parameters choose the content, though some look like decoration.
 
-The files are `url-variants.jsonl` with the pages, and beside it `url-variants.tsv` with the hints
+The files are `url-variants.jsonl` with the pages, and next to it `url-variants.tsv` with the hints
 that are true, one a line. A hint for one of these hosts that is not there is wrong.
 """
 

@@ -1,4 +1,4 @@
-"""The hash functions that a method can be told to use, all of one shape: (data, seed) -> integer.
+"""The hash functions that a method can use, all of one shape: (data, seed) -> integer.
 
 Seed 0 gives each function as published. Another seed goes in where the function takes one: mmh3 as
 its 32-bit seed, CRC32 and Rabin's fingerprint as their start value. The others have no seed, so the
