@@ -9,7 +9,8 @@ The date and the digests of a kept page are not in its row. So they are noted ne
 the index, in blocks, with each flush. Every record is a function of the page, its representative
 and the verdict: a run that repeats one after a kill writes the same bytes.
 
-The payload is what follows the HTTP headers, as stored. SHA-1 over it decides whether two are equal. The digest in a revisit record is the one that the representative's record declares, under
+The payload is what follows the HTTP headers, as stored. SHA-1 over it decides whether two are
+equal. The digest in a revisit record is the one that the representative's record declares, under
 which indexes of the collection have it, or else this one.
 """
 
