@@ -42,7 +42,7 @@ Pattern = Annotated[str, Field(pattern=r"^[^\s|]+$")]
 class Rule(BaseModel):
     """What holds for the pages whose URL fits; what it does not say is as for all pages.
 
-    `path` is the part of a URL behind host and port, with the query and without the fragment.
+    `path` is the part of a URL after host and port, with the query and without the fragment.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

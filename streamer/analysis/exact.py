@@ -229,7 +229,7 @@ def covered_share(own: Sequence[str], others: AbstractSet[str], width: int) -> f
 
     `own` are the shingles of `width` words in order, one a word; a text without any gives 0.
     """
-    covered = end = 0  # words covered, and the place behind the last of them
+    covered = end = 0  # words covered, and the place after the last of them
     for start, shingle in enumerate(own):
         if shingle in others:
             covered += start + width - max(start, end)

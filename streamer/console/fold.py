@@ -1,6 +1,6 @@
 """The fold: lines of inputs to rows of the view, and the counts that views begin with.
 
-A batch of lines and the position behind it are one transaction, so a fold that was killed goes on
+A batch of lines and the position after it are one transaction, so a fold that was killed goes on
 where it stood. Pages are inserted first; counts of clusters, hosts and similarities are then made
 of the rows that are new: of several verdicts of a page only the first counts, as in `streamer
 clusters`. No count is ever made of all rows, which takes seconds at ten million.
@@ -290,7 +290,7 @@ class Fold:
         where: str,
         minute: int | None = None,
     ) -> None:
-        """Fold lines, and note what is behind them by `advance`, in one transaction.
+        """Fold lines, and note what is after them by `advance`, in one transaction.
 
         `minute` is when they were published, since 1970; None: nobody knows.
 

@@ -91,10 +91,10 @@ class InputBatch(NamedTuple):
 def read_batches(
     path: Path, position: int, lines_before: int, lines_max: int = _BATCH_LINES
 ) -> Iterator[InputBatch]:
-    """Yield what a file has behind a position of its content, which so many lines are before.
+    """Yield what a file has after a position of its content, which so many lines are before.
 
     Raises:
-        CutOff: the file has an end that is not whole, behind all that was yielded.
+        CutOff: the file has an end that is not whole, after all that was yielded.
         InputError: the file cannot be read, or a line is neither a verdict nor a dead letter, or
             a verdict that does not go with those before.
     """
@@ -141,7 +141,7 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
 
 
 def _lines_in(path: Path, position: int) -> Iterator[bytes]:
-    """Yield the whole lines behind a position of a file's content.
+    """Yield the whole lines after a position of a file's content.
 
     Raises:
         InputError: it is damaged, or ends within a line (`CutOff`).

@@ -27,7 +27,7 @@ _OF_SHARED = "".join(f".g{group} {{ --hue: {hue(group)} }}\n" for group in range
 STYLE = (_FOLDER / "style.css").read_bytes() + _OF_SHARED.encode()
 SCRIPT = (_FOLDER / "live.js").read_bytes()
 # What no text of a page should do to a reader: control characters, and marks that turn the
-# direction of all that comes behind them.
+# direction of all that comes after them.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 Links = Callable[..., str]

@@ -1,6 +1,6 @@
 """All that the console serves, in one table: views, the query API, and the document about both.
 
-A view is a page of the browser, and with `.json` behind its path what the page is made of; some are
+A view is a page of the browser, and with `.json` after its path what the page is made of; some are
 part of the API under another name. The OpenAPI document is made from this table and from the types
 of queries and answers, so it cannot say anything else.
 """

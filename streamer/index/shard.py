@@ -98,7 +98,7 @@ class Shard:
         self.memtable = Memtable(self._keys, memtable_capacity)
         self.settings: IndexSettings | None = None
         self.positions: dict[str, int] = {}
-        self.missing: dict[str, int] = {}  # source -> where what was skipped behind a hole ends
+        self.missing: dict[str, int] = {}  # source -> where what was skipped after a hole ends
         self.verdicts = 0  # that were given
         self.applied = 0
         self.skipped_records = 0

@@ -2,7 +2,7 @@
 
 A group of consumers follows the verdicts (`--kept-topic`). For each `unique` one, a member fetches
 the page's message and publishes it with the same key, value, headers and timestamp, in the order of
-the verdicts. One transaction holds the copies of a batch of verdicts and the offset behind it. So a
+the verdicts. One transaction holds the copies of a batch of verdicts and the offset after it. So a
 reader with isolation level read_committed gets each page once, whatever is killed.
 
 **Fencing.** Each partition of verdicts has a transactional id of its own. Whoever is assigned the
@@ -325,7 +325,7 @@ class _Copier:
         """Return the offset to continue from: the committed one, or the first of `bounds`.
 
         Raises:
-            StoreMismatch: the verdicts behind it are others, or not there any more.
+            StoreMismatch: the verdicts after it are others, or not there any more.
         """
         start, end = bounds
         self.position = start

@@ -7,7 +7,7 @@ one that servers give when they do not know, the bytes decide.
 The bytes of a known format that is no text win over any type: servers label PDF files and images as
 HTML. Such a body is no page, and is counted by its kind.
 
-A body without a type is HTML if it begins with a doctype, a comment or an element of HTML, behind
+A body without a type is HTML if it begins with a doctype, a comment or an element of HTML, after
 byte order marks, white space and processing instructions; or if an element of HTML begins and ends
 within HEAD_BYTES. Bodies are UTF-8, or the inside of a JSON string, where `<` may be `\u003c`.
 """

@@ -4,7 +4,7 @@ The compression is recognised by its first bytes, never by the file's name. No m
 a reader asks for, however much the compressed data holds. A compressed member is handed on once its
 checksum is known to fit, since a flipped byte expands to other text far more often than to an
 error: a short member is held until its end, a long one in a file is gone through twice, and only
-one in a pipe must be believed. Damage is an end of the input that `damage` explains, behind
+one in a pipe must be believed. Damage is an end of the input that `damage` explains, after
 which `recover` may find another member. Nothing here looks at what the bytes mean.
 
 A pipe whose records have to come in time (`chunk_seconds`) is read as Python reads a non-blocking
@@ -372,7 +372,7 @@ class _Members(io.RawIOBase):
             if not part and not stored and decoder.needs_input and not decoder.eof:
                 return
 
-    # ---- behind the damage -----------------------------------------------------------------------
+    # ---- after the damage -----------------------------------------------------------------------
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
         """Go on at the next member whose first bytes, expanded, `begins` accepts.
@@ -683,7 +683,7 @@ class ByteStream:
         self._looked_at = None  # what is looked at from here on is these bytes
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
-        """Go on behind the damage, at the next member that begins as `begins` wants it.
+        """Go on after the damage, at the next member that begins as `begins` wants it.
 
         Returns what lies between, or None: then the damage is the end of the stream.
         """

@@ -156,7 +156,7 @@ def _texts(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _CdxLine(NamedTuple):
-    """A line without its end, or the beginning of a long one; how long it is; what is behind it."""
+    """A line without its end, or the beginning of a long one; how long it is; what is after it."""
 
     ordinal: int
     data: bytes
@@ -341,7 +341,7 @@ def _is_of_other_kind(chunk: Chunk, outcome: _Outcome) -> bool:
 
 
 def _go_on(chunk: Chunk, line: _CdxLine) -> None:
-    """Have a chunk end behind a line."""
+    """Have a chunk end after a line."""
     chunk.end = line.ordinal + 1
     chunk.mark, chunk.amount = line.mark, line.amount
     if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or line.mark.offset <= HEAD_BYTES_MAX):

@@ -71,7 +71,7 @@ _URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes a
 
 
 class BodySlices:
-    """The bodies of a batch in one block: most lie in the messages' own, others are put behind it.
+    """The bodies of a batch in one block: most lie in the messages' own, others are put after it.
 
     Only where a body had to be made (decoded, unwrapped) is anything copied: then the block is.
     """

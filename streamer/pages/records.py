@@ -168,5 +168,5 @@ class StreamRecords:
             self._trail.take(b"\n")
 
     def _recovers(self) -> bool:
-        """Go on behind damage, where the format can; tell whether it does."""
+        """Go on after damage, where the format can; tell whether it does."""
         return False

@@ -325,7 +325,7 @@ class ReadAhead:
             self._begun.popleft().ahead.clear()
 
     def come_to(self, file: RemoteObject) -> None:
-        """Have small files behind this one read, which has its turn; the one before has had it.
+        """Have small files after this one read, which has its turn; the one before has had it.
 
         What has failed before its turn is read again: its store may be back.
         """

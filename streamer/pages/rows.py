@@ -30,7 +30,7 @@ TAB = "\t"
 _ABSENT = r"\N"
 _ROW = re.compile(r"""^["']?https?://[^\s"]+["']?[,;\t]""", re.MULTILINE)
 _QUOTED = re.compile(r'"[^"]*(?:"|$)')
-_TORN = re.compile(r'\\",(?!")[^,\n]*"')  # a quote behind a backslash has ended a cell
+_TORN = re.compile(r'\\",(?!")[^,\n]*"')  # a quote after a backslash has ended a cell
 _encode = msgspec.json.Encoder().encode
 
 

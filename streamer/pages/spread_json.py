@@ -31,7 +31,7 @@ _MARKS_MAX = 1 << 16  # of the first object
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _BETWEEN = (b",", b";", b"|", b"\x1e")
 _SEPARATORS = b" \t\r\n\f\v\x1e;|"
-# Bounded, so that a few bytes decide whatever parts a file is read in. A quote behind the bracket
+# Bounded, so that a few bytes decide whatever parts a file is read in. A quote after the bracket
 # ends a string if that is what follows the end of one.
 _GAP, _SPACES = rb"[ \t\r\f\v\x1e;|]{0,64}+", rb"[ \t\r]{0,64}+"
 _NEXT_OBJECT = re.compile(rb'\}%b(?=\{%b"%b[^ \t\r\n,}\]:])' % (_GAP, _SPACES, _SPACES))
@@ -50,7 +50,7 @@ def is_spread(head: bytes) -> bool | None:
 
 
 def _has_more_on_line(head: bytes) -> bool | None:
-    """Return whether behind an object there is another on its line, or a separator anywhere."""
+    """Return whether after an object there is another on its line, or a separator anywhere."""
     text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
     if text.startswith(b"\x1e"):
         return text.lstrip(_SEPARATORS).startswith(b"{")
@@ -174,7 +174,7 @@ class JsonLines(ObjectLines):
             self._in_string = False
             self._put(b'"')
             return end + 1
-        return end  # behind it is a backslash, or nothing
+        return end  # after it is a backslash, or nothing
 
     def _take_mark(self, mark: bytes) -> None:
         if mark == b"\n":

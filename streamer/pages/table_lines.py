@@ -26,7 +26,7 @@ _NEWLINE, _SPACE = 0x0A, 0x20
 _NULL_JSON = np.frombuffer(b"null", np.uint8)
 _UNIT = np.frombuffer(b"u00", np.uint8)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_SHORT = np.zeros(256, np.uint8)  # a byte -> what stands for it behind a backslash; 0: nothing
+_SHORT = np.zeros(256, np.uint8)  # a byte -> what stands for it after a backslash; 0: nothing
 for _letter in b'"\\bfnrt':
     _SHORT[MEANING[_letter]] = _letter
 _encode_lines = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode_lines
@@ -100,7 +100,7 @@ def _escaping_bytes(data: Bytes, at: int, end: int) -> int:
 def _write_cells(
     data: Bytes, starts: Places, ends: Places, is_text: int, name: Bytes, out: Bytes, places: Places
 ) -> None:
-    """Write a member of each row to out[places[i]:], with a comma behind it; move the places."""
+    """Write a member of each row to out[places[i]:], with a comma after it; move the places."""
     for i in range(starts.shape[0]):
         if starts[i] == ABSENT:
             continue
@@ -117,7 +117,7 @@ def _write_cells(
 
 @kernel
 def _copy(data: Bytes, at: int, end: int, out: Bytes, place: int) -> int:
-    """Copy data[at:end] to out[place:]; return the place behind it."""
+    """Copy data[at:end] to out[place:]; return the place after it."""
     for i in range(end - at):
         out[place + i] = data[at + i]
     return place + end - at
@@ -125,9 +125,9 @@ def _copy(data: Bytes, at: int, end: int, out: Bytes, place: int) -> int:
 
 @kernel
 def _write_string(data: Bytes, at: int, end: int, out: Bytes, place: int) -> int:
-    """Write data[at:end] to out[place:] as a JSON string; return the place behind it.
+    """Write data[at:end] to out[place:] as a JSON string; return the place after it.
 
-    A vector is copied where as many bytes of the cell are left, so nothing behind it is touched.
+    A vector is copied where as many bytes of the cell are left, so nothing after it is touched.
     """
     out[place] = QUOTE
     place += 1
@@ -147,7 +147,7 @@ def _write_string(data: Bytes, at: int, end: int, out: Bytes, place: int) -> int
 
 @kernel
 def _write_byte(byte: int, out: Bytes, place: int) -> int:
-    """Write a byte of a string, as an escape where it must be; return the place behind it."""
+    """Write a byte of a string, as an escape where it must be; return the place after it."""
     if byte >= _SPACE and not _SHORT[byte]:
         out[place] = byte
         return place + 1
@@ -165,7 +165,7 @@ def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
     """Return the rows of a batch as JSON objects, a line each.
 
     A cell of bytes is text where it is UTF-8; else it is base64 under its column's name with
-    `_base64` behind, and comes last. A column of text may hold other bytes, which nobody has
+    `_base64` after, and comes last. A column of text may hold other bytes, which nobody has
     checked: then U+FFFD stands for these. Any other cell that Python cannot hold is null.
 
     Raises:
@@ -181,7 +181,7 @@ def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
 
 
 def _cells(name: str, column: Any) -> list[Cells]:  # noqa: ANN401 - a pyarrow.Array
-    """Return the cells of a column; behind them those that are bytes, where there are some."""
+    """Return the cells of a column; after them those that are bytes, where there are some."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     kind = column.type

@@ -5,7 +5,7 @@ wide table only the columns that are needed are read, except in its first rows, 
 field mapping. A row's ordinal is its number in the file. The next rows are decoded in a thread,
 while those before them are judged.
 
-A file is known again by what it says of itself behind its rows (Parquet) or before them (Arrow):
+A file is known again by what it says of itself after its rows (Parquet) or before them (Arrow):
 the places, sizes and extremes of all its parts. So a run that is taken up goes straight to the part
 where it was, and reads nothing before it.
 """
@@ -361,5 +361,5 @@ def arrow_errors() -> tuple[type[Exception], ...]:
 
 
 def said_by(error: Exception) -> str:
-    """Return the first line of an error, behind which there may be many."""
+    """Return the first line of an error, after which there may be many."""
     return str(error).partition("\n")[0]

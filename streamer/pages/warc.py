@@ -3,7 +3,7 @@
 warcio reads the headers; the way from record to record is our own, because it must survive garbage
 and stay bounded. A length that leads to something other than the next record is believed only if
 no record begins within the block: else the length is wrong, and reading goes on there. After what
-is no record, and behind a damaged gzip member, the next record is searched for. What lies between
+is no record, and after a damaged gzip member, the next record is searched for. What lies between
 is one dead letter with one ordinal. Only records that may be pages keep their bytes.
 In a pipe that pauses, a record is taken as soon as no later byte can change what it is.
 WARC-Payload-Digest is not looked at: producers disagree on what it covers.
@@ -311,7 +311,7 @@ class _RecordReader:
         self._limit = page_bytes_max
         self._complete = complete
         self._passing: _Passing | None = None
-        self._may_wait = stream.hurry.seconds is None  # for what is behind the damage
+        self._may_wait = stream.hurry.seconds is None  # for what is after the damage
 
     def next(self, ordinal: int) -> _Outcome | _NothingYet | None:
         """Return a page, a dead letter, or the code that a record is skipped with; None at the end.
@@ -539,7 +539,7 @@ _STATUS = re.compile(r"\d{3}")
 _OF_CRAWLER = re.compile(r"<?(?:metadata|dns):", re.IGNORECASE)
 _HEAD = re.compile(rb"(?i:HTTP/[0-9](?:\.[0-9])?|ICY) [1-5][0-9]{2}(?: [^\r\n]{0,200})?\r?\n")
 is_http = re.compile(rb"HTTP/|ICY ", re.IGNORECASE).match  # ICY: of SHOUTcast
-_MORE_BLANK_LINES = re.compile(rb"(?:\r?\n)++(?!\0)")  # behind a head; not of UTF-16
+_MORE_BLANK_LINES = re.compile(rb"(?:\r?\n)++(?!\0)")  # after a head; not of UTF-16
 _HEADS_MAX = 8
 _BRACKETED = re.compile(r"\s*<([^<>]*)>\s*")
 _PAGE_TYPES = ("text/html", "text/plain", "application/xhtml")

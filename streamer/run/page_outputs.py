@@ -3,8 +3,8 @@
 Of WARC records there may be a third, with what a collection needs of duplicates (revisits.py).
 
 A page is written as its record came: a line of JSON stays that line, a WARC or ARC record that
-record. What stands between records is always the same: a newline behind each line, two line ends
-behind each WARC record, one behind each ARC record. Where the output is compressed, a WARC or ARC
+record. What stands between records is always the same: a newline after each line, two line ends
+after each WARC record, one after each ARC record. Where the output is compressed, a WARC or ARC
 record is a gzip member or zstd frame of its own, since readers of WARC files seek to records.
 
 A row of a table stays a row where the output is a table too (kept_tables.py). Otherwise it becomes

@@ -1,6 +1,6 @@
 """Verdicts as Parquet: the columns of the table in CSV, with types.
 
-A Parquet file can be read only once its footer is there, behind all rows. So a run writes its
+A Parquet file can be read only once its footer is there, after all rows. So a run writes its
 verdicts as compressed JSON lines next to the file, exactly once as all outputs, and makes the
 Parquet file of all of these lines when it ends. That file replaces the one before in one step: a
 reader finds a whole file or none, whatever kill came between. An index needs the lines to continue.

@@ -150,7 +150,7 @@ class Parsed(NamedTuple):
     """What a chunk has of one source.
 
     Attributes:
-        position, mark: the place behind it in its source, as the catalogue keeps it.
+        position, mark: the place after it in its source, as the catalogue keeps it.
         pages: how many there are, with those that a rule leaves out.
         dead: with their ordinals in the source.
         skips: whether there are other records.

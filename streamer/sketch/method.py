@@ -13,7 +13,7 @@ measure, so a batch takes the same branch everywhere. Word 0 says what the 32 wo
     SLOTS           count | bits << 16; 128 slots of 16 bits, 64 of 32 or 32 of 64, lowest first
     HAMMING         number of bits, 2,048 at most
     SAMPLE, BOTTOM  count | cut << 16 | k << 32; hashes of 32 bits, ascending, 64 at most
-    WEIGHTED        weights; the digest in words 1 and 2, a float64 in each word behind them
+    WEIGHTED        weights; the digest in words 1 and 2, a float64 in each word after them
 
 A change here changes what an index holds (METHODS_VERSION).
 """
@@ -89,7 +89,7 @@ class MethodSignature(NamedTuple):
     """Keys, one of 64 bits a band, a sketch of uint64[33], and what that is of.
 
     A key includes its band, so that equal values in two bands differ. Of a key that the page
-    lacks ABSENT_KEY holds the place; those behind the last one may be left out. `hashes` are the
+    lacks ABSENT_KEY holds the place; those after the last one may be left out. `hashes` are the
     set whose resemblance the sketch estimates, None under other measures.
     """
 

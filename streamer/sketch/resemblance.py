@@ -18,7 +18,7 @@ words are the payload, bits counted from the lowest:
 
     level 10      2 bits a bin for all 1,024 bins: 0 empty, else the symbol 1, 2 or 3
     levels 11-22  the filled bins of 2**level in order, each as 8 high bits (in unary: for each of
-                  the 256 values a one a bin, then a zero), and behind these level - 8 low bits and
+                  the 256 values a one a bin, then a zero), and after these level - 8 low bits and
                   the symbol
 
 A page takes the finest level that fits: 1,792 bits for filled * (level - 5). The split into unary

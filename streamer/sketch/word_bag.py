@@ -2,7 +2,7 @@
 
 The method `words` (methods/minwise.py) takes a bag as a set: of `a rose is a rose` it hashes
 `a 0`, `rose 0`, `is 0`, `a 1`, `rose 1`. The strings are never joined. The token kernel leaves each
-word's hash as it was before its last step, so the number goes into it behind the word. How often a
+word's hash as it was before its last step, so the number goes into it after the word. How often a
 word came is counted under its 64-bit hash. Two words of one page with the same hash would count as
 one, which happens to one page in 10**14 of 600 words.
 
@@ -69,7 +69,7 @@ def _slot_of(word: int, bag: Bag) -> int:
 
 @inline_kernel
 def _hash_numbered(token: Token, before: int) -> int:
-    """Return the hash of a token with a space and a decimal number behind it."""
+    """Return the hash of a token with a space and a decimal number after it."""
     power = uint64(1)
     while before >= uint64(10) * power:
         power *= uint64(10)

@@ -406,7 +406,7 @@ def files_to_merge(sizes: Sequence[int]) -> int:
     """Return how many files at the end are to become one; 0 if they are few or large.
 
     `sizes` are those of all files, in the order of what they hold. Each that is merged has at most
-    twice as many bytes as all behind it together.
+    twice as many bytes as all after it together.
     """
     behind = count = 0
     for size in reversed(sizes):

@@ -81,7 +81,7 @@ def insert(
 
 @inline_kernel
 def _put(address: int, slots: int, word: int) -> None:
-    """Put a word into a segment that has room for it, and move the greater ones behind it on."""
+    """Put a word into a segment that has room for it, and move the greater ones after it on."""
     slot = home_of(word >> uint64(TAG_BITS), slots)
     while _read(address, slot) <= word:
         slot += 1
@@ -169,7 +169,7 @@ def find(addresses: Places, slots: Places, keys: Keys, out_places: Places, out_r
 _SLOTS_MIN = 256
 _GROWTH = 1.2
 _LOAD_MAX = 0.8  # more, and both a look and a posting that comes in take a third longer
-_MARGIN = 512  # slots behind the last home, for words that are moved on; the last stays free
+_MARGIN = 512  # slots after the last home, for words that are moved on; the last stays free
 
 
 def slots_for(segment: int, words: int) -> int:
@@ -234,7 +234,7 @@ class KeyTable:
             columns = self._addresses, self._slots, self._ends, self._counts
             insert(columns, words, starts, segments.start, segments.stop, done)
             left = [segment for segment in segments if done[segment] < new[segment]]
-            for segment in left:  # many words have the greatest tags: more room behind them
+            for segment in left:  # many words have the greatest tags: more room after them
                 slots = int(self._slots[segment])
                 margin = 2 * (int(self._ends[segment]) - slots)
                 self._grow(segment, words[:0], slots, margin)

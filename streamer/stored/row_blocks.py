@@ -29,7 +29,7 @@ from streamer.text.slices import Slices
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
 SLOTS_A_KEY_BLOCK = 512  # about 70 kB: only ever read one after the other
-PADDING = bytes(16)  # behind blocks: kernels take eight bytes at a time, some beyond the end
+PADDING = bytes(16)  # after blocks: kernels take eight bytes at a time, some beyond the end
 NO_ROW = 0xFFFFFFFF  # the number of a row that was forgotten; no other has it
 _HEAD_BYTES = 8
 _KEY_HEAD = "<II"

@@ -48,7 +48,7 @@ class RowSlots:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.dropped_end = 0
-        # Runs in memory that grows by doubling, behind one that no row is in.
+        # Runs in memory that grows by doubling, after one that no row is in.
         self._room = np.array([[-1], [-1], [0]]).repeat(64, axis=1)
         self._used = 1
 
@@ -76,7 +76,7 @@ class RowSlots:
         if not runs.shape[1]:
             return
         with self._lock:
-            # Only the last of those that are there come behind one of the new ones.
+            # Only the last of those that are there come after one of the new ones.
             at = 1 + int(np.searchsorted(self._runs[0], runs[0].min()))
             both = np.concatenate((self._room[:, at : self._used], runs), axis=1)
             self._write(at, both[:, np.argsort(both[0], kind="stable")])

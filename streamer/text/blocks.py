@@ -312,7 +312,7 @@ def _count_other(structure: Structure, code: int) -> None:
 def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) -> int:
     """Count ASCII characters of text[at:end]; return where the first other one is, or `end`.
 
-    Whole vectors are read: `text` goes on for VECTOR_BYTES behind `end`, whatever is there.
+    Whole vectors are read: `text` goes on for VECTOR_BYTES after `end`, whatever is there.
     """
     start = at
     inside = uint64(now[_IN_WORD])
@@ -546,7 +546,7 @@ def html_to_blocks(
 
     All is as for `html_to_text`, which writes the same from out[0] on. now[COUNT] of `structure`
     says how many blocks have a record; `records` is int32[any, COLUMNS], a block is
-    out[START:END], and blocks are ascending. Returns the place behind the last byte written.
+    out[START:END], and blocks are ascending. Returns the place after the last byte written.
     """
     _clear(structure)
     state = np.zeros(STATE_SIZE, np.int64)

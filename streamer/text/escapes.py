@@ -138,7 +138,7 @@ def _named(source: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _number(source: Bytes, start: int, end: int) -> tuple[int, int]:
-    """Read the number behind `&#`; return it (held at LARGEST + 1) and the position behind it.
+    """Read the number after `&#`; return it (held at LARGEST + 1) and the position after it.
 
     The position is `start` if there is no number.
     """
@@ -179,7 +179,7 @@ def put_reference(source: Bytes, at: int, end: int, out: Bytes, place: int) -> t
     An ampersand that begins no reference stands for itself. Only source[at:end] is read.
 
     Returns:
-        The position behind the reference and the place behind its value.
+        The position after the reference and the place after its value.
     """
     if at + 1 < end and source[at + 1] == NUMBER_SIGN:
         code, stop = _number(source, at + 2, end)
@@ -226,13 +226,13 @@ def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -
 
     Args:
         source: the record's bytes.
-        start: the position behind the opening quote.
+        start: the position after the opening quote.
         end: the position of the closing quote.
         out: must have end - start bytes from `place` on, and not overlap with `source`.
         place: where to write.
 
     Returns:
-        The place behind the last byte written; what follows it in `out` is scratch.
+        The place after the last byte written; what follows it in `out` is scratch.
     """
     at = start
     while True:

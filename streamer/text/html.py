@@ -184,7 +184,7 @@ def skip_blanks(source: Bytes, at: int, end: int) -> int:
 
 @kernel
 def skip_value(source: Bytes, at: int, end: int) -> int:
-    """Return the position behind an attribute's value.
+    """Return the position after an attribute's value.
 
     A quote that is never closed is a character of an unquoted value: the tag ends at its first `>`.
     That costs one look to the page's end for each kind of quote, as no such quote follows it.
@@ -212,10 +212,10 @@ def pass_attribute(source: Bytes, at: int, end: int) -> tuple[int, int, int]:
 
 @kernel
 def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
-    """Skip a tag's attributes, from behind its name.
+    """Skip a tag's attributes, from the end of its name on.
 
     Returns:
-        The position behind the closing `>` (or `end` + 1 if the tag never ends), and whether the
+        The position after the closing `>` (or `end` + 1 if the tag never ends), and whether the
         tag closes itself with `/>`.
     """
     slash = False
@@ -249,7 +249,7 @@ def _has_attribute(source: Bytes, at: int, end: int, name: Bytes) -> bool:
 
 @kernel
 def _skip_comment(source: Bytes, at: int, end: int) -> int:
-    """Return the position behind the comment whose `<!--` is at `at`, or `end` if it never ends."""
+    """Return the position after the comment whose `<!--` is at `at`, or `end` if it never ends."""
     close = find_byte(source, at + 4, end, GREATER)
     while close < end:
         if source[close - 1] == DASH and source[close - 2] == DASH:
@@ -272,7 +272,7 @@ def _is_section(source: Bytes, at: int, end: int) -> bool:
 
 @kernel
 def skip_declaration(source: Bytes, at: int, end: int, state: State) -> int:
-    """Return the position behind what begins with `<!` or `<?`, or `</` without a name, at `at`."""
+    """Return the position after what begins with `<!` or `<?`, or `</` without a name, at `at`."""
     if (
         at + 3 < end
         and source[at + 1] == BANG
@@ -324,7 +324,7 @@ def text_bytes_max(html_bytes: int) -> int:
     """Return how many bytes of output a page of this size needs, whatever it holds.
 
     Text is copied one to one, a tag of at least three bytes writes at most one space, and a
-    character reference grows by at most 6/5; a copied vector is scratch behind the last byte.
+    character reference grows by at most 6/5; a copied vector is scratch after the last byte.
     """
     return html_bytes * GROWTH[0] // GROWTH[1] + VECTOR_BYTES
 
@@ -511,7 +511,7 @@ def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) ->
         place: where to write.
 
     Returns:
-        The place behind the last byte written; what follows it in `out` is scratch.
+        The place after the last byte written; what follows it in `out` is scratch.
     """
     state = np.zeros(STATE_SIZE, np.int64)
     stop = _pass_page(source, start, end, out, place, state)

@@ -74,7 +74,7 @@ def skip_string(data: Bytes, at: int, end: int) -> tuple[int, bool]:
 
 @kernel
 def _skip_escape(data: Bytes, at: int, end: int) -> int:
-    r"""Return the place behind the escape at `at`, or -1 for what is none."""
+    r"""Return the place after the escape at `at`, or -1 for what is none."""
     if at + 1 < end and MEANING[data[at + 1]]:
         return at + 2
     return at + UNIT_BYTES if code_unit(data, at, end) >= 0 else -1
@@ -82,7 +82,7 @@ def _skip_escape(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _skip_digits(data: Bytes, at: int, end: int) -> int:
-    """Return the place behind the digits at `at`, of which there must be one; else -1."""
+    """Return the place after the digits at `at`, of which there must be one; else -1."""
     start = at
     while at < end and ord("0") <= data[at] <= ord("9"):
         at += 1
@@ -110,7 +110,7 @@ def _skip_number(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _skip_word(data: Bytes, at: int, end: int, word: Bytes) -> int:
-    """Return the place behind `word` where it stands at `at`, or -1."""
+    """Return the place after `word` where it stands at `at`, or -1."""
     if at + word.shape[0] > end:
         return -1
     for byte in word:
@@ -122,7 +122,7 @@ def _skip_word(data: Bytes, at: int, end: int, word: Bytes) -> int:
 
 @kernel
 def _skip_scalar(data: Bytes, at: int, end: int) -> int:
-    """Return the place behind the string, number or literal at `at`, or -1."""
+    """Return the place after the string, number or literal at `at`, or -1."""
     first = data[at]
     if first == QUOTE:
         at, _ = skip_string(data, at + 1, end)
@@ -179,7 +179,7 @@ def _leave_containers(data: Bytes, at: int, end: int, stack: int) -> tuple[int, 
 
 @kernel
 def _next_value(data: Bytes, at: int, end: int, in_object: int, is_first: int) -> int:
-    """Return where a container's next value begins, behind its comma and its name; or -1."""
+    """Return where a container's next value begins, after its comma and its name; or -1."""
     if not is_first:
         if data[at] != COMMA:
             return -1
@@ -193,7 +193,7 @@ def _next_value(data: Bytes, at: int, end: int, in_object: int, is_first: int) -
 
 @kernel
 def skip_value(data: Bytes, at: int, end: int) -> int:
-    """Return the place behind the value that begins at `at`, or -1 for what is none."""
+    """Return the place after the value that begins at `at`, or -1 for what is none."""
     stack = 1  # below its highest one, a bit for each open container: one for an object
     while 0 <= at < end:
         before = stack
@@ -308,7 +308,7 @@ def _field_of(data: Bytes, start: int, end: int, names: Names) -> int:
 
 @kernel
 def _take_value(data: Bytes, at: int, end: int, field: int, spans: Spans) -> tuple[int, bool]:
-    """Write the place of a field's string; return the place behind it, and whether it has escapes.
+    """Write the place of a field's string; return the place after it, and whether it has escapes.
 
     The place is -1 for a value that is not JSON, or not plain for this field.
     """

@@ -97,7 +97,7 @@ PAGE_FEATURES = (
     "long_share", "runs", "run_words", "longest_run", "between", "paragraph_share",
     "preformatted_share", "heading_share", "digit_share", "point_share", "other_share", "score",
 )  # fmt: skip
-# Of a model for sites, behind those: on how many other pages of the host a block was, the scored
+# Of a model for sites, after those: on how many other pages of the host a block was, the scored
 # blocks before and after it, and the share of the page's words in blocks that were on any.
 SITE_FEATURES = (*FEATURES, "repeats", "repeats_before", "repeats_after", "repeated_share")
 REPEATS_MAX = 32  # more are no more
@@ -262,7 +262,7 @@ def _repeated_share(main: MainText, count: int) -> int:
             words += main.records[at, blocks.WORDS]
             repeated += main.records[at, blocks.WORDS] if main.repeats[place] else 0
             place += 1
-    main.repeats[place] = 0  # behind the last one
+    main.repeats[place] = 0  # after the last one
     return repeated * 1000 // max(words, 1)
 
 

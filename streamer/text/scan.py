@@ -3,7 +3,7 @@
 The kernels spend their time in runs without any special byte: text between tags, values between
 quotes, JSON without escapes. A run is passed VECTOR_BYTES at a step: one vector comparison says
 where the first special byte is. The last bytes before `end` are looked at one at a time, so nothing
-outside [start, end) is ever read. A copy writes whole vectors: what lies behind the place that it
+outside [start, end) is ever read. A copy writes whole vectors: what lies after the place that it
 returns is scratch, but never more bytes than it has input left.
 
 One code point as UTF-8: written to an array, packed into a word, or read.
@@ -228,7 +228,7 @@ def pack_code_point(code: int) -> tuple[int, int]:
 
 @kernel
 def put_code_point(code: int, out: Bytes, place: int) -> int:
-    """Write a code point in [0, 0x10FFFF] as UTF-8 to out[place:]; return the place behind it."""
+    """Write a code point in [0, 0x10FFFF] as UTF-8 to out[place:]; return the place after it."""
     packed, size = pack_code_point(code)
     for i in range(int64(size)):
         out[place + i] = uint8(packed >> uint64(8 * i))

@@ -50,7 +50,7 @@ from streamer.text.canonical import (
 from streamer.text.scan import Bytes, decode, pack_code_point
 
 WINDOW_WORDS = 512  # of text that is classified at a time: it stays in the first-level cache
-MARGIN = 16  # words behind what is classified: two are read at any place, and whole blocks of bits
+MARGIN = 16  # words after what is classified: two are read at any place, and whole blocks of bits
 EDGES = 8 * WINDOW_WORDS + 64  # room for the places where runs begin and end
 
 _EDGES_FEW = 24  # of a block of 64 bytes: so many are written whether there are as many or not
@@ -77,7 +77,7 @@ class TokenWindow(NamedTuple):
         folded, folded_bytes: the text with ASCII in lower case, as uint64 and as uint8.
         inside, inside_words: uint8 and uint64, a bit for each byte that is of a run.
         others: uint8, a bit for each byte that is no ASCII.
-        edges: uint16, edges[2 * i] is the first byte of run i, edges[2 * i + 1] the one behind.
+        edges: uint16, edges[2 * i] is the first byte of run i, edges[2 * i + 1] the one after.
     """
 
     folded: Words
@@ -149,7 +149,7 @@ def find_edges(window: TokenWindow, size: int) -> int:
     inside, edges = window.inside_words, window.edges
     count = 0
     before = uint64(0)
-    for block in range((size + 64) >> 6):  # one bit behind the last byte: where the last run ends
+    for block in range((size + 64) >> 6):  # one bit after the last byte: where the last run ends
         runs = inside[block]
         changes = runs ^ ((runs << uint64(1)) | before)
         before = runs >> uint64(63)
@@ -194,7 +194,7 @@ def size_of(piece: int) -> int:
 
 @kernel
 def _add(piece: int, entry: int, combining: Bytes) -> int:
-    """Return a piece with one more character behind it, NOT_PLAIN if that cannot be."""
+    """Return a piece with one more character after it, NOT_PLAIN if that cannot be."""
     kind, value = entry >> uint32(CLASS_SHIFT), entry & uint32(VALUE_MASK)
     filled = size_of(piece) - uint64(1)
     packed, size = pack_code_point(value)
@@ -279,7 +279,7 @@ def _keep(halves: Words, slot: int, low: int, high: int, size: int) -> None:
 
 @inline_kernel
 def _join(low: int, high: int, filled: int, packed: int) -> tuple[int, int]:
-    """Return the two halves of a token of `filled` bytes with up to eight more behind them.
+    """Return the two halves of a token of `filled` bytes with up to eight more after them.
 
     Chooses without a branch: how long a token is so far cannot be foreseen.
     """
@@ -328,7 +328,7 @@ def _collect_simple(
     halves: Words,
     count: int,
 ) -> int:
-    """Collect the tokens of runs [first, last) behind `count` others; return where it stops.
+    """Collect the tokens of runs [first, last) after `count` others; return where it stops.
 
     That is before the first run that is long or has other characters than ASCII, but for one of two
     bytes.
@@ -366,7 +366,7 @@ def _collect_mixed(
     count: int,
     room: int,
 ) -> int:
-    """Collect the tokens of a run [at, stop) behind `count` others; return how many there are.
+    """Collect the tokens of a run [at, stop) after `count` others; return how many there are.
 
     The window begins where the stretch does. Returns -1 if a token is long or has a character that
     is not plain, and if there would be more than `room`.

@@ -25,7 +25,7 @@ class Slices(Sequence[bytes]):
     """The strings data[starts[i]:ends[i]].
 
     Attributes:
-        data: uint8, with SLACK readable bytes behind every end; read-only, since the kernels that
+        data: uint8, with SLACK readable bytes after every end; read-only, since the kernels that
             take it would be compiled again for data that can be written.
         starts, ends: int64[n].
     """
@@ -73,7 +73,7 @@ class Slices(Sequence[bytes]):
 def find_line_ends(
     data: Bytes, at: int, end: int, ends: Places, count: int, bytes_max: int
 ) -> tuple[int, int]:
-    """Write the places behind the newlines of data[at:end] to ends[count:]; return count and place.
+    """Write the places after the newlines of data[at:end] to ends[count:]; return count and place.
 
     The place is where the search ended: behind the first newline at or beyond `bytes_max`, behind
     the one that fills `ends`, or at `end`.

@@ -62,7 +62,7 @@ FEW_WORDS = 50
 # Where fewer bytes of a window are left, it moves, so that its last run is whole.
 NEAR = 256
 
-# Readable bytes that every text has behind its end: words are read eight bytes at a time.
+# Readable bytes that every text has after its end: words are read eight bytes at a time.
 SLACK = 16
 
 
@@ -164,7 +164,7 @@ def _keep_end(ends: Words, place: int, token: Token) -> None:
 
 @inline_kernel
 def _keep_mark(marks: Entries, waiting: int, mark: int, combining: Bytes) -> int:
-    """Insert a mark behind those of its class or lower; return the number waiting."""
+    """Insert a mark after those of its class or lower; return the number waiting."""
     i = waiting
     while i > 0 and combining[marks[i - 1]] > combining[mark]:
         marks[i] = marks[i - 1]
@@ -249,7 +249,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
 ) -> tuple[int, int]:
     """Hash the tokens of text[place:end] into out[count:]; return (next place, tokens in `out`).
 
-    `text` has SLACK readable bytes behind `end`. Each hash is mmh3.hash64(token as UTF-8, seed,
+    `text` has SLACK readable bytes after `end`. Each hash is mmh3.hash64(token as UTF-8, seed,
     signed=False)[0]. Malformed bytes separate tokens. The next place is `end`, or lies between two
     tokens, if need be within a code point's expansion: then `out` is full (its length less SPARE),
     and the caller goes on from there with the same scratch and with room in `out`.

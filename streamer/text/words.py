@@ -196,8 +196,8 @@ _END = re.compile(rf"(?<={_STOP})\s+|(?<={_STOP}{_CLOSING})\s+|(?<={_FULL_WIDTH}
 def sentences(text: str) -> list[str]:
     """Return the sentences of `text` in order, without white space about them.
 
-    A sentence ends behind full stops, question or exclamation marks that white space follows,
-    behind their full-width forms at once, and with a line. Abbreviations therefore end sentences
+    A sentence ends after full stops, question or exclamation marks that white space follows,
+    after their full-width forms at once, and with a line. Abbreviations therefore end sentences
     too; what counts for a signature is that equal text is cut at equal places.
     """
     return [stripped for part in _END.split(text) if (stripped := part.strip())]

@@ -286,7 +286,7 @@ class _FileFold:
 
 
 class _LineOrder:
-    """See that each line stands once, behind those before it; `what` it is, for examples."""
+    """See that each line stands once, after those before it; `what` it is, for examples."""
 
     def __init__(self, what: str, fold: _FileFold) -> None:
         self._what = what

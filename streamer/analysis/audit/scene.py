@@ -265,14 +265,14 @@ def message_digest(
 class LogReading:
     """How far a log covers each of its sources, by the rule of intervals, apart from the shard.
 
-    A record that was seen before is a repeat and harmless. A record behind the mark's end is a
+    A record that was seen before is a repeat and harmless. A record after the mark's end is a
     hole: harmless if a later record fills it, as after a failed publish, and a loss if none does.
     """
 
     def __init__(self) -> None:
         self.records = 0
         self.repeats = 0
-        self.ahead = 0  # records that came behind a hole
+        self.ahead = 0  # records that came after a hole
         self._marks: dict[str, int] = {}
         self._furthest: dict[str, int] = {}
 

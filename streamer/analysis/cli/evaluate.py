@@ -221,7 +221,7 @@ def tune(
 
 
 def _with_default(ranked: list[BandChoice], threshold: float, weight_fp: float) -> list[BandChoice]:
-    """Return the bandings with the default behind them, unless it is one of them."""
+    """Return the bandings with the default after them, unless it is one of them."""
     if any(_mark(banding.bands, banding.rows) for banding in ranked):
         return ranked
     return [*ranked, weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]

@@ -38,7 +38,7 @@ class Address(NamedTuple):
     Attributes:
         host: in lower case.
         port: as ":8080", or "".
-        segments: of the path, without their parameters; the last one is "" behind a slash.
+        segments: of the path, without their parameters; the last one is "" after a slash.
         items: names and values of all parameters, sorted; a name of the path's begins with ";".
     """
 
@@ -127,7 +127,7 @@ def directory(segments: tuple[str, ...]) -> str:
 def family(segments: tuple[str, ...], items: Items) -> str:
     """Return the path with "*" for numbers and ids, and the names of the parameters.
 
-    Of a path whose segments repeat they are sorted, each once, with a mark behind.
+    Of a path whose segments repeat they are sorted, each once, with a mark after.
     """
     masks = [mask_segment(each) for each in segments]
     pairs = zip(segments, masks, strict=True)

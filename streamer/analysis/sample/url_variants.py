@@ -118,7 +118,7 @@ def segment_session(rng: Random, site: Site) -> Pages:
 
 
 def calendar(rng: Random, site: Site) -> Pages:
-    """Have a calendar without an end: two years of events, and empty months behind."""
+    """Have a calendar without an end: two years of events, and empty months after."""
     for number, article in enumerate(_articles(rng, site)):
         yield f"/about/{number}.html", site.render(article)
     for month, article in enumerate(_articles(rng, site, 24)):

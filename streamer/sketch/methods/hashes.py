@@ -2,7 +2,7 @@
 
 Seed 0 gives each function as published. Another seed goes in where the function takes one: mmh3 as
 its 32-bit seed, CRC32 and Rabin's fingerprint as their start value. The others have no seed, so the
-hash of the data is mixed with it behind the function: that makes any number of different functions,
+hash of the data is mixed with it after the function: that makes any number of different functions,
 yet two texts with equal hashes have equal ones under every seed.
 
 Eight string hashes of 32 bits, as the "General Purpose Hash Function Algorithms" collect them.
@@ -128,7 +128,7 @@ _BACK = _table()
 
 
 def rabin64(data: bytes, start: int = 1) -> int:
-    """Return Rabin's fingerprint of `data` behind the coefficients of `start` (64 bits).
+    """Return Rabin's fingerprint of `data` after the coefficients of `start` (64 bits).
 
     The bits are the coefficients of a polynomial over GF(2), and the fingerprint is its remainder
     modulo an irreducible one. Two texts of n bits collide with probability at most n / 2**63 or so

@@ -83,7 +83,7 @@ def cut(parts: Sequence[str], pieces: int) -> list[list[str]]:
 class Segments(SeveralStrings[SegmentsParameters]):
     """Pages of which at least m of n pieces are equal.
 
-    A change costs the pieces that it touches, and those behind it as far as it moves their borders:
+    A change costs the pieces that it touches, and those after it as far as it moves their borders:
     pieces of whole sentences move less than pieces of equal numbers of words.
     """
 
