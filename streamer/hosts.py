@@ -91,7 +91,7 @@ def plain_labels(name: str) -> str:
 
 @lru_cache(_HOSTS_KEPT)
 def _read(authority: str) -> tuple[str, str]:
-    """Return the host and the port of what stands between the slashes of a URL."""
+    """Return the host and the port of what is between the slashes of a URL."""
     name = authority.rpartition("@")[2]
     port = _PORT.search(name)
     name = name[: port.start()] if port else name

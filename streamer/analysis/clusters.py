@@ -19,7 +19,7 @@ before the file began: it is earlier than all, and has no length, score or time.
 
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
 of the host or the registered domain in a URL, so that a page costs eight bytes. The registered
-domain is what stands below a public suffix (example.co.uk), by the Public Suffix List as the
+domain is what is below a public suffix (example.co.uk), by the Public Suffix List as the
 package publicsuffixlist carries it; nothing is fetched.
 
 A row is read from the verdict file again when it is written, by the place of its line. A cluster

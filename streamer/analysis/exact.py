@@ -1,7 +1,7 @@
 """Exact comparison of texts: shares of shingles, without hashing and without estimates.
 
 The shares answer different questions: how alike two texts are as wholes (Jaccard, Dice, the bag of
-words), and how much of one lies in the other (containment, the covered share of its words), which
+words), and how much of one is in the other (containment, the covered share of its words), which
 alone tells a quotation in a text many times its length. All need both texts, so nothing here runs
 in a stream; the estimates are held against it.
 
@@ -9,10 +9,10 @@ Sets of shingles with c in common and u in their union have the resemblance c / 
 common ones change on one page, c falls by x and u rises by x; if x that differ become equal, the
 reverse. So the threshold t is crossed at x = (c - t*u) / (1 + t) shingles.
 
-A fragment is a run of consecutive shingles that stands in both texts and cannot be longer where it
-stands. Fragments are found from left to right in one text, each where it reaches farthest in the
+A fragment is a run of consecutive shingles that is in both texts and cannot be longer where it
+is. Fragments are found from left to right in one text, each where it reaches farthest in the
 other; then what the other text shares and no fragment covers yet is looked for the other way. So
-every shared shingle lies in a fragment, in either text.
+every shared shingle is in a fragment, in either text.
 
 Each place of a text is compared with at most PLACES_MAX places of the other: time is linear even
 for a text of one word repeated, whose fragments may then be cut.
@@ -126,7 +126,7 @@ class Span(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """A run of `words` words that stands in both texts."""
+    """A run of `words` words that is in both texts."""
 
     one: Span
     other: Span
@@ -217,7 +217,7 @@ def jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:
 
 
 def containment(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """Return |A & B| / |A|: the share of the first set that lies in the second; 0 if it is empty.
+    """Return |A & B| / |A|: the share of the first set that is in the second; 0 if it is empty.
 
     Source: Broder 1997, On the resemblance and containment of documents.
     """
@@ -238,7 +238,7 @@ def covered_share(own: Sequence[str], others: AbstractSet[str], width: int) -> f
 
 
 def bag_resemblance(one: Iterable[str], other: Iterable[str]) -> float:
-    """Return sum(min) / sum(max) of how often each word stands in both; 0 if there is none."""
+    """Return sum(min) / sum(max) of how often each word is in both; 0 if there is none."""
     first, second = Counter(one), Counter(other)
     union = (first | second).total()
     return (first & second).total() / union if union else 0.0
@@ -304,7 +304,7 @@ def fit_width(width: int, *lengths: int) -> int:
 class Uniqueness:
     """How much of a text is found nowhere in a collection, whose texts are added one by one.
 
-    Only the text's own shingles are held, so a collection can be of any size. A shingle that stands
+    Only the text's own shingles are held, so a collection can be of any size. A shingle that is
     in the text n times counts n times: the share is one of the text.
     """
 

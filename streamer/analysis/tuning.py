@@ -9,8 +9,8 @@ are not posted, so there a page has fewer candidates as a rule.
 A page takes 264 bytes for its sketch and 8 a band of each banding.
 
 Two pages of resemblance s share one of `bands` band keys of `rows` min-hashes with probability
-P(s) = 1 - (1 - s**rows)**bands: an S-curve that rises about (1/bands)**(1/rows). What lies under it
-below the threshold is work on pages that are no duplicates, what lies over it above the threshold
+P(s) = 1 - (1 - s**rows)**bands: an S-curve that rises about (1/bands)**(1/rows). What is under it
+below the threshold is work on pages that are no duplicates, what is over it above the threshold
 are duplicates that are missed. The rule is the one of datasketch's MinHashLSH: of all bandings that
 a number of min-hashes allows, take the one with the least weighted sum of the two areas.
 """

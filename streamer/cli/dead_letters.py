@@ -150,7 +150,7 @@ def letters_in(path: Path) -> Iterator[DeadLetter]:
 
 
 class Tally(NamedTuple):
-    """The dead letters of one code from one source: how many, and where the first one stands."""
+    """The dead letters of one code from one source: how many, and where the first one is."""
 
     source: str
     letters: int

@@ -1,4 +1,4 @@
-"""The summary at the end of a replay: what this run did, and where the index stands."""
+"""The summary at the end of a replay: what this run did, and where the index is."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ CREATE TABLE letter_count (
 ) WITHOUT ROWID;
 """
 # Made when the first fold is done: sorting all keys once takes a third of the time of adding each.
-# The number of a row stands after the key in each, so rows with one key come in that order.
+# The number of a row is after the key in each, so rows with one key come in that order.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS page_by_url ON page (url_key);
 CREATE INDEX IF NOT EXISTS page_by_host ON page (host);

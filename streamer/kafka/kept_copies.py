@@ -14,7 +14,7 @@ group's generation, KIP-447, would save producers; aiokafka cannot send it.)
 the number of the next verdict is committed with the offset (kept_offsets.py).
 
 **Failures.** What another member or an outage has caused ends the session: the next one asks again
-where it stands. What lasts ends the worker. It all runs in a thread with an event loop of its own,
+where it is. What lasts ends the worker. It all runs in a thread with an event loop of its own,
 since compressing and copying would delay verdicts.
 """
 
@@ -276,7 +276,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             _log.info("kept_topic_assigned", topic=topic.name, partition=partition, position=offset)
 
     async def _committed(self) -> dict[int, tuple[int, str]]:
-        """Return where the group stands in all partitions of verdicts."""
+        """Return where the group is in all partitions of verdicts."""
         names = self._topic.names
         partitions = await self._reader.partitions(names.verdicts)
         return await stable_offsets(
@@ -365,7 +365,7 @@ class _Copier:
             self._metrics.copied.inc(copies.count)
 
     async def send_position(self) -> None:
-        """Have the transaction commit where this partition stands."""
+        """Have the transaction commit where this partition is."""
         offset = OffsetAndMetadata(self.position, self._progress.encode())
         await self.producer.send_offsets_to_transaction(
             {self._place: offset}, self._topic.names.kept_group

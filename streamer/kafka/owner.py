@@ -127,7 +127,7 @@ class Owner(Judge):
         ]
 
     def check(self, bounds: LogBounds) -> None:
-        """See that the log goes on where this store stands.
+        """See that the log goes on where this store is.
 
         Raises:
             StoreMismatch: it begins later, ends before, or holds another record there.
@@ -208,7 +208,7 @@ class Owner(Judge):
             self._snapshots.stop()
 
     def state(self) -> bytes:
-        """Return where the index stands in its log, for a flush that begins now."""
+        """Return where the index is in its log, for a flush that begins now."""
         if self._newest:
             self._at.digest = record_digest(self._newest)
         return msgspec.msgpack.encode(self._at)

@@ -138,7 +138,7 @@ class ShardProgress:
         return self._target is not None and self._owner.offset >= self._target
 
     def note_assigned(self, position: int, committed: int, end: int) -> None:
-        """Take an assignment: the index stands at `position`, the log ends at `end`."""
+        """Take an assignment: the index is at `position`, the log ends at `end`."""
         self.committed = max(self.committed, committed)
         self._target = end
         self._assigned_at = position, time.monotonic()
@@ -271,7 +271,7 @@ class ShardApp:
     # ---- the log ---------------------------------------------------------------------------------
 
     async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
-        """Begin where the store stands, or at the committed offset once all before it is folded.
+        """Begin where the store is, or at the committed offset once all before it is folded.
 
         The store must fit the log.
         """
@@ -296,7 +296,7 @@ class ShardApp:
         return starts
 
     def _begin_to_catch_up(self) -> None:
-        """Let nothing be delivered until the index stands at the committed offset."""
+        """Let nothing be delivered until the index is at the committed offset."""
         self.app.chunks.hold([self._log])
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = asyncio.create_task(self._fold_what_is_out())

@@ -212,7 +212,7 @@ class SignApp:
         lane.comparing = asyncio.create_task(self._begin_at_shard(lane, begins, log_end))
 
     async def _begin_at_shard(self, lane: _Lane, begins: Mapping[TP, int], log_end: int) -> None:
-        """Begin where the shard stands, once it has applied its log up to `log_end`, if it is less.
+        """Begin where the shard is, once it has applied its log up to `log_end`, if it is less.
 
         What was committed before the log ended there is in it.
         """

@@ -308,7 +308,7 @@ _NO_ID = bytes(_ID_BYTES)
 
 # aiokafka asks for metadata in version 5 at most, and only from version 12 on (Kafka 3.0) it has
 # ids of topics. So the one request for that is spelled here, as MetadataRequest.json in the sources
-# of Apache Kafka has it, and of its response what stands before the first topic's id and that; the
+# of Apache Kafka has it, and of its response what is before the first topic's id and that; the
 # client skips the rest. aiokafka has no types: its classes are Any to mypy, which forbids to
 # inherit from that.
 

@@ -226,7 +226,7 @@ class ShardLog:
 
 
 def check_bounds(path: Path | str, at: LogPosition, bounds: LogBounds) -> None:
-    """Raise StoreMismatch unless the log goes on where the index in `path` stands."""
+    """Raise StoreMismatch unless the log goes on where the index in `path` is."""
     if bounds.end < at.offset:
         raise StoreMismatch(
             f"The log of shard {at.shard} ends at {bounds.end}, the index {path} stands at "

@@ -1,7 +1,7 @@
 """From a message's fields, or a WARC record's, to one page: URL, body, flags, what is carried.
 
 The order is: is it a page at all (status, type), then the URL, then the body. A text body stays as
-it stands in the JSON, escapes and all, where that can be; a body of bytes is unwrapped and decoded.
+it is in the JSON, escapes and all, where that can be; a body of bytes is unwrapped and decoded.
 Every refusal is an `InvalidPage` or a `SkippedRecord` with its code; optional fields that are null
 count as absent.
 

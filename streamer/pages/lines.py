@@ -54,7 +54,7 @@ class MalformedLine(NamedTuple):
 class LineReader:
     """Reads lines of up to `line_bytes_max` bytes, newline included, from where the stream is.
 
-    What stands after the last newline is a line if `accepts` says so of it.
+    What is after the last newline is a line if `accepts` says so of it.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class LineReader:
         return not self._stream.damage and self._accepts(last.tobytes())
 
     def take_malformed(self) -> MalformedLine | None:
-        """Take what stands where `take` returns no line; None at the end of the stream."""
+        """Take what is where `take` returns no line; None at the end of the stream."""
         rest = self._rest
         line = rest[: rest.find(b"\n") + 1] or rest
         if not line:
@@ -172,7 +172,7 @@ def read_lines(
 
     A chunk holds up to 4,000 lines and, unless a single line is longer, about 8 MiB; a line keeps
     its newline. One of more than `page_bytes_max` bytes, newline included, becomes the dead letter
-    `record_too_large`. What stands after the last newline is a line if `accepts` says so of it;
+    `record_too_large`. What is after the last newline is a line if `accepts` says so of it;
     else it is left, as is what damage has torn off, and `ending` tells of it.
     """
     order_mark = b""

@@ -4,7 +4,7 @@ A mapping names for each field one or several JSON Pointers; the first that lead
 than null counts. It says which statuses and types are pages. It knows nothing about any one
 crawler: the table of those is `PRESETS`. A mapping is made once and never changes.
 
-JSON Pointers (RFC 6901): where in a message a field stands.
+JSON Pointers (RFC 6901): where in a message a field is.
 
 A pointer is parsed once, when the settings are read, and walked for every message. A value that is
 not there is `MISSING`, which is something else than null. Walking never raises, whatever the

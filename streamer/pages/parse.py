@@ -89,7 +89,7 @@ class BodySlices:
         self._ends += ends.tolist()
 
     def add(self, body: Buffer) -> None:
-        """Take a body that lies elsewhere."""
+        """Take a body that is elsewhere."""
         self._made.append(body)
         self._starts.append(self._end)
         self._end += len(body)

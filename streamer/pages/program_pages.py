@@ -162,7 +162,7 @@ def _kind(value: object) -> str:
 
 
 def _encode(value: object) -> bytes:
-    """Return a value as JSON; what is no Unicode stands in it as escapes, as other writers do."""
+    """Return a value as JSON; what is no Unicode is in it as escapes, as other writers do."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:

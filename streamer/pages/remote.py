@@ -121,7 +121,7 @@ def _opened(root: str, *, patient: bool) -> ObjectStore:
     with needs_extra("object-store", f"Reading {name}"):
         import obstore  # noqa: PLC0415 - an extra
 
-        from streamer import object_store  # noqa: PLC0415 - stands on it
+        from streamer import object_store  # noqa: PLC0415 - an extra
     check_credentials = object_store.check_credentials
     check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
     try:
@@ -207,7 +207,7 @@ class RemoteObject:
             for part in answer.stream(min_chunk_size=_PART_BYTES):
                 data += part
         except (obstore.exceptions.BaseError, OSError) as error:
-            from streamer.object_store import said_by  # noqa: PLC0415 - stands on an extra
+            from streamer.object_store import said_by  # noqa: PLC0415 - an extra
 
             return said_by(error)
         return "fewer bytes than it has announced"
@@ -436,7 +436,7 @@ def _describe(url: str, stores: Stores, once: Stores) -> ObjectMeta:
 def _below(name: str, stores: Stores) -> LookedUp:
     """Return the files below a place, whose name ends with a slash."""
     store, path = stores.of(name)
-    from streamer.pages.listing import list_below  # noqa: PLC0415 - stands on an extra
+    from streamer.pages.listing import list_below  # noqa: PLC0415 - an extra
 
     root = "/".join(name.split("/")[:3])
     with explaining_store(name):
@@ -497,7 +497,7 @@ def explaining_store(name: str) -> Iterator[None]:
     """Turn what a store says about a file into our errors."""
     import obstore  # noqa: PLC0415 - an extra
 
-    from streamer.object_store import said_by  # noqa: PLC0415 - stands on an extra
+    from streamer.object_store import said_by  # noqa: PLC0415 - an extra
 
     failures = obstore.exceptions
     try:

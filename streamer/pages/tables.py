@@ -169,7 +169,7 @@ def parquet_file(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.pa
 
 
 def _footer_digest(place: str | RemoteFile) -> str:
-    """Return the digest of a Parquet file's footer, whose length stands at the end."""
+    """Return the digest of a Parquet file's footer, whose length is at the end."""
     with Path(place).open("rb") if isinstance(place, str) else nullcontext(place) as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")

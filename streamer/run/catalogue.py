@@ -7,7 +7,7 @@ longer are the ones that were judged. A file in an object store or on a web serv
 URL, and as unchanged by its size and version; under another version what was judged is compared. A
 pipe has no name of its own: it is known by the digests at the ends of its first records, and one
 that begins otherwise is another source. Each partition of a topic is a source; the topic is known
-by its name and its id, which it has only until it is made anew.
+by its name and its id, which it has only until it is made again.
 
 Where files or outputs were moved, the user says so (`move`). A new file that looks like one that is
 gone is refused: its pages would become duplicates of themselves.

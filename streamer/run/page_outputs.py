@@ -3,7 +3,7 @@
 Of WARC records there may be a third, with what a collection needs of duplicates (revisits.py).
 
 A page is written as its record came: a line of JSON stays that line, a WARC or ARC record that
-record. What stands between records is always the same: a newline after each line, two line ends
+record. What is between records is always the same: a newline after each line, two line ends
 after each WARC record, one after each ARC record. Where the output is compressed, a WARC or ARC
 record is a gzip member or zstd frame of its own, since readers of WARC files seek to records.
 

@@ -4,7 +4,7 @@ One thread reads and judges; others parse and sign the next batches meanwhile, i
 without the interpreter lock, and one writes what was judged. Batches come back in the order of
 reading, so verdicts do not depend on the number of threads. With each flush of the index go the
 positions in all sources and the lengths of all outputs: a run that ends in any way is taken up
-where the last flush stands.
+where the last flush is.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Outcome:
     """What a run did: its own totals, and how it ended.
 
     Attributes:
-        examples: for each code of dead letters and skipped records, where the first one stands.
+        examples: for each code of dead letters and skipped records, where the first one is.
         large_clusters: the largest shares first.
         shared_texts: of a few words, the most pages first.
         report: what is to be said of the sources.
@@ -136,7 +136,7 @@ class Replay:
 
         Raises:
             StreamerError: the input or the index cannot be used; everything up to the last flush
-                stands, and the same command goes on from there.
+                is, and the same command goes on from there.
         """
         started, dates_before = time.perf_counter(), self._wrong_dates()
         pages.enter(self._catalogue)
@@ -323,7 +323,7 @@ class Replay:
             self._finish(own.source, own.status)
 
     def _note_examples(self, chunk: Chunk, parsed: Sequence[Parsed], batch: PageBatch) -> None:
-        """Remember where the first record of each code stands."""
+        """Remember where the first record of each code is."""
         examples = self._outcome.examples
         for own in parsed if batch.dead else ():
             for rejected in own.dead:

@@ -35,7 +35,7 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
 
 
 def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdict]:
-    """Yield the verdicts of a file that `open_verdicts` has opened, from where it stands.
+    """Yield the verdicts of a file that `open_verdicts` has opened, from where it is.
 
     Raises:
         InputError: a line is not a verdict, or does not go with those before.

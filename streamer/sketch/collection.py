@@ -30,7 +30,7 @@ UNSPACED_LETTERS = 4  # a Han or Kana character stands for a syllable or a word
 _REMEMBERED = 1 << 16
 
 
-# Tells of a word in canonical form on what share of all pages it stands: above 0, at most 1.
+# Tells of a word in canonical form on what share of all pages it is: above 0, at most 1.
 Shares = Callable[[str], float]
 
 
@@ -114,7 +114,7 @@ class Collection:
 def count_words(
     pages: Iterable[Iterable[str]], canonical: CanonicalOptions, min_pages: int = 1
 ) -> Collection:
-    """Count on how many pages each word stands; words on fewer than `min_pages` are left out.
+    """Count on how many pages each word is; words on fewer than `min_pages` are left out.
 
     Pages without words do not count.
     """

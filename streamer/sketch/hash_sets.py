@@ -236,7 +236,7 @@ def in_doubt(score: int, a: Sketch, b: Sketch, least: int) -> bool:
     bins = int64(1) << min(level_of(a), level_of(b))
     either = min(count_filled_bins(a) + count_filled_bins(b), bins)
     apart = max(abs(score - least) - 1, 0)
-    variance = (SIMILARITY_ONE - least) * (2 * least + SIMILARITY_ONE)  # times what stands below
+    variance = (SIMILARITY_ONE - least) * (2 * least + SIMILARITY_ONE)  # times what is below
     return bool(2 * (2 * bins - either) * apart * apart <= DEVIATIONS * DEVIATIONS * variance)
 
 

@@ -63,7 +63,7 @@ _WORD_BITS = 64
 _PAYLOAD_BITS = _WORD_BITS * PAYLOAD_WORDS
 LISTED_BITS = _PAYLOAD_BITS - _HIGH_VALUES
 LISTED_MAX = LISTED_BITS // 6  # filled bins that fit at level 11, the coarsest listed one
-_FIELD_MAX = 16  # bits of a field, at most: it lies in two words at most
+_FIELD_MAX = 16  # bits of a field, at most: it is in two words at most
 
 
 @inline_kernel

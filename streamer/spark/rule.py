@@ -1,7 +1,7 @@
 """The rule of one stream, by joins: a page is a duplicate if a kept page before it matches.
 
 The rule needs an order of pages, none of work. Pages of equal content and threshold are one node,
-which stands at the first of them. In each round the nodes are kept that match nothing, and that
+which is at the first of them. In each round the nodes are kept that match nothing, and that
 have no undecided node before them under a key that has room for postings. What is kept then is
 compared with all later pages of its keys: that is what a stream compares, and no more. A node that
 matches one of them is a duplicate, whichever will be the most similar in the end. So a round needs
@@ -105,7 +105,7 @@ class Rounds:
         return _keep(map_rows(rest, partial(_in_order, self.settings), COMPARED))
 
     def _seen(self, postings: DataFrame) -> DataFrame:
-        """Return postings with what stands before them: whether they wait, and have room."""
+        """Return postings with what is before them: whether they wait, and have room."""
         before = Window.partitionBy("key").orderBy("node")
         before = before.rowsBetween(Window.unboundedPreceding, -1)
         is_open, is_kept = ((F.col("state") == each).cast("int") for each in (OPEN, KEPT))
@@ -130,7 +130,7 @@ class Rounds:
 def _keep(frame: DataFrame) -> DataFrame:
     """Return a frame that is worked out now; a lost executor loses nothing of it.
 
-    It lies in Spark's folder of checkpoints, or where there is none, on two executors.
+    It is in Spark's folder of checkpoints, or where there is none, on two executors.
     """
     conf = frame.sparkSession.conf
     if conf.get("spark.checkpoint.dir", ""):

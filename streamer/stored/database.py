@@ -371,7 +371,7 @@ class Database:
         return None if None in values else sum(values)
 
     def close(self) -> None:
-        """Release the database. What it could not file by then stands in its log."""
+        """Release the database. What it could not file by then is in its log."""
         self._merger.shutdown()
         families, self._families = list(self._families.values()), {}
         with contextlib.suppress(StreamerError), _explaining(self._path):

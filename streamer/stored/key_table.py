@@ -299,5 +299,5 @@ def memory_of(size: int) -> mmap.mmap:
 
 
 def address_of(memory: mmap.mmap) -> int:
-    """Return where memory lies."""
+    """Return where memory is."""
     return int(np.frombuffer(memory, np.uint8).ctypes.data)

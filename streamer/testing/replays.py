@@ -35,7 +35,7 @@ _CACHE = "STREAMER_CACHE_DIR"  # the one variable that is no setting of a replay
 
 
 class KillMarker(Enum):
-    """What stands between two pages where the replay is to be killed."""
+    """What is between two pages where the replay is to be killed."""
 
     KILL = "KILL"
 

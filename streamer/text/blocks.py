@@ -107,7 +107,7 @@ _BITS = len(HINTS) + len(SECTIONS)
 ) = range(21)  # fmt: skip
 COLUMNS = COUNTS + _BITS
 
-KIND_FEATURES = 7  # kinds of the element that a block stands in
+KIND_FEATURES = 7  # kinds of the element that a block is in
 _KINDS = (
     ("p",), ("h1", "h2", "h3", "h4", "h5", "h6"), ("li", "dt", "dd"), ("td", "th"),
     ("div", "section", "article", "main"), ("pre", "xmp", "listing", "plaintext"), ("blockquote",),
@@ -379,7 +379,7 @@ def _parent(structure: Structure) -> int:
 
 @inline_kernel
 def _end_block(text: Bytes, place: int, structure: Structure, records: Records) -> None:
-    """End the open block at `place`; it has a record if it has words and stands where it may."""
+    """End the open block at `place`; it has a record if it has words and is where it may."""
     _count_text(text, place, structure)
     now, sums = structure.now, structure.sums
     kind = int64(0)

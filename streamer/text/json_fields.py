@@ -48,7 +48,7 @@ def skip_space(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def skip_string(data: Bytes, at: int, end: int) -> tuple[int, bool]:
-    """Return where the quote stands that ends a string, and whether the string has escapes.
+    """Return where the quote is that ends a string, and whether the string has escapes.
 
     `at` is the first place inside the string. The place is -1 where no string ends before `end`.
     """
@@ -110,7 +110,7 @@ def _skip_number(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _skip_word(data: Bytes, at: int, end: int, word: Bytes) -> int:
-    """Return the place after `word` where it stands at `at`, or -1."""
+    """Return the place after `word` where it is at `at`, or -1."""
     if at + word.shape[0] > end:
         return -1
     for byte in word:

@@ -1,7 +1,7 @@
 """Which blocks of a page are its own text, and which are furniture of its site.
 
 A row of small integers a block: the block itself (words, links, punctuation), the open elements
-around it, two neighbours on each side, where it stands in the page. An ensemble of trees gives each
+around it, two neighbours on each side, where it is in the page. An ensemble of trees gives each
 row a score, and a block of 0 or more is main text; a few words that are links alone never are. All
 is integer arithmetic, so every machine decides alike. The trees are data (`main_text.json`, made by
 `make train`); their digest is part of an index's fingerprint.

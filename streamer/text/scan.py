@@ -3,7 +3,7 @@
 The kernels spend their time in runs without any special byte: text between tags, values between
 quotes, JSON without escapes. A run is passed VECTOR_BYTES at a step: one vector comparison says
 where the first special byte is. The last bytes before `end` are looked at one at a time, so nothing
-outside [start, end) is ever read. A copy writes whole vectors: what lies after the place that it
+outside [start, end) is ever read. A copy writes whole vectors: what is after the place that it
 returns is scratch, but never more bytes than it has input left.
 
 One code point as UTF-8: written to an array, packed into a word, or read.
@@ -180,7 +180,7 @@ def find_byte(source: Bytes, start: int, end: int, byte: int) -> int:
 def copy_until(
     source: Bytes, start: int, end: int, out: Bytes, place: int, stops: tuple[int, int]
 ) -> int:
-    """Copy source[start:end] to out[place:] up to the first of two bytes; return where that stands.
+    """Copy source[start:end] to out[place:] up to the first of two bytes; return where that is.
 
     `place` has moved by as much as the position. `source` and `out` must not overlap.
     """

@@ -37,7 +37,7 @@ MAIN = 4  # of HTML, functions in Python take the main text, where the page has 
 
 Buffer = bytes | bytearray | memoryview
 
-HEAD_BYTES_MAX = 1 << 16  # what stands further down is not looked for
+HEAD_BYTES_MAX = 1 << 16  # what is further down is not looked for
 
 _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
 _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)

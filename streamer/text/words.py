@@ -122,7 +122,7 @@ CHARACTERS_REMEMBERED = 1 << 16
 
 
 class Word(NamedTuple):
-    """A word in canonical form, and where it stands: text[start:end], in characters."""
+    """A word in canonical form, and where it is: text[start:end], in characters."""
 
     text: str
     start: int

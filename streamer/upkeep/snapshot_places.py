@@ -93,7 +93,7 @@ def place_of(name: str | Path) -> Place:
     if "://" not in str(name):
         return Folder(Path(name))
     with needs_extra("object-store", f"A snapshot in {name}"):
-        from streamer.upkeep.snapshot_bucket import Bucket  # noqa: PLC0415 - stands on an extra
+        from streamer.upkeep.snapshot_bucket import Bucket  # noqa: PLC0415 - an extra
     return Bucket(str(name))
 
 

@@ -140,7 +140,7 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Up to where each topic is read, besides what stands in the scene."""
+    """Up to where each topic is read, besides what is in the scene."""
 
     verdicts: Bounds
     dead_letters: Bounds

@@ -3,7 +3,7 @@
 A page is a true duplicate if an earlier page *that the detector itself kept* has exact resemblance
 >= threshold with it; a said duplicate is right if that holds with its representative. So a detector
 is judged on its own kept set, and one early mistake is counted once. A representative that was not
-kept before is counted apart, as is what lies within `margin` of the threshold: there the measured
+kept before is counted apart, as is what is within `margin` of the threshold: there the measured
 text and the detector's canonical form may differ by a token.
 
 Of a verdict file lines without a `verdict` (dead letters in the same stream) are skipped. A

@@ -228,7 +228,7 @@ class WordsParameters(Parameters):
 
 
 class Words(Method[WordsParameters]):
-    """The words of a page and how often each stands there, in any order.
+    """The words of a page and how often each is there, in any order.
 
     A bag as a set: the second `rose` of a text is another thing than the first, so that the
     resemblance of two such sets is that of two multisets, sum(min) / sum(max) of the words' counts.

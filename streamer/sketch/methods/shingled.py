@@ -55,7 +55,7 @@ def character_shingles(text: str, n: int) -> list[str]:
 def as_characters(words: Sequence[str]) -> str:
     """Return words as one text to take characters from, each with its marks where Unicode has it.
 
-    One space stands between words, but none between characters of scripts that are written without:
+    One space is between words, but none between characters of scripts that are written without:
     there each is a word of its own.
     """
     unspaced = [class_of(word[0]) == UNSPACED for word in words]
