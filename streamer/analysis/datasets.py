@@ -45,7 +45,7 @@ from streamer.text.words import CanonicalOptions
 ARTICLE = "reuters"
 TEXTS = frozenset({"title", "body"})
 WHOLE, UNMARKED = "text", "UNPROC"
-CHARSET = "latin-1"  # the files are ASCII but for a few stray bytes
+CHARSET = "latin-1"  # the files are ASCII except a few stray bytes
 
 
 class _Articles(HTMLParser):

@@ -100,7 +100,7 @@ def _packed(name: str, data: Buffer) -> bytes:
 class OutputFile:
     """An append-only output. `length` is its length in bytes as stored.
 
-    Nothing of a file is changed before `start`, but for one that is made. Standard output cannot be
+    Nothing of a file is changed before `start`, except one that is made. Standard output cannot be
     cut: after a kill, lines may come again there, the same bytes.
 
     `index` is the folder of the index whose output it is; None for a run without one. A small file

@@ -62,7 +62,7 @@ def deduplicate(
 
     Each verdict is what `streamer replay` gives over the same pages in the same order: that of the
     column `order`, of whole numbers, or of the files that a frame of Parquet files reads, by name,
-    and their rows. Columns of a record that cannot be judged are null, but for `letter`: why.
+    and their rows. Columns of a record that cannot be judged are null, except `letter`: why.
 
     Arguments:
         pages: its columns are the fields of a page, found as those of a Parquet file are.

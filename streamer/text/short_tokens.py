@@ -330,7 +330,7 @@ def _collect_simple(
 ) -> int:
     """Collect the tokens of runs [first, last) after `count` others; return where it stops.
 
-    That is before the first run that is long or has other characters than ASCII, but for one of two
+    That is before the first run that is long or has other characters than ASCII, except one of two
     bytes.
     """
     text, place, _ = stretch
