@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
+import streamer.run.engine
 import streamer.run.replay
-import streamer.run.small_files
 from streamer.pages.lines import LineReader
 from streamer.pages.parse import PageParser
 from streamer.run.judge import Judge
@@ -44,7 +44,7 @@ class Stage(NamedTuple):
 STAGES = (
     Stage("reading", None, ((LineReader, "take"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
-    Stage("sign", 12, ((streamer.run.small_files, "sign"),)),
+    Stage("sign", 12, ((streamer.run.engine, "sign"),)),
     Stage("memtable, verify, insert", 3, ((Judge, "apply"),)),
     Stage("store: look-ups", 3, ((StoredLookup, "find"), (StoredLookup, "rows"))),
     Stage("store: flushes", 6, ((Store, "flush"),)),

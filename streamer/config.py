@@ -155,7 +155,7 @@ PURPOSES: Mapping[str, Mapping[str, Any]] = {
 
 
 class _OfPurpose(PydanticBaseSettingsSource):
-    """The values that a preset for a purpose stands for, after all that is given otherwise."""
+    """The values of a preset for a purpose, which yield to all that is given otherwise."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         """Return no value: all are given at once."""

@@ -30,7 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -175,12 +175,18 @@ def ship_with_kernels(work: bytes) -> Callable[..., Any]:
 
     There it is stored if none is, and if it fits: the same sources, versions, processor and path.
     """
+    return partial(_place_and_work, _fit(), _packed_kernels(kernels_on_disk()), work)
+
+
+@cache
+def _packed_kernels(_number: int) -> bytes:
+    """Return the compiled code of so many kernels as an archive."""
     packed = io.BytesIO()
     with ZipFile(packed, "w", ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as archive:
         for file in FOLDER.rglob("*") if FOLDER else ():
             with suppress(FileNotFoundError):  # numba has given it another name meanwhile
                 archive.write(file, file.relative_to(FOLDER or ""))
-    return partial(_place_and_work, _fit(), packed.getvalue(), work)
+    return packed.getvalue()
 
 
 def _place_and_work(fit: str, packed: bytes, work: bytes, *arguments: Any) -> Any:  # noqa: ANN401 - as `work`

@@ -110,13 +110,14 @@ class HealthServer:
 
     async def _answer_page(self, request: web.Request) -> web.Response:
         del request
-        page = status_page({**self._about, **self._figures()}, self._ready())
+        figures = {f"{name} now": figure for name, figure in self._figures().items()}
+        page = status_page({**self._about, **figures}, self._ready())
         return web.Response(text=page, content_type="text/html", charset="utf-8")
 
     async def _answer_status(self, request: web.Request) -> web.Response:
         del request
         reasons = self._ready()
-        state = {"ready": not reasons, "reasons": reasons, **self._figures()}
+        state = {"ready": not reasons, "reasons": reasons, "now": self._figures()}
         return web.json_response({**self._about, **state})
 
     async def _answer_live(self, request: web.Request) -> web.Response:

@@ -43,7 +43,9 @@ class ProgressLog:
         self._looked_at = self._logged_at = clock()
 
     async def run(self) -> None:
-        """Log each minute; never returns."""
+        """Log each minute, of what is done from now on; never returns."""
+        self._before = deepcopy(self._counts)
+        self._looked_at = self._logged_at = self._clock()
         while True:
             await asyncio.sleep(LOG_SECONDS)
             self.log()

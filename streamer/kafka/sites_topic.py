@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.errors import StreamerError
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched, Options, Reader, open_reader
 from streamer.kafka.topics import Names, ensure_topic, sites_topic
@@ -172,17 +172,18 @@ class PartitionSites:
     ) -> None:
         """Have the table of a partition know all pages before `begin`; give up once not wanted.
 
-        While the brokers are away or refuse, it is tried again.
+        While the brokers are away, it is tried again.
 
         Raises:
             SettingsError: its topic exists with other settings.
             InputError: a message cannot be decoded.
+            StreamerError: the brokers refuse.
         """
         while is_wanted():
             try:
                 await self._restore(partition, begin, learn, is_wanted)
             except StreamerError as error:
-                if isinstance(error, SettingsError | InputError):
+                if not getattr(error.__cause__, "retriable", False):
                     raise
                 _log.warning("sites_not_restored", partition=partition, reason=str(error))
                 await asyncio.sleep(RETRY_SECONDS)

@@ -2,7 +2,7 @@
 
 So fields are found by the same pointers: `/meta/url` is a field of a record within. As in tables
 (tables.py), a field of bytes is text where it is UTF-8; else it is base64 under its name with
-`_base64` after. Bytes further down are base64.
+`_base64` appended. Bytes further down are base64.
 
 The library decodes in native code, which follows a schema as deep as the bytes want it to, and
 makes as many items as they announce. So a schema is looked at before it is used: its types must not

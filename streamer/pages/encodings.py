@@ -54,7 +54,7 @@ class _Decompressor(Protocol):
 
 
 def decode_base64(text: str) -> bytes:
-    """Return the bytes after base64, of either alphabet, with line breaks, padded or not.
+    """Return the bytes that base64 encodes, of either alphabet, with line breaks, padded or not.
 
     Raises:
         InvalidPage: `bad_base64`.
@@ -67,7 +67,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def guess_base64(text: str) -> bytes | None:
-    """Return the bytes after `text` if it is base64 of markup or of compressed data, else None.
+    """Return what `text` encodes if it is base64 of markup or of compressed data, else None.
 
     Words of plain letters are valid base64 too, with the spaces between them left out. So there
     must be none, and the bytes must look like something that is sent: compressed, or markup

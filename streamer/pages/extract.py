@@ -319,7 +319,7 @@ class Extractor:
                 raise InvalidPage("wrong_type", "body: null")
 
     def _unpacked(self, text: str) -> bytes | None:
-        """Return the bytes after a `body` that is base64, or None where it is text."""
+        """Return the bytes that a base64 `body` encodes, or None where it is text."""
         if self._mapping.base64 == "yes":
             return decode_base64(text)
         return guess_base64(text) if self._mapping.base64 == "try" else None

@@ -165,7 +165,7 @@ def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
     """Return the rows of a batch as JSON objects, a line each.
 
     A cell of bytes is text where it is UTF-8; else it is base64 under its column's name with
-    `_base64` after, and comes last. A column of text may hold other bytes, which nobody has
+    `_base64` appended, and comes last. A column of text may hold other bytes, which nobody has
     checked: then U+FFFD stands for these. Any other cell that Python cannot hold is null.
 
     Raises:

@@ -91,7 +91,8 @@ class KeptTable:
     @property
     def amount(self) -> int:
         """Return how many rows the table will have, of those that were judged."""
-        return Path(self.refs).stat().st_size // REF_BYTES
+        refs = Path(self.refs)
+        return refs.stat().st_size // REF_BYTES if refs.exists() else 0
 
     def check(self, sources: Sequence[Source], known: int) -> None:
         """Find out before long work whether the table can be made of its rows and those to come.

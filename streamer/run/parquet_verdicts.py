@@ -54,9 +54,8 @@ class VerdictTable:
     lines: Path
 
     @property
-    def amount(self) -> int:
-        """Return the bytes of the lines, as stored."""
-        return self.lines.stat().st_size
+    def amount(self) -> None:
+        """Return nothing: how many verdicts there are is not known before."""
 
     def write(self, progress: Callable[[int], None], claim: Claim) -> None:
         """Make the file; `claim` is as for `complete_output`.
@@ -74,9 +73,10 @@ class VerdictTable:
                 complete_output(self.name, claim) as file,
                 parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
             ):
+                rows = 0
                 for group in _groups(self.lines, schema, near=near):
                     writer.write_table(group)
-            progress(self.amount)
+                    progress(rows := rows + len(group))
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             why = getattr(error, "strerror", None) or error
             raise InputError(f"{self.lines}: {why}; put the file back") from error

@@ -4,7 +4,7 @@ One thread reads and judges; others parse and sign the next batches meanwhile, i
 without the interpreter lock, and one writes what was judged. Batches come back in the order of
 reading, so verdicts do not depend on the number of threads. With each flush of the index go the
 positions in all sources and the lengths of all outputs: a run that ends in any way is taken up
-where the last flush is.
+where the last flush ended.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Replay:
 
         Raises:
             StreamerError: the input or the index cannot be used; everything up to the last flush
-                is, and the same command goes on from there.
+                is kept, and the same command goes on from there.
         """
         started, dates_before = time.perf_counter(), self._wrong_dates()
         pages.enter(self._catalogue)
@@ -259,7 +259,9 @@ class Replay:
         elif isinstance(step, SourceEnd):
             self._finish(step.source, step.status)
             self._behind(partial(self._clusters.end, step.source, self._name_of(step.source)))
-        elif prepared is not None and parsed is not None:
+        elif isinstance(step, Chunk):
+            assert prepared is not None, step
+            assert parsed is not None, step
             self._judge_new(prepared, parsed)
 
     def _check_first(self, parsed: Sequence[Parsed]) -> None:

@@ -33,7 +33,7 @@ from streamer.spark.answers import answer_schema, answers
 from streamer.spark.rule import Rounds, nodes_of
 from streamer.spark.signing import SIGNED, Job, files_signed, map_rows, rows_signed
 
-__all__ = ["JudgedCorpus", "deduplicate", "judge_files", "judged"]
+__all__ = ["JudgedCorpus", "deduplicate", "judge_files", "judge_rows"]
 
 # What depends on the order of arrival, or on what this machine has.
 _IN_ORDER = ("also", "expire_after", "keep_pages", "site_memory", "track_changes")

@@ -208,7 +208,7 @@ async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere(
         assert sorted(links) == ["/health/live", "/health/ready", "/metrics", "/status.json"]
         assert [(await served.get(link))[0] for link in links] == [200] * 4
         served.reasons = ["shard <1> is not open yet"]
-        state = {"ready": False, "reasons": served.reasons, "judged": 7}
+        state = {"ready": False, "reasons": served.reasons, "now": {"judged": 7}}
         assert await served.get("/status.json") == (200, {**about, **state})
         _, page = await served.get("/")
         assert "not ready:" in page

@@ -7,8 +7,9 @@ from random import Random
 
 import msgspec
 import pytest
+from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import StreamerError
 from streamer.kafka import sites_topic
 from streamer.kafka.publisher import Message
 from streamer.kafka.sites_topic import (
@@ -140,19 +141,21 @@ def test_a_table_of_another_index_is_not_taken() -> None:
 
 
 @in_loop
-async def test_brokers_that_are_away_are_asked_again_and_other_settings_end_it(
+async def test_brokers_that_are_away_are_asked_again_and_a_refusal_ends_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tries = list[object]()
 
     def refuse(client: object) -> None:
         tries.append(client)
-        raise StreamerError("away") if len(tries) < 3 else SettingsError("other settings")
+        if len(tries) < 3:
+            raise StreamerError("away") from KafkaConnectionError()
+        raise StreamerError("not allowed") from TopicAuthorizationFailedError()
 
     monkeypatch.setattr(sites_topic, "RETRY_SECONDS", 0)
     monkeypatch.setattr(sites_topic, "open_reader", refuse)
     sites = PartitionSites({}, Names("index", "pages"), "f", SIZE, 1)
-    with pytest.raises(SettingsError):
+    with pytest.raises(StreamerError, match="not allowed"):
         await sites.restore(0, 5, lambda _chunk, _table: None, lambda: True)
     await sites.restore(0, 5, lambda _chunk, _table: None, lambda: False)
     assert len(tries) == 3
