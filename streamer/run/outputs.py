@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Protocol
 
-from streamer.compression import is_table_name, unpack, zstd
+from streamer.compression import is_parquet, is_table_name, unpack, zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.text.visible import Buffer
 
@@ -43,10 +43,14 @@ Made = tuple[int, str]  # of a file that was made at the end of a run: its size 
 Claim = Callable[[Path], None]
 
 
-def table_of(name: str) -> str:
-    """Return the table that is made of the output with this name; of others their own name."""
-    table = name.removesuffix(ROWS_SUFFIX).removesuffix(LINES_SUFFIX)
-    return table if is_table_name(table) else name
+def table_of(name: str, suffix: str) -> str:
+    """Return the table that is made of an output with this suffix; of others their own name.
+
+    Of rows any table is made, of verdicts Parquet alone.
+    """
+    table = name.removesuffix(suffix)
+    is_made = is_parquet if suffix == LINES_SUFFIX else is_table_name
+    return table if is_made(table) else name
 
 
 class StandardOutput:

@@ -38,7 +38,14 @@ from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import pack_refs
-from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, pack, table_of
+from streamer.run.outputs import (
+    ROWS_SUFFIX,
+    STANDARD_OUTPUT,
+    OutputFile,
+    output_key,
+    pack,
+    table_of,
+)
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
@@ -158,8 +165,8 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
         before = [name for name, own in catalogue.roles.items() if own == option]
         if before and option not in names:
             raise SettingsError(
-                f"The index writes --{option} {table_of(before[-1])}, which would lack pages of "
-                "this run. "
+                f"The index writes --{option} {table_of(before[-1], ROWS_SUFFIX)}, which would "
+                "lack pages of this run. "
                 f"Give --{option} with this file, or with another one for what is still to come."
             )
         if is_begun and option in names and not before:
@@ -174,8 +181,8 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
             if role and key not in catalogue.outputs:
                 continue  # a new one
             raise SettingsError(
-                f"{table_of(name)} is another output of the index than --{option}. Name another "
-                "file."
+                f"{table_of(name, ROWS_SUFFIX)} is another output of the index than --{option}. "
+                "Name another file."
             )
 
 

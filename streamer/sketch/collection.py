@@ -30,7 +30,7 @@ UNSPACED_LETTERS = 4  # a Han or Kana character stands for a syllable or a word
 _REMEMBERED = 1 << 16
 
 
-# Tells of a word in canonical form on what share of all pages it occurs: above 0, at most 1.
+# Returns of a word in canonical form on what share of all pages it occurs: above 0, at most 1.
 Shares = Callable[[str], float]
 
 

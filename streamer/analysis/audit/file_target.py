@@ -29,7 +29,7 @@ from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed_message, open_catalogue
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
-from streamer.run.outputs import table_of
+from streamer.run.outputs import ROWS_SUFFIX, table_of
 from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
 from streamer.run.reference_indexes import ReferenceIndexes
@@ -111,7 +111,7 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         secret = obtain_existing_secret(folder, settings.key_file)
         check_identity(folder, index.identity, identity_of(signature, secret))
         parser = _parser(settings, in_force, signature)
-        whole_rows = any(name == table_of(name) for name in catalogue.roles)
+        whole_rows = any(name == table_of(name, ROWS_SUFFIX) for name in catalogue.roles)
         columns = None if whole_rows else parser.columns
         places = settings.url_prefix, settings.cdx_base
         choice = FolderChoice(settings.include, settings.exclude, parser.bodies)

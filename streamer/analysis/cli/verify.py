@@ -25,7 +25,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
-from streamer.run.outputs import check_new, table_of
+from streamer.run.outputs import LINES_SUFFIX, check_new, table_of
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def _verify_files(pages: Sequence[str], files: OfFiles, settings: Settings) -> A
         raise SettingsError("--index needs the PAGES that it has read, and --verdicts.")
     letters = files.dead_letters
     if letters is None:
-        beside = [Path(f"{table_of(str(path))}.dead.jsonl") for path in files.verdicts]
-        letters = [path for path in beside if path.exists()]
+        found = [Path(f"{table_of(str(path), LINES_SUFFIX)}.dead.jsonl") for path in files.verdicts]
+        letters = [path for path in found if path.exists()]
     with open_target(files.index, pages, settings) as target:
         compile_with_bar(main_text=target.signature.takes_main_text)
         with count_bar() as tell:

@@ -187,8 +187,11 @@ def test_an_output_of_an_index_is_never_replaced(path: Path) -> None:
 
 def test_the_name_of_an_output_tells_the_table_that_is_made_of_it() -> None:
     for table in ("clean.parquet", "clean.arrow", "a/clean.FEATHER"):
-        assert {table_of(f"{table}{each}") for each in (ROWS_SUFFIX, LINES_SUFFIX)} == {table}
-    assert table_of("pages.jsonl.rows") == "pages.jsonl.rows"
+        assert table_of(f"{table}{ROWS_SUFFIX}", ROWS_SUFFIX) == table
+    assert table_of(f"v.parquet{LINES_SUFFIX}", LINES_SUFFIX) == "v.parquet"
+    others = ("v.arrow.jsonl.zst", LINES_SUFFIX), ("v.parquet.jsonl.zst", ROWS_SUFFIX)
+    for name, suffix in (*others, ("pages.jsonl.rows", ROWS_SUFFIX)):
+        assert table_of(name, suffix) == name
 
 
 @pytest.mark.parametrize("suffix", [ROWS_SUFFIX, LINES_SUFFIX])
