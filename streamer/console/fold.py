@@ -35,7 +35,8 @@ from streamer.console.view import (
 )
 from streamer.errors import InputError, StreamerError
 from streamer.hosts import host_of
-from streamer.model import SIMILARITY_ONE, Location
+from streamer.model import SIMILARITY_ONE, DeadLetter, Location
+from streamer.run.verdict_lines import ReadVerdict
 
 RECORD_BYTES_SHOWN = 16 << 10  # of a dead letter's record
 _NAMES_REMEMBERED = 1 << 16
@@ -43,13 +44,18 @@ _SIGN = 1 << 63  # SQLite's integers have one, hashes have none
 _POLL_SECONDS = 1.0
 
 _encode = msgspec.json.Encoder().encode
+# Fields that not every verdict has, with what they are then.
+_OPTIONAL = [
+    (each.name, each.default)
+    for each in msgspec.structs.fields(ReadVerdict)
+    if not each.required and each.name != "schema"
+]
 _log = logging.getLogger("streamer")
 
 _ADD_PAGE = """
 INSERT OR IGNORE INTO page (
-    ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint,
-    carried, text, change, change_similarity, exact, nearest, nearest_min
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint, more
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_HOST, _FIND_HOST = (
     "INSERT OR IGNORE INTO host (name) VALUES (?)",
@@ -333,7 +339,7 @@ class Fold:
         letters: list[tuple[Any, ...]] = []
         clusters: dict[int, tuple[int, str, int]] = {}
         for line in lines:
-            if line.code is not None:
+            if isinstance(line, DeadLetter):
                 letters.append(self._letter(line))
                 continue
             cluster = None
@@ -352,22 +358,28 @@ class Fold:
         found = (self._connection.execute(_IS_OTHER, (ref, url)) for ref, url, *_ in pages)
         return sum(row.fetchone()[0] for row in found)
 
-    def _page(self, line: FoldedLine, cluster: int | None) -> tuple[Any, ...]:
+    def _page(self, line: ReadVerdict, cluster: int | None) -> tuple[Any, ...]:
         numbers = self._numbers
         return (
             numbers.ref(line.page, ""), line.url, url_key(line.url),
-            numbers.host(host_of(line.url)), cluster, line.basis, _whole(line.similarity),
-            line.same_url, line.text_bytes, numbers.fingerprint(line.index),
-            None if line.carried == b"{}" else bytes(line.carried).decode(),
-            line.text, line.change, _whole(line.change_similarity), line.exact,
-            None if line.nearest is msgspec.UNSET else _encode(line.nearest).decode(),
-            line.nearest_min,
+            numbers.host(host_of(line.url)), cluster, line.basis.value, _whole(line.similarity),
+            line.same_url, line.text_bytes, numbers.fingerprint(line.index), _more(line),
         )  # fmt: skip
 
-    def _letter(self, line: FoldedLine) -> tuple[Any, ...]:
+    def _letter(self, line: DeadLetter) -> tuple[Any, ...]:
         ref = self._numbers.ref(line.page, "")
         key = None if line.key_base64 is None else _bytes(line.key_base64)
         return ref, line.code, line.detail, key, _bytes(line.value_base64), line.value_bytes
+
+
+def _more(verdict: ReadVerdict) -> str | None:
+    """Return the fields of a verdict that not every one has, as JSON; None: it has none."""
+    found = {
+        name: value
+        for name, default in _OPTIONAL
+        if (value := getattr(verdict, name)) is not default and value != default
+    }
+    return _encode(found).decode() if found else None
 
 
 def _whole(similarity: float | None) -> int | None:

@@ -14,17 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from streamer.console.fold import url_key
-from streamer.model import (
-    SIMILARITY_ONE,
-    Basis,
-    Change,
-    Decision,
-    Location,
-    NearestKept,
-    Representative,
-    SignedText,
-    Verdict,
-)
+from streamer.model import SIMILARITY_ONE, Decision, Location, Verdict
+from streamer.run.verdict_lines import ReadVerdict
 
 _OFFSET_DIGITS = 13  # of 2**40; Python refuses to read thousands
 
@@ -52,8 +43,7 @@ VERDICTS = """
 SELECT page.number, source.topic, source.partition, page.offset, page.url, page.basis,
     page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
     other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
-    page.same_url, page.text_bytes, fingerprint.name AS "index", page.carried, page.text,
-    page.change, page.change_similarity, page.exact, page.nearest, page.nearest_min
+    page.same_url, page.text_bytes, fingerprint.name AS "index", ifnull(page.more, '{{}}') AS more
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
@@ -208,7 +198,7 @@ class NumberedVerdict(msgspec.Struct, frozen=True):
     cluster: int | None
 
 
-_nearest = msgspec.json.Decoder(NearestKept | None)
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(ReadVerdict).decode
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 Value = str | int | float | None
 
@@ -245,27 +235,23 @@ def verdicts(
 
 def _verdict(row: sqlite3.Row) -> Verdict:
     """Return the verdict that a row was folded from."""
-    similarity, other = row["similarity"], None
+    other: dict[str, Any] | None = None
     if row["cluster"] is not None:
         place = Location(row["other_topic"], row["other_partition"], row["other_offset"])
-        other = Representative(place, row["other_url"], row["other_index"] or msgspec.UNSET)
-    change, unset = row["change"], msgspec.UNSET
-    carried: Any = msgspec.Raw((row["carried"] or "{}").encode())
-    return Verdict(
-        Location(row["topic"], row["partition"], row["offset"]),
-        row["url"], Decision.DUPLICATE if other else Decision.UNIQUE, Basis(row["basis"]),
-        _part(similarity), other, bool(row["same_url"]), row["text_bytes"], row["index"], carried,
-        SignedText(row["text"]) if row["text"] else unset,
-        Change(change) if change else unset,
-        _part(row["change_similarity"]) if change else unset,
-        unset if row["exact"] is None else bool(row["exact"]),
-        unset if row["nearest"] is None else _nearest.decode(row["nearest"]),
-        unset if row["nearest_min"] is None else row["nearest_min"],
-    )  # fmt: skip
-
-
-def _part(similarity: int | None) -> float | None:
-    return None if similarity is None else similarity / SIMILARITY_ONE
+        other = {"page": place, "url": row["other_url"]}
+        other |= {"index": row["other_index"]} if row["other_index"] else {}
+    same = "url", "basis", "text_bytes", "index"
+    similarity = row["similarity"]
+    fields = {name: row[name] for name in same} | {
+        "page": Location(row["topic"], row["partition"], row["offset"]),
+        "verdict": Decision.DUPLICATE if other else Decision.UNIQUE,
+        "similarity": None if similarity is None else similarity / SIMILARITY_ONE,
+        "representative": other,
+        "same_url": bool(row["same_url"]),
+    }
+    # The JSON of the other fields is taken over as it was published.
+    more = row["more"].encode().removeprefix(b"{")
+    return _decode(_encode(fields)[:-1] + (b"}" if more == b"}" else b"," + more))
 
 
 def letters(

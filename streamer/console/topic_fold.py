@@ -27,7 +27,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import BrokerResponseError, KafkaError
 
 from streamer.console.fold import Fold
-from streamer.console.inputs import FoldedLine
+from streamer.console.inputs import FoldedLine, decode_line
 from streamer.console.state import FoldState, PartitionLag, moment
 from streamer.console.topics import Layout, lag_by_partition, layout_of, verdicts_published
 from streamer.console.view import VerdictView
@@ -47,7 +47,6 @@ _LAG_SECONDS = 4.0  # for how far signing is, which a topic that was deleted may
 _STOP_SECONDS = 0.1  # between two looks whether the console ends
 _AHEAD_MILLISECONDS = 24 * 3600 * 1000  # that the clock of a broker may be ahead
 
-_decode = msgspec.json.Decoder(FoldedLine).decode
 _Result = TypeVar("_Result")
 _log = logging.getLogger("streamer")
 
@@ -316,14 +315,10 @@ class TopicFold(Fold):
     def _line(self, message: Any) -> FoldedLine | None:  # noqa: ANN401 - the client library's
         """Return what a message says; None: it is of another index."""
         if message.topic == self._names.verdicts:
-            return _decode((message.value or b"").decode())  # `carried` is UTF-8, too
+            return decode_line((message.value or b"").decode())  # `carried` is UTF-8, too
         if not is_of_index(message, self._names.index):
             return None
-        letter = dead_letter_in(message)
-        return FoldedLine(
-            letter.page, code=letter.code, detail=letter.detail, key_base64=letter.key_base64,
-            value_base64=letter.value_base64, value_bytes=letter.value_bytes,
-        )  # fmt: skip
+        return dead_letter_in(message)
 
     def _at(self, place: TopicPartition) -> tuple[int, int, str]:
         """Return the position of a partition in the view, the messages before it, and a note."""

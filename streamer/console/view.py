@@ -27,7 +27,7 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.model import SEQUENCE_BITS
 
-VIEW_VERSION = 8  # of the tables: a view of another one is made again
+VIEW_VERSION = 9  # of the tables: a view of another one is made again
 SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
 
 _TABLES = """
@@ -67,17 +67,11 @@ CREATE TABLE page (
     host INTEGER NOT NULL,
     cluster INTEGER,              -- NULL: the page is unique
     basis TEXT NOT NULL,
-    similarity INTEGER,           -- in ten-thousandths, as change_similarity
+    similarity INTEGER,           -- in ten-thousandths
     same_url INTEGER NOT NULL,
     text_bytes INTEGER NOT NULL,
     fingerprint INTEGER NOT NULL,
-    carried TEXT,
-    text TEXT,
-    change TEXT,
-    change_similarity INTEGER,
-    exact INTEGER,
-    nearest TEXT,                 -- as JSON; NULL: the verdict has none
-    nearest_min REAL
+    more TEXT                     -- the fields that not every verdict has, as JSON; NULL: none
 );
 CREATE TABLE cluster (
     ref INTEGER PRIMARY KEY,

@@ -19,21 +19,16 @@ from typing import Any
 import msgspec
 
 from streamer.errors import InputError, needs_extra
-from streamer.model import VERDICT_SCHEMA, Verdict
+from streamer.model import VERDICT_SCHEMA
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 from streamer.run.outputs import Claim, OutputSink, complete_output, read_lines_within
 from streamer.run.table import Cell, cells, columns_of, nest
+from streamer.run.verdict_lines import ReadVerdict
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
 
 
-class _Line(Verdict, frozen=True):
-    """A verdict whose carried fields stay the JSON that they are."""
-
-    carried: msgspec.Raw = msgspec.Raw(b"{}")  # type: ignore[assignment]
-
-
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(ReadVerdict).decode
 _encode = msgspec.json.Encoder().encode
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from streamer.errors import InputError
-from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative
+from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative, Verdict
 
 # Verdicts of a file, 40 MB; of more those on a half of the pages, a quarter.
 REMEMBERED_MAX = 1 << 18
@@ -35,6 +37,16 @@ class _Said(Protocol):
     def similarity(self) -> float | None: ...
     @property
     def index(self) -> str: ...
+
+
+class ReadVerdict(Verdict, frozen=True):
+    """A verdict as it is read again: its carried fields stay the JSON that they are."""
+
+    carried: msgspec.Raw = msgspec.Raw(b"{}")  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.is_duplicate != (self.representative is not None):
+            raise ValueError("a duplicate, and nothing else, has a representative")
 
 
 class VerdictCheck:

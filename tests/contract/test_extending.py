@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -21,21 +22,36 @@ from streamer.sketch.method import Method, PageText, similarity_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
-FILES_MAX = 7  # that a field about the page may touch
-# Prints the verdicts on two pages: the first is unique, and the second its duplicate.
+FILES_MAX = 4  # that a field of the verdict touches
+# Writes the verdicts on two pages, a unique one and its duplicate, in all forms that they have.
 PUBLISH = """
-import sys
+from pathlib import Path
 import numpy as np
+from msgspec import json
+from streamer.console import queries
+from streamer.console.fold import Fold
+from streamer.console.view import VerdictView
 from streamer.index.messages import Verdicts
 from streamer.model import Location
+from streamer.run.parquet_verdicts import VerdictTable
 from streamer.run.stages import verdict_lines
+from streamer.run.table import table_head, table_lines
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
 pages = made_pages([[1], [1]], [EMPTY_SKETCH] * 2, tokens=3)
 block = Verdicts(
     pages, np.array([-1, 9000]), np.array([0, 0]), np.array([0, 0], np.uint64), [b"", b"u0"]
 )
-sys.stdout.buffer.write(verdict_lines(block, lambda ref: Location("pages", 0, ref), "1f"))
+by = block, lambda ref: Location("pages", 0, ref), "1f"
+lines, table = Path("v.jsonl"), Path("v.parquet")
+lines.write_bytes(verdict_lines(*by))
+Path("v.csv").write_bytes(table_head(near=False) + table_lines(*by, near=False))
+VerdictTable(str(table), lines).write(lambda _amount: None, lambda _part: None)
+view = VerdictView(Path("view"))
+Fold(view, [table]).go_on()
+with view.read(5) as connection:
+    found = [each.verdict for each in queries.verdicts(connection, queries.OF_ALL, 2)]
+    Path("console.jsonl").write_bytes(json.Encoder().encode_lines(found))
 """
 
 
@@ -79,12 +95,16 @@ def test_the_field_that_is_shown_is_published(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=leave)
     touched = _apply_what_is_shown(tmp_path)
     assert len(touched) <= FILES_MAX
-    found = subprocess.run(
-        [sys.executable, "-c", PUBLISH], capture_output=True, check=True, cwd=tmp_path,
+    subprocess.run(
+        [sys.executable, "-c", PUBLISH], check=True, cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
     )  # fmt: skip
     schema = json.loads((tmp_path / "schemas/verdict.schema.json").read_bytes())
-    said = [json.loads(line) for line in found.stdout.splitlines()]
+    lines = (tmp_path / "v.jsonl").read_bytes()
+    assert (tmp_path / "console.jsonl").read_bytes() == lines  # by Parquet and the console's table
+    with (tmp_path / "v.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["tokens"] for row in csv.DictReader(file)] == ["3", "3"]
+    said = [json.loads(line) for line in lines.splitlines()]
     assert [each["verdict"] for each in said] == ["unique", "duplicate"]
     for each in said:
         Draft202012Validator(schema).validate(each)

@@ -344,6 +344,6 @@ def test_what_a_verdict_has_beyond_the_usual_is_kept(tmp_path: Path, view: Verdi
         duplicate(1, of=0, carried={"score": 1.5}), representative=other, exact=True
     )
     fold(view, written(tmp_path / "v.jsonl", line))
-    assert rows(view, "SELECT carried, exact FROM page") == [('{"score":1.5}', 1)]
+    assert rows(view, "SELECT more FROM page") == [('{"carried":{"score":1.5},"exact":true}',)]
     query = "SELECT topic FROM source WHERE other = 'last-year'"
     assert rows(view, query) == [("old.jsonl",)]

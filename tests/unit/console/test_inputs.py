@@ -10,15 +10,21 @@ import pytest
 from streamer.console.arguments import sort_inputs
 from streamer.console.inputs import CutOff, read_batches, witness_of
 from streamer.errors import InputError
+from streamer.model import DeadLetter
 from streamer.run.verdict_files import read_verdicts
+from streamer.run.verdict_lines import ReadVerdict
 from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
 
 
 def test_verdicts_and_dead_letters_may_share_a_file(tmp_path: Path) -> None:
     path = written(tmp_path / "v.jsonl", UNIQUE, LETTER, duplicate(7, of=0))
     (batch,) = read_batches(path, 0, 0)
-    assert [line.verdict for line in batch.lines] == ["unique", None, "duplicate"]
-    assert batch.lines[1].code == "missing_url"
+    first, letter, last = batch.lines
+    assert isinstance(first, ReadVerdict)
+    assert isinstance(last, ReadVerdict)
+    assert (first.verdict, last.verdict) == ("unique", "duplicate")
+    assert isinstance(letter, DeadLetter)
+    assert letter.code == "missing_url"
     assert batch.position == path.stat().st_size
 
 
@@ -62,7 +68,7 @@ def test_a_compressed_part_that_is_being_written_is_left_for_later(tmp_path: Pat
     ("line", "said"),
     [
         (b'{"page":1}', "Expected `object`"),
-        (b'{"page":{"topic":"t","partition":0,"offset":0}}', "neither"),
+        (b'{"page":{"topic":"t","partition":0,"offset":0}}', "missing required field"),
         (b"<html>", "malformed"),
         (b"\xff\xfe", "malformed"),
     ],
