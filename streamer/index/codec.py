@@ -24,36 +24,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from streamer.index.messages import Headers, Pages
 from streamer.index.ports import NO_HORIZON, Horizon
 from streamer.index.settings import IndexSettings
-from streamer.sketch.resemblance import SKETCH_WORDS
-
-_COLUMNS: tuple[tuple[str, Any], ...] = (
-    ("refs", np.uint64),
-    ("keys", np.uint64),
-    ("sketches", np.uint64),
-    ("distinct", np.uint8),
-    ("tokens", np.uint32),
-    ("text_bytes", np.int64),
-    ("times", np.int64),
-)
-
-
-class PackedPages(msgspec.Struct, omit_defaults=True):
-    """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
-
-    `shingles` are there if the pages have sets, `headers` if some have any.
-    """
-
-    columns: list[bytes]
-    urls: list[bytes]
-    message_keys: list[bytes | None]
-    carried: list[bytes]
-    shingles: list[bytes] = []
-    headers: list[Headers] = []
 
 
 class PendingForget(msgspec.Struct):
@@ -106,52 +79,6 @@ class ShardState(msgspec.Struct):
     forgotten: PendingForget
     missing: dict[str, int]
     time: TimeState = msgspec.field(default_factory=TimeState)  # an older version has none
-
-
-def pack_pages(pages: Pages) -> PackedPages:
-    """Return pages as bytes."""
-    columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
-    if pages.main is not None:
-        columns.append(pages.main.tobytes())
-    return PackedPages(
-        columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [],
-        pages.headers or [],
-    )  # fmt: skip
-
-
-def unpack_pages(packed: PackedPages) -> Pages:
-    """Return the pages that were packed.
-
-    Raises:
-        ValueError: a column has not as many entries as there are pages.
-    """
-    count = len(packed.urls)
-    # Copied, since numba compiles another version for read-only arrays.
-    given = packed.columns
-    columns: list[npt.NDArray[Any]] = [
-        np.frombuffer(data, kind).copy()
-        for data, (_, kind) in zip(given[: len(_COLUMNS)], _COLUMNS, strict=True)
-    ]
-    main = given[len(_COLUMNS) :]
-    refs, keys, sketches, distinct, tokens, text_bytes, times = columns
-    singles = refs, distinct, tokens, text_bytes, times
-    if any(len(each) != count for each in (*singles, packed.message_keys, packed.carried)):
-        raise ValueError(f"a column has more or fewer than {count} entries, one a page")
-    return Pages(
-        refs,
-        keys.reshape(count, -1 if count else 0),
-        sketches.reshape(count, SKETCH_WORDS if count else 0),
-        distinct,
-        tokens,
-        text_bytes,
-        packed.urls,
-        packed.message_keys,
-        packed.carried,
-        times,
-        np.frombuffer(main[0], np.bool_).copy() if main else None,
-        packed.shingles or None,
-        packed.headers or None,
-    )
 
 
 def pack_state(state: ShardState) -> bytes:

@@ -12,19 +12,21 @@ was made again, or the folder of another shard end the start with the remedy.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.messages import Forget, Items, Pages, Record, Term
 from streamer.index.settings import IndexSettings
+from streamer.sketch.resemblance import SKETCH_WORDS
 
-WIRE_VERSION = 6  # a record of another one is refused
+WIRE_VERSION = 7  # a record of another one is refused
 
 _PAGES, _CONFIG, _FORGET = 1, 2, 3
 
@@ -71,7 +73,16 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, Memo
 _encoder = msgspec.msgpack.Encoder()
 _decode_version = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_head = msgspec.msgpack.Decoder(_RecordHead).decode
-_decode_pages = msgspec.msgpack.Decoder(PackedPages).decode
+
+
+def _array_of(kind: Any, data: bytes) -> npt.NDArray[Any]:  # noqa: ANN401 - an NDArray[...]
+    """Return a column of this type; copied, or numba compiles another version of kernels."""
+    return np.frombuffer(data, get_args(get_args(kind)[1])[0]).copy()
+
+
+# The columns of Pages by name: each array as its bytes, by the type that it is declared with.
+pack_pages = msgspec.msgpack.Encoder(enc_hook=methodcaller("tobytes")).encode
+_decode_pages = msgspec.msgpack.Decoder(Pages, dec_hook=_array_of).decode
 _decode_forget = msgspec.msgpack.Decoder(_PackedForget).decode
 
 
@@ -80,7 +91,7 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     items = record.items
     packed: Any
     if isinstance(items, Pages):
-        kind, packed = _PAGES, pack_pages(items)
+        kind, packed = _PAGES, msgspec.Raw(pack_pages(items))
     elif isinstance(items, Forget):
         kind, packed = _FORGET, _PackedForget(items.terms, items.ask)
     else:
@@ -175,9 +186,26 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
         )
 
 
+def unpack_pages(data: bytes) -> Pages:
+    """Return the pages of a record.
+
+    Raises:
+        msgspec.MsgspecError: they are damaged.
+        ValueError: a column has not as many entries as there are pages.
+    """
+    pages = _decode_pages(data)
+    count = len(pages)
+    pages.keys = pages.keys.reshape(count, -1 if count else 0)
+    pages.sketches = pages.sketches.reshape(count, SKETCH_WORDS if count else 0)
+    columns = (getattr(pages, each.name) for each in fields(pages))
+    if any(column is not None and len(column) != count for column in columns):
+        raise ValueError(f"a column has more or fewer than {count} entries, one a page")
+    return pages
+
+
 def _items(head: _RecordHead) -> Items:
     if head.kind == _PAGES:
-        return unpack_pages(_decode_pages(head.items))
+        return unpack_pages(head.items)
     if head.kind == _FORGET:
         wanted = _decode_forget(head.items)
         return Forget(wanted.terms, wanted.ask)

@@ -269,7 +269,7 @@ def test_a_record_whose_contents_are_garbage_stops_the_owner_and_verify_in_one_s
         workers.start("all", "--index", tmp_path / "index")
         workers.wait_for_log("all", "worker_started")
         head = msgspec.msgpack.decode(messages_of(brokers, names.log(0))[0][0].value)
-        head[4:] = ["pages:0", 0, 5, b"", 1, {"columns": [b"garbage"], "urls": [7]}]
+        head[4:] = ["pages:0", 0, 5, b"", 1, {"refs": b"garbage", "urls": [7]}]
         send(brokers, names.log(0), [(None, msgspec.msgpack.encode(head))])
         assert workers.running["all"].wait(timeout=300) == 3
         said = "The log's record of pages:0 from 0 to 5 has contents that cannot be read"

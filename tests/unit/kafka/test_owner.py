@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.codec import pack_pages
 from streamer.index.messages import CONFIG, Output, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
-from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
+from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_pages, pack_record
 from streamer.run.index_folder import identity_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.sketch.settings import SignatureSettings

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.training.kinds import KINDS, Writer, article
 from streamer.errors import SettingsError
-from streamer.index.codec import pack_pages, unpack_pages
+from streamer.kafka.wire import pack_pages, unpack_pages
 from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import choose
