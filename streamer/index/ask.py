@@ -22,11 +22,12 @@ from streamer.sketch.method import Sketch, sketch_similarity
 
 
 class NearRow(NamedTuple):
-    """A kept page that shares a key with another; `similarity` is in ten-thousandths."""
+    """A kept page that shares so many keys with another; `similarity` is in ten-thousandths."""
 
     similarity: int
     ref: int
     url: bytes
+    shared: int
 
 
 def verdict_on(shard: Shard, page: Pages) -> Verdicts:
@@ -41,15 +42,19 @@ def verdict_on(shard: Shard, page: Pages) -> Verdicts:
         memtable.remove_last(memtable.count - count)
 
 
-def nearest(shard: Shard, page: Pages, limit: int) -> list[NearRow]:
-    """Return the kept pages that share a key with one page, the most similar first."""
+def nearest(shard: Shard, page: Pages, limit: int | None = None) -> list[NearRow]:
+    """Return the kept pages that share a key with one page, the most similar first.
+
+    Of equals those that share most keys come first, then the earliest.
+    """
     if shard.settings is None:
         return []  # it has no rows
     _, shingles_min = shard.settings.least_of(page.urls, page.main)
     masks, _ = key_masks(page, shingles_min)
     found = {row.ref: row for row in _stored(shard, page, masks)}
     found |= {row.ref: row for row in _in_memtable(shard, page, masks)}
-    return sorted(found.values(), key=lambda row: (-row.similarity, row.ref))[:limit]
+    ordered = sorted(found.values(), key=lambda row: (-row.similarity, -row.shared, row.ref))
+    return ordered[:limit]
 
 
 def _has(masks: Keys, keys: int) -> npt.NDArray[np.bool_]:
@@ -60,13 +65,14 @@ def _has(masks: Keys, keys: int) -> npt.NDArray[np.bool_]:
 def _stored(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
     hits = shard.lookup.find(page.keys, shard.released_flushes)
     wanted = np.repeat(_has(masks, page.keys.shape[1])[0, hits.places], np.diff(hits.starts))
-    rows = np.unique(hits.rows[wanted])
+    rows, shared = np.unique(hits.rows[wanted], return_counts=True)
     kept = shard.forgetting.hide(shard.lookup.rows(rows), rows)
     left = np.flatnonzero(shard.horizon.has(kept.times, rows) & (kept.times > BEFORE_ALL))
     kept = kept.take(left)
     sets = shard.lookup.shingles(rows[left]) if page.shingles else [b""] * len(left)
-    for ref, url, sketch, own in zip(kept.refs, kept.urls, kept.sketches, sets, strict=True):
-        yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url)
+    columns = zip(kept.refs, kept.urls, kept.sketches, sets, shared[left].tolist(), strict=True)
+    for ref, url, sketch, own, count in columns:
+        yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url, count)
 
 
 def _in_memtable(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
@@ -75,12 +81,14 @@ def _in_memtable(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
     is_written = shard.lookup.flushes >= shard.flushes_begun
     states, newest = memtable.states[:count], KEPT if is_written else FLUSHED
     posted = _has(memtable.masks[:count] & masks, page.keys.shape[1])
-    shares = ((memtable.keys[:count] == page.keys) & posted).any(axis=1)
+    shared = ((memtable.keys[:count] == page.keys) & posted).sum(axis=1)
     answers = shard.horizon.has(memtable.times[:count], memtable.rows[:count])
-    for entry in np.flatnonzero(shares & answers & (states >= KEPT) & (states <= newest)).tolist():
+    is_kept = answers & (states >= KEPT) & (states <= newest)
+    for entry in np.flatnonzero(is_kept & (shared > 0)).tolist():
         own = memtable.shingles[entry] if page.shingles else b""
         similarity = _similarity(shard, page, memtable.sketches[entry], own)
-        yield NearRow(similarity, int(memtable.refs[entry]), memtable.urls[entry])
+        ref, url = int(memtable.refs[entry]), memtable.urls[entry]
+        yield NearRow(similarity, ref, url, int(shared[entry]))
 
 
 def _similarity(shard: Shard, page: Pages, sketch: Sketch, shingles: bytes) -> int:

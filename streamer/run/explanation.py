@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,25 +24,19 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
+from streamer.index.ask import nearest
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
-from streamer.rules import BETWEEN, text_of
-from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
-from streamer.run.read_index import ReadIndex
-from streamer.run.site_store import is_of_replay, make_index_signer, read_sites
-from streamer.sketch.hash_sets import UNKNOWN, decide_similarity, set_similarity
-from streamer.sketch.method import sketch_similarity
-from streamer.sketch.scheme import method_class
-from streamer.sketch.settings import NATIVE, SignatureSettings
-from streamer.sketch.signer import Signatures
+from streamer.rules import text_of
+from streamer.run.read_index import PAGES_TOPIC, ReadIndex
+from streamer.run.site_store import is_of_replay
+from streamer.sketch.hash_sets import decide_similarity
+from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.site_memory import SiteTables, TableFigures
 from streamer.sketch.site_signer import SiteSigner
-from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
 from streamer.text.visible import MAIN as MAIN_FLAG
 from streamer.text.visible import Buffer, TextPart, text_parts
-
-PAGES_TOPIC = "pages"  # as the settings call a worker's topic by default
 
 Progress = Callable[[int], None]  # rows read
 Marks = npt.NDArray[np.uint32]
@@ -92,7 +86,6 @@ class NearestPage(NamedTuple):
     exact: bool
 
 
-_NUMBERS = ("shingle_width", "bands", "rows")
 _EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
 _REACHES = "The similarity to the nearest kept page reaches the threshold."
 _IS_BELOW = "The similarity to the nearest kept page is below the threshold."
@@ -113,34 +106,6 @@ class Near(NamedTuple):
     url: str
     similarity: float
     shared_keys: int
-
-
-def signature_of(identity: Identity) -> SignatureSettings:
-    """Return the settings in an index's identity."""
-    name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
-    numbers = {key: int(identity[key]) for key in _NUMBERS if key in identity}
-    options, rules = _pairs(identity, "option."), str(identity.get("text_rules", ""))
-    return SignatureSettings.model_validate(
-        {
-            **numbers,
-            "method": name,
-            "accept": accept,
-            "options": options,
-            "parameters": options,
-            "canonical": _pairs(identity, "canonical."),
-            "text_rules": tuple(filter(None, rules.split(BETWEEN))),
-            "measure": method_class(accept or name).measure,
-            "exact": "exact" in identity,
-            "scope": str(identity.get("scope", "")),
-            "site_memory": int(identity.get("site_memory", 0)),
-        }
-    )
-
-
-def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
-    """Return the parts of one kind as `name=value`, ascending."""
-    names = sorted(name for name in identity if name.startswith(kind))
-    return tuple(f"{name.removeprefix(kind)}={identity[name]}" for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,44 +170,28 @@ def why_duplicate(basis: str) -> str:
     return _REACHES if basis == Basis.SIGNATURE else _EQUAL_CONTENT
 
 
-class KeptIndex:
-    """An index open for reading; `rows` is how many a scan reads."""
+class KeptIndex(ReadIndex):
+    """An index that explains the pages that it keeps, and others by their texts.
+
+    Raises:
+        SettingsError: the key file is unusable or missing.
+        StreamerError: as `ReadIndex`.
+    """
 
     def __init__(
         self, folder: Path, key_file: Path | None = None, topic: str = PAGES_TOPIC
     ) -> None:
-        """Open the index in `folder`, which may be a worker's for the pages of `topic`.
-
-        Raises:
-            SettingsError: the key file is unusable or missing.
-            StoreMismatch: the folder has several indexes.
-            StoreUnavailable: there is no index, or an empty one.
-        """
-        self._folder = folder
-        self._index = ReadIndex(folder, topic)
-        self._store, self._locate = self._index.store, self._index.locate
+        super().__init__(folder, topic, key_file)
         try:
-            self.signature = signature_of(self._index.identity)
-            self.secret = obtain_existing_secret(folder, key_file)
-            self.settings = _settings_in_force(self._index)
+            _ = self.secret
         except BaseException:
             self.close()
             raise
-        self.rows = self._index.meta.rows
 
     @property
-    def fingerprint(self) -> str:
-        """Return the fingerprint that its verdicts carry."""
-        return str(self._index.identity["fingerprint"])
-
-    @property
-    def _wanted(self) -> Identity:
-        """Return who the index would be if it were made now."""
-        return identity_of(self.signature, self.secret)
-
-    def close(self) -> None:
-        """Close the store."""
-        self._index.close()
+    def rows(self) -> int:
+        """Return how many rows a scan reads."""
+        return self.meta.rows
 
     def near(self, body: Buffer, flags: int = 0) -> list[Near]:
         """Return the kept pages that share a key with a body, nearest first.
@@ -254,32 +203,15 @@ class KeptIndex:
             StoreMismatch: signatures made now are not those of the index.
         """
         self._check_for_texts()
-        signed = self._sign(body, flags, self.signature)
-        keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
-        lookup = StoredLookup(self._store)
-        hits = lookup.find(np.ascontiguousarray(keys))
-        rows, counts = np.unique(hits.rows, return_counts=True)
-        kept = lookup.rows(rows)
-        left = np.flatnonzero(self._index.meta.horizon.has(kept.times, rows))
-        kept, counts = kept.take(left), counts[left]
-        sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
-        found: list[tuple[int, int, int, bytes]] = []
-        for ref, url, other, of_other, count in zip(
-            kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
-        ):
-            similarity = set_similarity(own, of_other)
-            if similarity == UNKNOWN:
-                measure, theirs = int(self.signature.measure), np.ascontiguousarray(other)
-                similarity = int(sketch_similarity(measure, sketch, theirs))
-            found.append((-similarity, -count, ref, url))
+        page = self.sign(body, flags, self.signature)
         return [
-            Near(url.decode("utf-8", "replace"), -similarity / SIMILARITY_ONE, -count)
-            for similarity, count, _, url in sorted(found)
+            Near(row.url.decode("utf-8", "replace"), row.similarity / SIMILARITY_ONE, row.shared)
+            for row in nearest(self.shard(), page)
         ]
 
     def _check_for_texts(self) -> None:
         """Raise StoreMismatch unless signatures made now are those of the index; say what to do."""
-        found, wanted, folder = self._index.identity, self._wanted, self._folder
+        found, wanted, folder = self.identity, self.wanted, self.folder
         if found["key"] != wanted["key"]:
             raise StoreMismatch(
                 f"The index {folder} was made with another key file. Give that with --key-file."
@@ -304,7 +236,7 @@ class KeptIndex:
         if found := self._found(lambda page: name in (page.url, place_name(page.place)), progress):
             return found
         raise InputError(
-            f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
+            f"{name}: no kept page of {self.folder} has this URL or place. Duplicates are not"
             " kept: give the verdict file (--verdicts), the files with their texts (--texts), or"
             " the page's own file."
         )
@@ -315,7 +247,7 @@ class KeptIndex:
         if index and index != own:
             raise StoreMismatch(
                 f"The verdict on {name} is of an index with other settings: its fingerprint is "
-                f"{index}, that of {self._folder} is {own}. Give the verdict file of this index."
+                f"{index}, that of {self.folder} is {own}. Give the verdict file of this index."
             )
 
     def explain_kept(self, kept: FoundPage, progress: Progress = lambda _rows: None) -> Explained:
@@ -357,12 +289,8 @@ class KeptIndex:
         Raises:
             StoreMismatch: signatures made now are not those of the index.
         """
-        if self._wanted["fingerprint"] != self._index.identity["fingerprint"]:
-            raise StoreMismatch(
-                f"The index {self._folder} was made with another key file, by another version, or "
-                "by a method with a file of its own. Ask for a page that it keeps, without --texts."
-            )
-        signed = self._sign(body, flags, self.signature_for(url), url)
+        self.check_signatures()
+        signed = self.sign(body, flags, self.signature_for(url), url)
         main = signed.main is not None and bool(signed.main[0])
         own = self.settings.of_url(url, main=main)
         too_short = int(signed.distinct[0]) < own.shingles_min
@@ -372,20 +300,6 @@ class KeptIndex:
         found = self._explained(target, kept, own, progress, too_short=too_short)
         is_strict = own.threshold > self.settings.of_url(url).threshold
         return replace(found, fallback=_FELL_BACK if is_strict else "")
-
-    @cached_property
-    def sites(self) -> SiteTables | None:
-        """Return what the index knows of sites as of its newest flush; None if nothing is asked."""
-        return read_sites(self._store, self.signature)
-
-    def _sign(
-        self, body: Buffer, flags: int, signature: SignatureSettings, url: str = ""
-    ) -> Signatures:
-        """Return the signature of one page, as if it were the next one of its site."""
-        signer = make_index_signer(self.sites, signature, self.secret)
-        if isinstance(signer, SiteSigner):
-            return signer.sign_pages([body], [flags], [url.encode()])
-        return signer.sign([body], [flags])
 
     def text_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
         """Return the visible text of a page in parts, with what the index compares of it."""
@@ -418,19 +332,19 @@ class KeptIndex:
     def _known_sites(self) -> SiteTables:
         if self.sites is None:
             raise StoreMismatch(
-                f"The index {self._folder} knows nothing of sites: it was made without "
+                f"The index {self.folder} knows nothing of sites: it was made without "
                 "--site-memory."
             )
-        if not is_of_replay(self._index.meta):
+        if not is_of_replay(self.meta):
             raise StoreMismatch(
-                f"The index {self._folder} is a worker's: what its signers know of sites is in "
+                f"The index {self.folder} is a worker's: what its signers know of sites is in "
                 "topics whose names are that of the index with .sites.N, and no folder has it."
             )
         return self.sites
 
-    @cached_property
+    @property
     def _site_signer(self) -> SiteSigner:
-        signer = make_index_signer(self.sites, self.signature, self.secret)
+        signer = self.signer(self.signature)
         assert isinstance(signer, SiteSigner), "an index that knows sites"
         return signer
 
@@ -456,7 +370,7 @@ class KeptIndex:
         """Return the page that decides: of those that share a key the most similar, else of all."""
         least, measure = rule.similarity_min, int(rule.measure)
         best: tuple[tuple[bool, bool, int, int], NearestPage] | None = None
-        for rows, marks, slots in self._index.answering_rows(progress):
+        for rows, marks, slots in self.answering_rows(progress):
             agreeing = (marks == target.marks) & (target.marks != 0)
             for i, shared in enumerate(agreeing.sum(axis=1).tolist()):
                 ref = rows.refs[i]
@@ -464,8 +378,8 @@ class KeptIndex:
                     continue  # without a shared key it may be of another scope
                 sketch = np.ascontiguousarray(rows.sketches[i])
                 sets = None
-                if shared and self._store.has_shingles:
-                    sets = partial(_sets, self._store, target.shingles, int(slots[i]))
+                if shared and self.store.has_shingles:
+                    sets = partial(_sets, self.store, target.shingles, int(slots[i]))
                 found, exact = decide_similarity(measure, target.sketch, sketch, least, sets)
                 equal = bool(agreeing[i, -1])
                 rank = (not shared, not equal, -found, ref)  # of equals the earliest
@@ -476,16 +390,16 @@ class KeptIndex:
 
     def _found(self, is_wanted: Callable[[KeptPage], bool], progress: Progress) -> FoundPage | None:
         """Return the first kept page that is wanted."""
-        for rows, marks, slots in self._index.answering_rows(progress):
+        for rows, marks, slots in self.answering_rows(progress):
             for i, page in enumerate(map(self._page, rows.refs, rows.urls)):
                 if is_wanted(page):
-                    sketch, store = np.ascontiguousarray(rows.sketches[i]), self._store
+                    sketch, store = np.ascontiguousarray(rows.sketches[i]), self.store
                     sets = store.shingles([int(slots[i])])[0] if store.has_shingles else b""
                     return FoundPage(page, Target(marks[i], sketch, page.ref, sets))
         return None
 
     def _page(self, ref: int, url: bytes) -> KeptPage:
-        return KeptPage(url.decode("utf-8", "replace"), self._locate(ref), ref)
+        return KeptPage(url.decode("utf-8", "replace"), self.locate(ref), ref)
 
     def _kept_at(self, place: Location, progress: Progress) -> KeptPage | None:
         """Return the kept page at a place, of a file by its name without folders."""
@@ -505,8 +419,3 @@ def place_name(place: Location) -> str:
     """Return a place as `source:number`, in another partition than 0 `source/partition:number`."""
     partition = f"/{place.partition}" if place.partition else ""
     return f"{place.topic}{partition}:{place.offset}"
-
-
-def _settings_in_force(index: ReadIndex) -> IndexSettings:
-    settings = index.state.settings
-    return IndexSettings.model_validate(settings) if settings else IndexSettings()

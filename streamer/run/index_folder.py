@@ -12,6 +12,8 @@ from pathlib import Path
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, is_there
 from streamer.index.codec import StoreMeta
+from streamer.rules import BETWEEN
+from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import (
     NATIVE,
     SignatureSettings,
@@ -23,6 +25,7 @@ from streamer.stored.store import Store, has_index
 from streamer.stored.witness import make_folder
 
 Identity = dict[str, str | int | float]
+_SIZES = ("shingle_width", "bands", "rows")
 
 _MEANING = {
     "method": "--method",
@@ -127,6 +130,34 @@ def identity_of(signature: SignatureSettings, secret: bytes) -> Identity:
     """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
     key_id = derive_seeds(secret, signature.shingle_width, signature.hashes).id
     return {"fingerprint": signature.fingerprint(key_id), "key": key_id, **signature.identity()}
+
+
+def signature_of(identity: Identity) -> SignatureSettings:
+    """Return the settings in an index's identity."""
+    name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
+    numbers = {key: int(identity[key]) for key in _SIZES if key in identity}
+    options, rules = _pairs(identity, "option."), str(identity.get("text_rules", ""))
+    return SignatureSettings.model_validate(
+        {
+            **numbers,
+            "method": name,
+            "accept": accept,
+            "options": options,
+            "parameters": options,
+            "canonical": _pairs(identity, "canonical."),
+            "text_rules": tuple(filter(None, rules.split(BETWEEN))),
+            "measure": method_class(accept or name).measure,
+            "exact": "exact" in identity,
+            "scope": str(identity.get("scope", "")),
+            "site_memory": int(identity.get("site_memory", 0)),
+        }
+    )
+
+
+def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
+    """Return the parts of one kind as `name=value`, ascending."""
+    names = sorted(name for name in identity if name.startswith(kind))
+    return tuple(f"{name.removeprefix(kind)}={identity[name]}" for name in names)
 
 
 def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:

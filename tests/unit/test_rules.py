@@ -15,8 +15,7 @@ from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.index.settings import IndexSettings
 from streamer.rules import ANY, Rule, fits, read_rules, rule_for, text_rules
-from streamer.run.explanation import signature_of
-from streamer.run.index_folder import identity_of
+from streamer.run.index_folder import identity_of, signature_of
 from tests.helpers.commands import run
 
 # ---- which rule is for a page --------------------------------------------------------------------

@@ -27,8 +27,7 @@ from streamer.pages.files import Source, open_sources
 from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed_message, open_catalogue
-from streamer.run.explanation import signature_of
-from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
+from streamer.run.index_folder import check_identity
 from streamer.run.outputs import ROWS_SUFFIX, table_of
 from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
@@ -104,12 +103,13 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         StreamerError: the index cannot be read.
     """
     with ExitStack() as stack:
-        index = stack.enter_context(closing(ReadIndex(folder, settings.input_topic)))
+        index = stack.enter_context(
+            closing(ReadIndex(folder, settings.input_topic, settings.key_file))
+        )
         catalogue, known = (open_catalogue(index.store, folder) for _ in range(2))
         in_force = _check_repeatable(index, catalogue, folder)
-        signature = signature_of(index.identity)
-        secret = obtain_existing_secret(folder, settings.key_file)
-        check_identity(folder, index.identity, identity_of(signature, secret))
+        signature, secret = index.signature, index.secret
+        check_identity(folder, index.identity, index.wanted)
         parser = _parser(settings, in_force, signature)
         whole_rows = any(name == table_of(name, ROWS_SUFFIX) for name in catalogue.roles)
         columns = None if whole_rows else parser.columns
@@ -118,9 +118,8 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         opened = open_sources(pages, settings.page_bytes_max, columns, *places, choice)
         sources = _sources(known, catalogue, opened.sources)
         _check_mapping(catalogue, sources, parser)
-        fingerprint = str(index.identity["fingerprint"])
         references = stack.enter_context(
-            closing(ReferenceIndexes(settings.also, fingerprint, index.identity))
+            closing(ReferenceIndexes(settings.also, index.fingerprint, index.identity))
         )
         yield FileTarget(
             index, catalogue, catalogue.entries, sources, in_force, signature, secret, parser,

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, InvalidPage, StoreMismatch, Verdict
-from streamer.run.page_check import ASKED, PageChecker
+from streamer.run.page_check import PageChecker
+from streamer.run.read_index import ASKED
 from tests.helpers.added import message_of
 from tests.helpers.damage import digests
 
