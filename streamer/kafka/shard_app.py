@@ -1,9 +1,9 @@
 """The owner of a shard in Kafka: a Faust agent over the one partition of the shard's log.
 
-One thread reads chunks of records ahead, another applies them in order. What they emit is published
-in order, and only then acknowledged. A flush is written while the next records are applied, after
-every publish that it covers. Where the store is behind the group's committed offset, the records
-between are folded first, outside Faust: what they emit was published before.
+One thread reads chunks of records ahead, another applies them in order. checkpoint.py has the order
+in which what they emit is published, acknowledged and flushed. Where the store is behind the
+group's committed offset, the records between are folded first, outside Faust: what they emit was
+published before.
 """
 
 # Folding outside Faust, a rebuild runs at four times the live rate (five to six with a short log),
@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-import numpy as np
 import structlog
 from faust.types import TP
 
-from streamer.errors import StoreMismatch, StreamerError
+from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, config_record
 from streamer.index.settings import IndexSettings
+from streamer.kafka.checkpoint import Checkpoint
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, fail_on_error
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
@@ -33,12 +33,10 @@ from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
 from streamer.model import split_ref
-from streamer.run.large_clusters import SharedTexts
 from streamer.run.stages import Ahead
 
 RECORDS_AHEAD = 8  # of a log that is folded silently, fetched and not yet applied
 CHUNKS_AHEAD = 3  # of the log, read and not yet applied
-CHUNKS_BEHIND = 4  # applied and not yet published
 WATCH_SECONDS = 0.1
 SHARED_SECONDS = 10.0  # between two looks for hosts whose pages share one text
 
@@ -210,12 +208,12 @@ class ShardApp:
         self._ahead: Ahead[Any, list[ReadRecord]] = Ahead(
             lambda each: self._readers.submit(self._read, each), CHUNKS_AHEAD
         )
-        self._publishing: deque[asyncio.Task[bool]] = deque()
+        self._checkpoint = Checkpoint(owner, outlet, self._judge, metrics, fail)
         self._applying = asyncio.Lock()
         self._log = TP(names.log(owner.number), 0)
         self._progress = ShardProgress(owner, self._log, metrics)
         self._configured = False
-        self._shared, self._shared_logged, self._shared_looked_at = SharedTexts(), set[str](), 0.0
+        self._shared_logged, self._shared_looked_at = set[str](), 0.0
         self._gauge = self._new_gauge()
         self._gauge_sent: Gauge | None = None
         self._gauge_sent_at = 0.0
@@ -249,7 +247,7 @@ class ShardApp:
         async with self._applying:  # no chunk is being applied, and none will be
             for task in self._tasks:
                 task.cancel()
-            self._all_published = all([await each for each in self._publishing])
+            self._all_published = await self._checkpoint.has_arrived()
 
     async def close(self) -> None:
         """Flush, and release the index, once `leave` has ended; all of it in the judge's thread.
@@ -304,8 +302,7 @@ class ShardApp:
     async def _fold_what_is_out(self) -> None:
         with fail_on_error(self._fail):
             async with self._applying:
-                while self._publishing:
-                    await self._publishing.popleft()
+                await self._checkpoint.has_arrived()
                 # The committed offset may grow meanwhile: another owner for a time, then us again.
                 while (start := self.owner.offset) < self._progress.committed:
                     if self._stopping:
@@ -335,17 +332,10 @@ class ShardApp:
                         self._judge, self._fold, event.value, read, self._progress.committed
                     )
                     self._gauge = self._new_gauge()
-                    # Each takes its place in the queue of its partition now, in this order.
-                    sends = [
-                        asyncio.ensure_future(self._publisher.publish(topic, partition, batches))
-                        for (topic, partition), batches in packed.batches.items()
-                    ]
-                    finish = self._finish(sends, packed, event)
-                    self._publishing.append(asyncio.create_task(finish))
-                    while len(self._publishing) > CHUNKS_BEHIND:
-                        await self._publishing.popleft()
+                    acknowledge = partial(self.app.chunks.ack, event.message)
+                    await self._checkpoint.commit(packed, acknowledge)
                     if self.owner.flush_is_due:
-                        await self._begin_flush()
+                        await self._checkpoint.flush()
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
@@ -356,45 +346,6 @@ class ShardApp:
             )
         self._metrics.observe_state()
         return packed
-
-    async def _finish(
-        self,
-        sends: Sequence[asyncio.Future[None]],
-        packed: Packed,
-        event: Any,  # noqa: ANN401 - Faust's event
-    ) -> bool:
-        """Acknowledge a chunk once all that it emitted has arrived; return whether it has."""
-        with fail_on_error(self._fail):
-            with self._metrics.stage(Stage.PUBLISH_VERDICTS):
-                await asyncio.gather(*sends)
-            self.app.chunks.ack(event.message)
-            for block in packed.verdicts:
-                self._metrics.count_verdicts(block)
-                self._shared.add(block)
-            stamps, pages = np.array(packed.timestamps), np.array(list(map(len, packed.verdicts)))
-            self._metrics.count_latency(stamps, pages, time.time_ns() // 1_000_000)
-            return True
-        return False
-
-    async def _begin_flush(self) -> None:
-        """Have the state written as it is now, once everything applied is published."""
-        loop = asyncio.get_running_loop()
-        publishing = list(self._publishing)
-
-        async def published() -> None:
-            if not all(await asyncio.gather(*publishing)):
-                raise StreamerError("Not all that a flush covers could be published.")
-
-        def begin() -> None:
-            state = self.owner.state()
-
-            def owner_state() -> bytes:
-                asyncio.run_coroutine_threadsafe(published(), loop).result()
-                return state
-
-            self.owner.begin_flush(owner_state)
-
-        await loop.run_in_executor(self._judge, begin)
 
     def _new_gauge(self) -> Gauge:
         return Gauge(self.owner.offset, dict(self.owner.shard.positions), self.owner.log_id)
@@ -413,7 +364,7 @@ class ShardApp:
                     await self._configure()
                 if self.owner.flush_is_due and not self._applying.locked():
                     async with self._applying:
-                        await self._begin_flush()
+                        await self._checkpoint.flush()
                 self._warn_of_shared_texts()
                 await self._answer()
 
@@ -422,7 +373,7 @@ class ShardApp:
         if time.monotonic() < self._shared_looked_at + SHARED_SECONDS:
             return
         self._shared_looked_at = time.monotonic()
-        for each in self._shared.found():
+        for each in self._checkpoint.shared.found():
             if each.host not in self._shared_logged:
                 self._shared_logged.add(each.host)
                 _log.warning("texts_shared", shard=self.owner.number, reason=str(each))

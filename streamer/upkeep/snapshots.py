@@ -152,7 +152,7 @@ class SnapshotFolder:
                 return snapshot
         raise damage_error(f"{self.name}/{_own_file(number)}")
 
-    def take(self, checkpoint: Checkpoint, keep: int, stopping: threading.Event) -> Taken:
+    def take(self, checkpoint: StoreCheckpoint, keep: int, stopping: threading.Event) -> Taken:
         """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
 
         Raises:
@@ -302,7 +302,7 @@ def _explaining_target(index: Path) -> Iterator[None]:
         ) from error
 
 
-class Checkpoint:
+class StoreCheckpoint:
     """The files of an index as of its newest flush, as links that stay what they are.
 
     To be made when no flush is written, and removed when the files are copied.
@@ -338,7 +338,7 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
     read_meta(index)[0].close()  # to create none where there is none
     store = Store.open(store_folder(index))
     try:
-        checkpoint = Checkpoint(index, store)
+        checkpoint = StoreCheckpoint(index, store)
         try:
             return to.take(checkpoint, keep, threading.Event())
         finally:
@@ -391,13 +391,13 @@ class RegularSnapshots:
         assert store.meta is not None, self._index
         self._begun_at = self._clock()
         try:
-            checkpoint = Checkpoint(self._index, store)
+            checkpoint = StoreCheckpoint(self._index, store)
         except Exception as error:  # noqa: BLE001 - it must not fail the flush
             self._report(self._failure(error))
             return
         self._copying = self._thread.submit(self._copy, checkpoint)
 
-    def _copy(self, checkpoint: Checkpoint) -> None:
+    def _copy(self, checkpoint: StoreCheckpoint) -> None:
         try:
             self._report(self._to.take(checkpoint, self._keep, self._stopping))
             self._flush = checkpoint.flush

@@ -18,7 +18,7 @@ from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
 from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
 from streamer.upkeep.snapshot_places import SnapshotStopped
-from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder, take_snapshot
+from streamer.upkeep.snapshots import SnapshotFolder, StoreCheckpoint, take_snapshot
 from tests.helpers.commands import ended
 from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds
 from tests.helpers.kills import answers_until_killed
@@ -118,9 +118,9 @@ def test_of_two_who_write_the_same_snapshot_the_later_is_refused(
     # same moment both may pass (26 of 300). S3 itself does both in one.
     grow(index, range(50))
     with contextlib.closing(Store.open(store_folder(index))) as opened:
-        checkpoint = Checkpoint(index, opened)
+        checkpoint = StoreCheckpoint(index, opened)
 
-        class Overtaken(Checkpoint):
+        class Overtaken(StoreCheckpoint):
             def __init__(self) -> None:
                 self.flush, self.pages = checkpoint.flush, checkpoint.pages
 
@@ -143,7 +143,7 @@ def test_a_snapshot_that_is_given_up_leaves_no_object(
     stopping = threading.Event()
     stopping.set()
     with contextlib.closing(Store.open(store_folder(index))) as opened:
-        checkpoint = Checkpoint(index, opened)
+        checkpoint = StoreCheckpoint(index, opened)
         with pytest.raises(SnapshotStopped):
             snapshots.take(checkpoint, 0, stopping)
         checkpoint.remove()

@@ -51,7 +51,7 @@ from streamer.index.shard import Shard
 from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
 from streamer.model import SIMILARITY_ONE, page_ref
 from streamer.sketch.resemblance import similarity
-from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder
+from streamer.upkeep.snapshots import SnapshotFolder, StoreCheckpoint
 from tests.helpers.dates import few_dates
 from tests.oracles.log_time import PlainTime
 from tests.simulation.owner import (
@@ -221,7 +221,7 @@ class World:
         return target
 
     def _take_snapshot(self, owner: Owner) -> None:
-        checkpoint = Checkpoint(owner.disk, owner.store)
+        checkpoint = StoreCheckpoint(owner.disk, owner.store)
         self.snapshots.take(checkpoint, 0, Event())
         checkpoint.remove()
 

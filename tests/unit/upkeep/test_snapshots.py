@@ -21,9 +21,9 @@ from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
 from streamer.upkeep.snapshot_places import Folder, SnapshotStopped
 from streamer.upkeep.snapshots import (
-    Checkpoint,
     RegularSnapshots,
     SnapshotFolder,
+    StoreCheckpoint,
     Taken,
     take_snapshot,
 )
@@ -257,7 +257,7 @@ def test_a_checkpoint_stays_as_it_was_while_the_index_goes_on(
 ) -> None:
     with contextlib.closing(Store.open(store_folder(index))) as store:
         flush(store, range(50), b"50")
-        checkpoint = Checkpoint(index, store)
+        checkpoint = StoreCheckpoint(index, store)
         for row in range(50, 150):
             flush(store, [row], b"more")
         snapshots.take(checkpoint, 0, threading.Event())
@@ -271,7 +271,7 @@ def test_a_snapshot_that_is_given_up_is_none(index: Path, snapshots: SnapshotFol
     stopping = threading.Event()
     stopping.set()
     with contextlib.closing(Store.open(store_folder(index))) as store:
-        checkpoint = Checkpoint(index, store)
+        checkpoint = StoreCheckpoint(index, store)
         with pytest.raises(SnapshotStopped):
             snapshots.take(checkpoint, 0, stopping)
         checkpoint.remove()
