@@ -53,7 +53,7 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "streamer/index/postings.py": (
         [
-            "tests/property/test_postings_words.py", "tests/property/test_key_table.py",
+            "tests/unit/index/test_postings.py", "tests/unit/stored/test_key_table.py",
             "tests/unit/stored/test_frozen.py", "tests/property/test_frozen_keys.py",
         ],
         [f"streamer/stored/{name}.py" for name in ("key_table", "frozen", "row_blocks")],

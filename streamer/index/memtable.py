@@ -4,6 +4,17 @@ Entries are stored in arrays in the order of insertion. A hash table with open a
 to its entries, one slot a posting. A slot is one word, so a probe is one memory access: 32 bits of
 the key, the entry, and the place of the key among the entry's own. A flush moves the entries to the
 store and the key table.
+
+An entry has one of three states, and an event leads from one to the next:
+
+    state      a page is kept   it is forgotten   a flush begins   that flush ends
+    (none)     KEPT
+    KEPT                        FREE              FLUSHED          KEPT
+    FLUSHED                     FREE              -                (none)
+    FREE                        FREE              FREE             (none)
+
+An entry that is kept while a flush is written waits for the next one. FLUSHED entries answer look-ups
+that do not have the flush yet; FREE ones answer nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +36,6 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _PLACE_BITS = 6
 ENTRIES_MAX = 1 << 26
 
-# States of an entry. A forgotten one is free; a flushed one may be found in the store already.
 FREE, KEPT, FLUSHED = range(3)
 
 Words = npt.NDArray[np.uint64]
@@ -171,6 +181,10 @@ class Memtable:
             self.shingles = [self.shingles[i] for i in places.tolist()]
         self.count = len(places)
         rebuild_table(self.table, self.keys, self.masks, self.count)
+
+    def forget(self, places: Sequence[int]) -> None:
+        """Have the entries at `places` answer nothing from now on."""
+        self.states[[*places]] = FREE
 
     def take_kept(self, state: bytes, horizon: Horizon) -> FlushedRows:
         """Mark the kept entries as flushed, and return them, with the state of their shard."""

@@ -29,7 +29,7 @@ from streamer.index.codec import (
 )
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.log_time import LogTime
-from streamer.index.memtable import FLUSHED, FREE, KEPT, Memtable
+from streamer.index.memtable import FLUSHED, KEPT, Memtable
 from streamer.index.messages import (
     CONFIG,
     FORGET,
@@ -333,7 +333,7 @@ class Shard:
         if named:
             is_kept = memtable.states[[*named]] == KEPT  # a flushed one is counted in the store
             own.count(itertools.compress(named.values(), is_kept.tolist()))
-            memtable.states[[*named]] = FREE
+            memtable.forget([*named])
 
     # ---- state ----------------------------------------------------------------------------------
 

@@ -1,0 +1,66 @@
+"""What the database holds, as bytes: keys in the order of their numbers, states by their fields."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from streamer.index.codec import (
+    FORMAT,
+    KEYS,
+    ROWS,
+    PendingForget,
+    ShardState,
+    StoreMeta,
+    entry_key,
+    entry_keys,
+    format_of,
+    pack_state,
+    unpack_settings,
+    unpack_state,
+)
+from streamer.index.ports import Horizon
+from streamer.index.settings import IndexSettings
+
+NUMBERS = [0, 1, 255, 256, (1 << 32) - 1, 1 << 32, (1 << 63) - 1]
+
+
+def state(**changed: object) -> ShardState:
+    fields = {
+        "settings": IndexSettings(threshold=0.9).packed(), "positions": {"pages:0": 7, "config": 1},
+        "verdicts": 3, "applied": 9, "next_row": 2, "refused": 1, "horizon": Horizon(5, 1),
+        "generation": (1, 2, 3), "forgotten": PendingForget([("url", b"u", 2, "ask", 1)]),
+        "missing": {"pages:1": 9}, **changed,
+    }  # fmt: skip
+    return msgspec.convert(fields, ShardState)
+
+
+def test_keys_are_in_the_order_of_their_family_then_of_their_number() -> None:
+    keys = [entry_key(family, number) for family in sorted((KEYS, ROWS)) for number in NUMBERS]
+    assert keys == sorted(keys)
+
+
+def test_keys_of_many_blocks_are_those_of_each() -> None:
+    assert entry_keys(ROWS, NUMBERS) == [entry_key(ROWS, number) for number in NUMBERS]
+    assert entry_keys(ROWS, np.array([3, 5]).tolist()) == [entry_key(ROWS, 3), entry_key(ROWS, 5)]
+
+
+def test_a_state_comes_back_and_equal_ones_have_equal_bytes() -> None:
+    packed = pack_state(state())
+    assert pack_state(unpack_state(packed)) == packed
+    assert unpack_state(packed).positions == state().positions
+    assert pack_state(state(positions={"config": 1, "pages:0": 7})) == packed
+    assert pack_state(state(verdicts=4)) != packed
+
+
+def test_settings_of_a_state_come_back_and_none_before_the_first_record() -> None:
+    assert unpack_settings(state().settings) == IndexSettings(threshold=0.9)
+    assert unpack_settings(None) is None
+
+
+def test_the_format_of_a_state_is_read_without_knowing_the_rest_of_it() -> None:
+    assert format_of(msgspec.msgpack.encode(StoreMeta(FORMAT, {"key": "k"}))) == FORMAT
+    assert format_of(msgspec.msgpack.encode({"format": 999, "new": [1]})) == 999
+    with pytest.raises(msgspec.MsgspecError):
+        format_of(b"\xc1")

@@ -1,0 +1,119 @@
+"""The database: what is written is there as a whole, and is read without leaving a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import StoreDamaged, StoreUnavailable
+from streamer.index.codec import KEYS, ROWS, STATE_KEY, URLS, Entry, entry_key
+from streamer.stored import database as module
+from streamer.stored.database import MERGED_FILES, Database, files_to_merge, remove_copy
+
+STATE = (STATE_KEY, b"state")
+
+
+def rows(*numbers: int, size: int = 3) -> list[Entry]:
+    return [(entry_key(ROWS, number), b"%d" % number * size) for number in numbers]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with closing(Database.write_to(tmp_path / "store")) as opened:
+        yield opened
+
+
+def test_a_new_database_has_nothing(database: Database) -> None:
+    assert database.last() is None
+    assert [*database.scan(ROWS)] == []
+    assert database.newest(ROWS, [entry_key(ROWS, 0)]) == [None]
+
+
+@pytest.mark.parametrize("logged_max", [1 << 20, 0], ids=["by the log", "past the log"])
+def test_entries_and_their_state_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged_max: int
+) -> None:
+    monkeypatch.setattr(module, "LOGGED_BYTES_MAX", logged_max)
+    with closing(Database.write_to(tmp_path / "store")) as opened:
+        keys = [(entry_key(KEYS, 0), b"k")]
+        opened.write([rows(0, 1, 300), keys], STATE, notes=[(b"c\0", b"note")])
+    with closing(Database.look(tmp_path / "store")) as found:
+        assert found.last() == STATE
+        assert [*found.scan(ROWS)] == rows(0, 1, 300)
+        assert found.values(ROWS, [300, 0]) == [b"300" * 3, b"0" * 3]
+        assert (found.note(b"c\0"), found.note(b"d")) == (b"note", None)
+
+
+def test_a_reader_sees_what_was_written_before_it_opened(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with closing(Database.write_to(path)) as writer:
+        writer.write([rows(0)], STATE)
+        with closing(Database.look(path)) as reader:
+            writer.write([rows(1)], (STATE_KEY, b"later"))
+            assert (reader.last(), [*reader.scan(ROWS)]) == (STATE, rows(0))
+        before = {file.name for file in path.iterdir()}
+        Database.look(path).close()
+        assert {file.name for file in path.iterdir()} == before
+
+
+def test_a_block_that_must_be_there_and_is_not_is_damage(database: Database) -> None:
+    database.write([rows(0)], STATE)
+    with pytest.raises(StoreDamaged, match="block 1 of its rows is missing"):
+        database.values(ROWS, [0, 1])
+
+
+def test_what_is_replaced_has_its_newest_value_and_what_is_removed_none(database: Database) -> None:
+    key = entry_key(URLS, 5)
+    database.write([], STATE, replaced=[(key, b"old")])
+    database.write([], STATE, replaced=[(key, b"new")])
+    assert database.newest(URLS, [key]) == [b"new"]
+    database.remove(URLS, [key])
+    database.settle()
+    assert database.newest(URLS, [key]) == [None]
+    database.put_note(b"c\0", b"note")
+    database.put_note(b"c\0", b"")
+    assert database.note(b"c\0") is None
+
+
+def test_ranges_are_deleted_from_their_start_up_to_their_end(database: Database) -> None:
+    database.write([rows(*range(6))], STATE)
+    database.delete(ROWS, [(1, 3), (4, 5)])
+    assert [key for key, _ in database.scan(ROWS)] == [entry_key(ROWS, n) for n in (0, 3, 5)]
+
+
+def test_a_checkpoint_is_the_same_database_and_only_such_a_folder_is_removed(
+    tmp_path: Path, database: Database
+) -> None:
+    database.write([rows(0, 1)], STATE)
+    copy, other = tmp_path / "copy", tmp_path / "other"
+    database.checkpoint(copy)
+    with closing(Database.look(copy)) as found:
+        assert (found.last(), [*found.scan(ROWS)]) == (STATE, rows(0, 1))
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    assert [remove_copy(copy), remove_copy(other)] == [True, False]
+    assert (copy.exists(), other.exists()) == (False, True)
+
+
+def test_one_process_writes_a_database_at_a_time(tmp_path: Path, database: Database) -> None:
+    assert database.last() is None
+    with pytest.raises(StoreUnavailable):
+        Database.write_to(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([9] * (MERGED_FILES - 1), 0),
+        ([9] * MERGED_FILES, MERGED_FILES),
+        ([1000, *[9] * MERGED_FILES], MERGED_FILES),
+        ([module.MERGED_BYTES, *[9] * MERGED_FILES], MERGED_FILES),
+        ([9] * MERGED_FILES + [module.MERGED_BYTES], 0),
+    ],
+    ids=["few", "many", "a larger one before", "a full one before", "a full one last"],
+)
+def test_which_files_at_the_end_become_one(sizes: list[int], merged: int) -> None:
+    assert files_to_merge(sizes) == merged
