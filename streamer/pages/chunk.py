@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -160,6 +161,12 @@ class PageBatch:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        """Leave out all pages but the `kept` ones from the lists; `bodies` are the caller's."""
+        if not kept.all():
+            for name in ("sequences", "keys", "urls", "flags", "carried", "times", "scopes"):
+                setattr(self, name, list(compress(getattr(self, name), kept.tolist())))
 
 
 @dataclass(slots=True)
