@@ -68,6 +68,10 @@ class WarcPage:
     head: bytes = b""
 
 
+Outcome = WarcPage | RejectedRecord | str
+"""What becomes of a record: a page, a dead letter, or the code that it is skipped with."""
+
+
 class Part(NamedTuple):
     """All records of a small file in a chunk of several: the records [first, end) of the chunk.
 
@@ -100,6 +104,7 @@ class Chunk:
         archives: those that its records were read from by a list of their places, by key.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
+        bytes: what the records hold in memory that were taken one by one (`add`).
     """
 
     start: int
@@ -118,6 +123,27 @@ class Chunk:
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     archives: dict[str, Version] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, outcome: Outcome, mark: Mark, amount: int) -> None:
+        """Take what becomes of the next record, which ends at `mark`; `amount` is read by then."""
+        if isinstance(outcome, str):
+            self.skipped[outcome] += 1
+        elif isinstance(outcome, RejectedRecord):
+            self.dead.append(outcome)
+            self.bytes += len(outcome.value)
+        else:
+            self.pages.append(outcome)
+            self.bytes += len(outcome.block)
+        self.end += 1
+        self.mark, self.amount = mark, amount
+        if self.end <= HEAD_RECORDS_MAX and (self.end == 1 or mark.offset <= HEAD_BYTES_MAX):
+            self.heads.append(mark)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many records as a chunk holds, or as many bytes."""
+        return self.bytes >= CHUNK_BYTES_MAX or self.end - self.start >= CHUNK_RECORDS_MAX
 
     @property
     def table(self) -> int:

@@ -26,8 +26,10 @@ from streamer.pages.bytestream import (
     STANDARD_INPUT,
     ZSTD_MAGIC,
     ByteStream,
+    explaining_disk,
     first_bytes,
     is_skippable,
+    read_beginning,
     status_of,
 )
 from streamer.pages.cdx import CdxRecords, begins_cdx
@@ -185,10 +187,8 @@ class Source(InputFile):
         """
         if self.remote is not None:
             return self.remote.status
-        try:
+        with explaining_disk(self.name):
             return status_of(os.stat(self.name))  # noqa: PTH116 - of many thousand
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
 
     def open(self, chunk_seconds: float | None = None) -> Records:
         """Open the file for its records; `chunk_seconds` is as for `ByteStream`.
@@ -253,14 +253,8 @@ class Source(InputFile):
         if self.remote is not None:
             small = self.remote.size < size
             return self.remote.status, self.remote.whole() if small else b""
-        try:
-            file = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return status_of(os.fstat(file)), os.read(file, size)
-            finally:
-                os.close(file)
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
+        found, data = read_beginning(self.name, size)
+        return status_of(found), data
 
     def likely_format(self, size: int) -> Format | None:
         """Return the format before anything is read, None of a pipe and of an empty file.
@@ -458,10 +452,8 @@ def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
     Raises:
         InputError: the folder or a page file cannot be read.
     """
-    try:
+    with explaining_disk(folder, "check the directory"):
         files, others = _all_files(str(Path(folder)))
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; check the directory") from error
     names = sorted(path.removeprefix("./") for path in files)
     found = _choose(folder, names, choice, _whole)
     return FolderFiles(found.pages, found.others | others)
@@ -469,10 +461,8 @@ def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
 
 def _whole(name: str) -> bytes:
     """Return all bytes of a file; raise InputError where it cannot be read."""
-    try:
+    with explaining_disk(name):
         return Path(name).read_bytes()
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror or error}; check the file") from error
 
 
 def _choose(

@@ -24,6 +24,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -33,13 +34,10 @@ from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersPars
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.pages.bytestream import ByteStream, Trail
 from streamer.pages.chunk import (
-    CHUNK_BYTES_MAX,
-    CHUNK_RECORDS_MAX,
-    HEAD_BYTES_MAX,
-    HEAD_RECORDS_MAX,
     KEPT_BYTES_MAX,
     Chunk,
     Ending,
+    Outcome,
     RejectedRecord,
     WarcPage,
     over_limit,
@@ -57,7 +55,6 @@ _STEP_BYTES = 1 << 20  # read at once
 _BETWEEN_BYTES_MAX = 64  # of blank lines between two records, to see what follows
 _NOT_BLANK = re.compile(rb"\S")
 _END_OF_HEADERS = re.compile(rb"\n\r?\n")
-_Outcome = WarcPage | RejectedRecord | str
 
 
 class _BrokenRecord(Exception):  # noqa: N818 - becomes a dead letter
@@ -115,6 +112,15 @@ class _Window:
         self._trail.take(taken)
         self.at += size
         return taken
+
+    @contextmanager
+    def looking_at(self, place: int) -> Iterator[None]:
+        """Stand at another place of `data` for a while."""
+        here, self.at = self.at, place
+        try:
+            yield
+        finally:
+            self.at = here
 
     @property
     def offset(self) -> int:
@@ -247,38 +253,21 @@ def read_records(
     """
     records = _RecordReader(kind, stream, trail, ending, page_bytes_max, complete=complete)
     chunk = Chunk(start, start, stream.bytes_read)
-    size = 0
     while (outcome := records.next(chunk.end)) is not None:
         pauses = isinstance(outcome, _NothingYet) or stream.hurry.turn_is_over
         if not isinstance(outcome, _NothingYet):
-            size += put(chunk, outcome)
-            chunk.end += 1
-            chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
-            if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or trail.offset <= HEAD_BYTES_MAX):
-                chunk.heads.append(chunk.mark)
+            chunk.add(outcome, trail.mark(), stream.bytes_read)
         waiting = chunk.end > chunk.start
         is_due = stream.hurry.is_due(waiting=waiting) or (waiting and pauses and stream.damage)
-        if is_due or size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
+        if is_due or chunk.is_full:
             yield chunk
             stream.hurry.hand_on()
-            chunk, size = Chunk(chunk.end, chunk.end, stream.bytes_read), 0
+            chunk = Chunk(chunk.end, chunk.end, stream.bytes_read)
         if pauses:
             yield Chunk(chunk.end, chunk.end, stream.bytes_read)
             stream.hurry.begin_turn()
     if chunk.end > chunk.start:
         yield chunk
-
-
-def put(chunk: Chunk, outcome: WarcPage | RejectedRecord | str) -> int:
-    """Put a record's outcome where it belongs; return the bytes that it holds in memory."""
-    if isinstance(outcome, str):
-        chunk.skipped[outcome] += 1
-        return 0
-    if isinstance(outcome, RejectedRecord):
-        chunk.dead.append(outcome)
-        return len(outcome.value)
-    chunk.pages.append(outcome)
-    return len(outcome.block)
 
 
 @dataclass(slots=True)
@@ -313,7 +302,7 @@ class _RecordReader:
         self._passing: _Passing | None = None
         self._may_wait = stream.hurry.seconds is None  # for what is after the damage
 
-    def next(self, ordinal: int) -> _Outcome | _NothingYet | None:
+    def next(self, ordinal: int) -> Outcome | _NothingYet | None:
         """Return a page, a dead letter, or the code that a record is skipped with; None at the end.
 
         `ending` notes what is left at the end. Where a pipe pauses it is `_NothingYet`.
@@ -325,7 +314,7 @@ class _RecordReader:
         self._passing = None
         return outcome
 
-    def _outcome(self, ordinal: int) -> _Outcome | None:
+    def _outcome(self, ordinal: int) -> Outcome | None:
         self._window.release()
         try:
             if self._passing:
@@ -339,7 +328,7 @@ class _RecordReader:
         except _Truncated as cut:
             return self._behind_damage(ordinal, str(cut))
 
-    def _skip_record(self, ordinal: int, passing: _Passing) -> _Outcome:
+    def _skip_record(self, ordinal: int, passing: _Passing) -> Outcome:
         if passing.header is None:
             return self._garbage(ordinal, passing)
         return self._long_record(ordinal, passing, passing.header)
@@ -359,7 +348,7 @@ class _RecordReader:
             window.release()
         return False
 
-    def _record(self, ordinal: int) -> _Outcome:
+    def _record(self, ordinal: int) -> Outcome:
         """Read the record that begins here."""
         window = self._window
         header = self._format.header(window)
@@ -409,18 +398,13 @@ class _RecordReader:
         """Return where in the window a whole header begins, between these places."""
         window, first = self._window, self._format.first
         while found := first.search(window.data, begin, end):
-            here, window.at = window.at, found.start()
-            try:
+            begin = found.start() + 1
+            with suppress(_BrokenRecord, _Truncated), window.looking_at(found.start()):
                 self._format.header(window)
-            except (_BrokenRecord, _Truncated):
-                begin = window.at + 1
-            else:
-                return window.at
-            finally:
-                window.at = here
+                return found.start()
         return None
 
-    def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> _Outcome:
+    def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> Outcome:
         """Skip a record that is over the limit, unless others begin within."""
         window = self._window
         while left := header.length - passing.size:
@@ -442,17 +426,13 @@ class _RecordReader:
         """Return where a record begins that another follows, between these places."""
         window = self._window
         while (found := self._next_header(begin, end)) is not None:
-            here, window.at = window.at, found
-            try:
+            with window.looking_at(found):
                 header = self._format.header(window)
                 size = header.size + header.length
-                fits = header.length <= self._limit and self._leads_on(
+                if header.length <= self._limit and self._leads_on(
                     size, window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
-                )
-            finally:
-                window.at = here
-            if fits:
-                return found
+                ):
+                    return found
             begin = found + 1
         return None
 

@@ -195,7 +195,7 @@ def test_archives_may_be_elsewhere(folder: Path, tmp_path_factory: pytest.TempPa
 def test_reading_on_after_any_chunk_gives_the_same_chunks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cdx, "CHUNK_BYTES_MAX", 3_000)
+    monkeypatch.setattr("streamer.pages.chunk.CHUNK_BYTES_MAX", 3_000)
     monkeypatch.setattr(cdx, "WINDOW_LINES", 7)
     lines = [A.line(number, url_of(number)) for number in range(60)]
     lines[5], lines[17] = b"no cdx\n", A.line(1, url_of(1), mime="warc/revisit")
