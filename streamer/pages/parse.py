@@ -37,9 +37,9 @@ from streamer.pages.chunk import (
 )
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields, read_message
+from streamer.pages.http_record import fields_and_body
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
-from streamer.pages.warc import fields_and_body
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
