@@ -43,7 +43,7 @@ from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
 
 PIECE_BYTES = 64 << 10  # what a decoder is given at once: it copies what it leaves over
 BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
-PIPE_BYTES = 1 << 20  # what Linux gives any user
+PIPE_BYTES = 1 << 20  # what Linux gives any user: the ends of a pipe wake each other less often
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -205,7 +205,8 @@ class _Stored(io.RawIOBase):
         else:
             with explaining_disk(self._name, "check the disk"):
                 taken = self._file.readinto(buffer) or 0
-        self._move_to(self.position + taken)
+        self.position += taken
+        self.furthest = max(self.furthest, self.position)
         return taken
 
     def take(self, size: int) -> bytes | None:
@@ -244,10 +245,6 @@ class _Stored(io.RawIOBase):
         self._file.seek(self._base + position)
         self._again = b""
         self.position = position
-
-    def _move_to(self, position: int) -> None:
-        self.position = position
-        self.furthest = max(self.furthest, position)
 
 
 class _Members(MadeBytes):
@@ -362,7 +359,10 @@ class _Members(MadeBytes):
                 if more is None:
                     return None
                 stored, self._rest = more, b""
-                self._remember(stored)
+                if self._holding and not self._stored.is_regular:
+                    self._seen += stored
+                    if len(self._seen) > 4 * HELD_BYTES_MAX:
+                        raise zlib.error("the member is larger than what it expands to")
             self._spent += len(stored)
             part = decoder.decompress(stored, size)
             self._spent += len(part)
@@ -373,12 +373,6 @@ class _Members(MadeBytes):
         if decoder is not None:
             self._rest, self._decoder = decoder.unused_data, None
         return b""
-
-    def _remember(self, stored: bytes) -> None:
-        if self._holding and not self._stored.is_regular:
-            self._seen += stored
-            if len(self._seen) > 4 * HELD_BYTES_MAX:
-                raise zlib.error("the member is larger than what it expands to")
 
     def _verify(self) -> None:
         """Go through the member in hand once, apart from the reading; one that is cut off passes.
@@ -475,12 +469,6 @@ class _Again(MadeBytes):
         return self._ready
 
 
-def _widen(pipe: io.FileIO) -> None:
-    """Let a pipe hold as much as it may, so that its two ends wake each other less often."""
-    with suppress(OSError):  # no pipe, or the user has no more room for pipes
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-
-
 class Hurry:
     """How long records of a pipe may wait for others, and their reader for bytes.
 
@@ -535,7 +523,8 @@ def _opened(path: str) -> io.FileIO:
         if path != STANDARD_INPUT:
             return io.FileIO(Path(path))
         file = io.FileIO(sys.stdin.fileno(), closefd=False)
-    _widen(file)
+    with suppress(OSError):  # no pipe, or the user has no more room for pipes
+        fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     return file
 
 

@@ -106,7 +106,8 @@ class LineReader:
             at_end = part == 0
             filled += part or 0
         ends = ends[:count]
-        if at_end and last < filled and self._is_line(data[last:filled]):
+        unended = data[last:filled].tobytes() if at_end and not self._stream.damage else b""
+        if unended and self._accepts(unended):
             ends = np.append(ends, filled)
         lines = self._of_bounded_length(data, ends)
         cut = int(lines.ends[-1]) if lines else 0
@@ -114,10 +115,6 @@ class LineReader:
         self._rest = data[cut:filled].tobytes()
         hurry.hand_on()
         return lines
-
-    def _is_line(self, last: Bytes) -> bool:
-        """Return whether what has no end is a line."""
-        return not self._stream.damage and self._accepts(last.tobytes())
 
     def take_malformed(self) -> MalformedLine | None:
         """Take what is where `take` returns no line; None at the end of the stream."""

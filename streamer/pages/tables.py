@@ -269,32 +269,30 @@ class TableRecords(StreamRecords):
 
     def _all_rows(self, start: int) -> Iterator[_Lines]:
         """Yield the rows from one on, as far as the file can be read."""
-        end, before = 0, 0
+        begin, before = 0, 0
         for number, part in enumerate(self._table.parts):
-            begin, end = end, end + part.rows
-            if end > start:
-                try:
-                    for first, lines in self._rows(number, part, max(0, start - begin)):
+            try:
+                for own, rows, columns in self._ranges(number, part):
+                    wanted = range(max(own.start, start - begin), own.stop)
+                    for first, lines in self._batches(number, wanted, rows, columns):
                         done = before + part.bytes * (first + len(lines)) / part.rows
                         yield _Lines(begin + first, lines, done)
-                except arrow_errors() as error:
-                    parts = len(self._table.parts)
-                    self._damage = f"part {number + 1} of {parts}: {said_by(error)}"
-                    return
+            except arrow_errors() as error:
+                parts = len(self._table.parts)
+                self._damage = f"part {number + 1} of {parts}: {said_by(error)}"
+                return
+            begin += part.rows
             before += part.bytes
 
-    def _rows(self, number: int, part: RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:
-        """Yield the rows of a part from one on, as lines: where each batch begins, and its lines.
+    def _ranges(self, number: int, part: RowGroup) -> list[tuple[range, int, list[str]]]:
+        """Return which rows of a part are read together: how many at once, of which columns.
 
         Batches have the same rows wherever the reading begins.
         """
-        wanted = self._file.columns
         all_names = self._table.names
-        own = columns_read(all_names, wanted)
+        own = columns_read(all_names, self._file.columns)
         head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
-        if skipped < head:
-            yield from self._batches(number, range(skipped, head), head, all_names)
-        yield from self._batches(number, range(max(skipped, head), part.rows), part.batch_rows, own)
+        return [(range(head), head, all_names), (range(head, part.rows), part.batch_rows, own)]
 
     def _batches(
         self, number: int, wanted: range, rows: int, columns: list[str]
