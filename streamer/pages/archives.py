@@ -15,7 +15,7 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,6 +32,7 @@ from streamer.pages.remote import (
     is_remote,
     look_up,
     name_of,
+    store_of,
 )
 
 CONNECTIONS = 16
@@ -89,24 +90,22 @@ class _Request:
     numbers: list[int] = field(default_factory=list)
 
 
-def requests_for(places: Sequence[ArchiveRange]) -> Iterator[_Request]:
-    """Yield what to ask for, to have the bytes of places: each of these is part of one."""
-    made: _Request | None = None
+def requests_for(places: Sequence[ArchiveRange]) -> list[_Request]:
+    """Return what to ask for, to have the bytes of places: each of these is part of one."""
+    made: list[_Request] = []
     for number in sorted(range(len(places)), key=lambda each: places[each]):
         archive, start, end = places[number]
+        last = made[-1] if made else None
         if (
-            made is None
-            or made.archive != archive
-            or start > made.end + GAP_BYTES_MAX
-            or max(end, made.end) - made.start > RANGE_BYTES_MAX
+            last is None
+            or last.archive != archive
+            or start > last.end + GAP_BYTES_MAX
+            or max(end, last.end) - last.start > RANGE_BYTES_MAX
         ):
-            if made is not None:
-                yield made
-            made = _Request(archive, start, end)
-        made.end = max(made.end, end)
-        made.numbers.append(number)
-    if made is not None:
-        yield made
+            made.append(last := _Request(archive, start, end))
+        last.end = max(last.end, end)
+        last.numbers.append(number)
+    return made
 
 
 class ArchiveReader:
@@ -167,7 +166,7 @@ class ArchiveReader:
         """
         if not is_remote(place.archive):
             return self._local_range(place)
-        store = _store_of(place.archive)
+        store = store_of(place.archive)
         if store in self._dead:
             return _unreadable(f"{store} could not be reached before in this run")
         if stores is None:
@@ -244,7 +243,7 @@ class ArchiveReader:
         data = data or replace(known, stores=stores).read(start, min(end, known.size))
         if data:
             with self._lock:
-                reached = self._reached.setdefault(_store_of(url), [])
+                reached = self._reached.setdefault(store_of(url), [])
                 reached[:] = [*[each for each in reached if each != url][-1:], url]
         return known, data
 
@@ -254,7 +253,7 @@ class ArchiveReader:
         The archive itself has had its minute.
         """
         with self._lock:
-            reached = [each for each in self._reached.get(_store_of(url), []) if each != url]
+            reached = [each for each in self._reached.get(store_of(url), []) if each != url]
         stores = self._stores if reached else self._stores_once
         try:
             RemoteObject.met([url, *reached][-1], stores, 0, 1)
@@ -277,10 +276,6 @@ def _look_up_one(url: str) -> RemoteObject:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
-def _store_of(url: str) -> str:
-    return "/".join(url.split("/")[:3])
 
 
 def _part(found: _Outcome, place: ArchiveRange, start: int) -> _Outcome:

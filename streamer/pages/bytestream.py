@@ -28,7 +28,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -37,11 +37,13 @@ import xxhash
 
 from streamer.compression import zstd
 from streamer.errors import InputError, InvalidPage
+from streamer.pages.made_bytes import MadeBytes
 from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
 
+PIECE_BYTES = 64 << 10  # what a decoder is given at once: it copies what it leaves over
 BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
-PIPE_BYTES = 1 << 20  # what Linux gives any user
+PIPE_BYTES = 1 << 20  # what Linux gives any user: the ends of a pipe wake each other less often
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -64,7 +66,16 @@ _ZSTD_FRAME = re.compile(re.escape(ZSTD_MAGIC))
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 _TOLD_BY_A_LINE = (b"{", b"[", b"WARC/", b"filedesc:")
 _TOO_LONG_A_WINDOW = "requires too much memory"
-_DAMAGED = (zlib.error, zstd.ZstdError)
+DAMAGED = (zlib.error, zstd.ZstdError)
+
+
+@contextmanager
+def explaining_disk(name: str, remedy: str = "check the file") -> Iterator[None]:
+    """Turn what the system says about a file or folder into `InputError`, with the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}; {remedy}") from error
 
 
 class Mark(NamedTuple):
@@ -104,38 +115,67 @@ class Gap(NamedTuple):
     damage: str
 
 
-class _Decoder(Protocol):
-    """What expands one member."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    @property
-    def needs_input(self) -> bool: ...
-    def decompress(self, data: bytes, size: int, /) -> bytes: ...
-
-
-class _Inflate:
-    """A gzip member's decoder, with the ways of the others: it keeps the input that it has."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(31)
+class Decoder(Protocol):
+    """What expands one member; it keeps the input that it has not used yet."""
 
     @property
     def eof(self) -> bool:
+        """Whether the member has ended."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the member."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether it has nothing more to give without input."""
+
+    def decompress(self, data: bytes | memoryview, size: int, /) -> bytes:
+        """Return up to `size` bytes more."""
+
+
+class Inflate:
+    """A decoder of gzip, or of the `window` of zlib that is given."""
+
+    def __init__(self, window: int = 16 + zlib.MAX_WBITS) -> None:
+        self._zlib = zlib.decompressobj(window)
+
+    @property
+    def eof(self) -> bool:
+        """As in `Decoder`."""
         return self._zlib.eof
 
     @property
     def unused_data(self) -> bytes:
+        """As in `Decoder`."""
         return self._zlib.unused_data
 
     @property
     def needs_input(self) -> bool:
+        """As in `Decoder`."""
         return not self._zlib.unconsumed_tail
 
-    def decompress(self, data: bytes, size: int, /) -> bytes:
+    def decompress(self, data: bytes | memoryview, size: int, /) -> bytes:
+        """As in `Decoder`."""
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, size)
+
+
+def expand(decoder: Decoder, data: bytes | memoryview, limit: int) -> tuple[bytes, int]:
+    """Return what one member holds, and how many bytes of `data` it takes.
+
+    It ends early where the data does, and a byte over the limit.
+
+    Raises:
+        zlib.error, ZstdError: it is damaged.
+    """
+    parts: list[bytes] = []
+    at = size = 0
+    while not decoder.eof and at < len(data) and size <= limit:
+        piece = data[at : at + PIECE_BYTES]
+        parts.append(decoder.decompress(piece, limit - size + 1))
+        size += len(parts[-1])
+        at += len(piece) - len(decoder.unused_data)
+    return b"".join(parts), at
 
 
 class _Stored(io.RawIOBase):
@@ -163,11 +203,10 @@ class _Stored(io.RawIOBase):
         elif self.pauses and not self._has_more():
             return None
         else:
-            try:
+            with explaining_disk(self._name, "check the disk"):
                 taken = self._file.readinto(buffer) or 0
-            except OSError as error:
-                raise self._failed(error) from error
-        self._move_to(self.position + taken)
+        self.position += taken
+        self.furthest = max(self.furthest, self.position)
         return taken
 
     def take(self, size: int) -> bytes | None:
@@ -198,10 +237,8 @@ class _Stored(io.RawIOBase):
         """Return bytes of a regular file from anywhere."""
         if isinstance(self._file, RemoteFile):
             return self._file.at(start, size)
-        try:
+        with explaining_disk(self._name, "check the disk"):
             return os.pread(self._file.fileno(), size, self._base + start)
-        except OSError as error:
-            raise self._failed(error) from error
 
     def go_to(self, position: int) -> None:
         """Go on at another place of a regular file."""
@@ -209,31 +246,24 @@ class _Stored(io.RawIOBase):
         self._again = b""
         self.position = position
 
-    def _move_to(self, position: int) -> None:
-        self.position = position
-        self.furthest = max(self.furthest, position)
 
-    def _failed(self, error: OSError) -> InputError:
-        return InputError(f"{self._name}: {error.strerror or error}; check the disk")
-
-
-class _Members(io.RawIOBase):
+class _Members(MadeBytes):
     """What compressed members expand to, one after the other, to the end or to the damage."""
 
     def __init__(
-        self, stored: _Stored, new_decoder: Callable[[], _Decoder], hold_seconds: float | None
+        self, stored: _Stored, new_decoder: Callable[[], Decoder], hold_seconds: float | None
     ) -> None:
+        super().__init__()
         self._stored = stored
         self._hold_seconds = None if stored.is_regular else hold_seconds
         self._new_decoder = new_decoder
-        self._decoder: _Decoder | None = None
+        self._decoder: Decoder | None = None
         self._start = 0  # of the member in hand, in the file as stored
         self._seen = bytearray()  # stored bytes of it that a pipe will not give again
         self._holding = False
         self._held: list[bytes] = []  # expanded, of a member whose checksum is not known yet
         self._held_since = 0.0
         self._rest = b""  # stored bytes that were read and not used
-        self._ready = b""  # expanded, and not yet taken
         self._spent = 0  # bytes taken and expanded for the member in hand
         self._wasted = 0  # the same for those that were damaged
         self._ended = False
@@ -247,42 +277,33 @@ class _Members(io.RawIOBase):
             and f"{self.damage}, in the compressed part that begins at byte {self._start:,}"
         )
 
-    def readable(self) -> bool:
-        return True
+    def _make(self) -> bytes | None:
+        part: bytes | None = b""
+        while part == b"" and not (self.damage or self._ended):
+            part = self._next_part()
+        return part
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
-        while not self._ready:
-            if self.damage or self._ended:
-                return 0
-            if not self._advance():
-                return None
-        taken = min(len(buffer), len(self._ready))
-        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
-        return taken
-
-    def _advance(self) -> bool:
-        """Have some more bytes ready, or the end or damage; False: a pipe has no more for now."""
+    def _next_part(self) -> bytes | None:
+        """Return some more bytes, maybe none, or note the end or damage; None: none for now."""
         try:
             if self._decoder is None and not self._holding and not self._begin():
-                return False
-            if self._holding:
-                return self._hold()
-            part = self._expanded(BUFFER_BYTES)
+                return None
+            return self._hold() if self._holding else self._expanded(BUFFER_BYTES)
         except EOFError:
-            self._wasted += self._spent
             self.damage = "it ends too early"
-            self._ready, self._held = b"".join(self._held), []
-        except _DAMAGED as error:
-            self._wasted += self._spent
+            part = b"".join(self._held)
+        except DAMAGED as error:
             self.damage = _why(error)
-            self._held = []
-        else:
-            self._ready = part or b""
-            return part is not None
-        return True
+            part = b""
+        self._wasted += self._spent
+        self._held = []
+        return part
 
     def _begin(self) -> bool:
-        """Go to the next member, as `_advance`; zeros between members are padding."""
+        """Go to the next member, or to the end; False: a pipe has no more for now.
+
+        Zeros between members are padding.
+        """
         while not (rest := self._rest.lstrip(b"\0")):
             more = self._stored.take(BUFFER_BYTES)
             self._rest = more or b""
@@ -296,21 +317,21 @@ class _Members(io.RawIOBase):
         self._holding, self._held_since = True, time.monotonic()
         return True
 
-    def _hold(self) -> bool:
-        """Expand a member to its end, or until it is too long or too slow, as `_advance`."""
+    def _hold(self) -> bytes | None:
+        """Return a member to its end, or until it is too long or too slow; as `_next_part`."""
         left = HELD_BYTES_MAX - sum(map(len, self._held))
         part: bytes | None = b""
         while left and not self._is_late and (part := self._expanded(left)):
             self._held.append(part)
             left -= len(part)
         if part is None and not self._is_late:
-            return False
+            return None
         if not left and self._stored.is_regular:
             self._verify()
         self._holding = False
         self._seen.clear()
-        self._ready, self._held = b"".join(self._held), []
-        return True
+        whole, self._held = b"".join(self._held), []
+        return whole
 
     @property
     def _is_late(self) -> bool:
@@ -338,7 +359,10 @@ class _Members(io.RawIOBase):
                 if more is None:
                     return None
                 stored, self._rest = more, b""
-                self._remember(stored)
+                if self._holding and not self._stored.is_regular:
+                    self._seen += stored
+                    if len(self._seen) > 4 * HELD_BYTES_MAX:
+                        raise zlib.error("the member is larger than what it expands to")
             self._spent += len(stored)
             part = decoder.decompress(stored, size)
             self._spent += len(part)
@@ -349,12 +373,6 @@ class _Members(io.RawIOBase):
         if decoder is not None:
             self._rest, self._decoder = decoder.unused_data, None
         return b""
-
-    def _remember(self, stored: bytes) -> None:
-        if self._holding and not self._stored.is_regular:
-            self._seen += stored
-            if len(self._seen) > 4 * HELD_BYTES_MAX:
-                raise zlib.error("the member is larger than what it expands to")
 
     def _verify(self) -> None:
         """Go through the member in hand once, apart from the reading; one that is cut off passes.
@@ -403,7 +421,7 @@ class _Members(io.RawIOBase):
     def _next_member(self, base: int, begins: Callable[[bytes], object]) -> int | None:
         """Return where the next member begins, and have it read next."""
         window, searched, ended = bytearray(), 0, False
-        is_gzip = self._new_decoder is _Inflate
+        is_gzip = self._new_decoder is Inflate
         form, probe = (_GZIP_MEMBER, PROBE_BYTES) if is_gzip else (_ZSTD_FRAME, ZSTD_PROBE_BYTES)
         while True:
             found = form.search(window, searched)
@@ -428,52 +446,27 @@ class _Members(io.RawIOBase):
         """Return whether a member begins here, and one that is looked for."""
         try:
             return bool(begins(self._new_decoder().decompress(stored, PROBE_BYTES)))
-        except _DAMAGED:
+        except DAMAGED:
             return False
 
 
-class _Again(io.RawIOBase):
+class _Again(MadeBytes):
     """What was looked at, and then the rest."""
 
     def __init__(self, rest: io.BufferedReader[Any]) -> None:
-        self.head = b""
+        super().__init__()
         self.rest = rest
 
-    def readable(self) -> bool:
-        return True
-
     def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
-        if not self.head:
-            return self.rest.readinto1(buffer)
-        taken = min(len(buffer), len(self.head))
-        buffer[:taken], self.head = self.head[:taken], self.head[taken:]
-        return taken
+        return super().readinto(buffer) if self._ready else self.rest.readinto1(buffer)
 
-
-class Parts(io.RawIOBase):
-    """Bytes that come in parts, none of them empty, as a file to read."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        self._ready = b""  # of a part, not yet taken
-
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Fill `buffer` with bytes of a part; return how many, 0 at the end."""
-        if not self._ready:
-            self._ready = next(self._parts, b"")
-        taken = min(len(buffer), len(self._ready))
-        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
-        return taken
-
-
-def _widen(pipe: io.FileIO) -> None:
-    """Let a pipe hold as much as it may, so that its two ends wake each other less often."""
-    with suppress(OSError):  # no pipe, or the user has no more room for pipes
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    def look(self, size: int) -> bytes:
+        """Return `size` bytes or more, fewer where the rest ends; nothing is taken."""
+        place, head = bytearray(BUFFER_BYTES), bytearray(self._ready)
+        while len(head) < size and (count := self.rest.readinto1(place)) != 0:
+            head += place[: count or 0]
+        self._ready = bytes(head)
+        return self._ready
 
 
 class Hurry:
@@ -526,13 +519,12 @@ def _opened(path: str) -> io.FileIO:
     Raises:
         InputError: it cannot be opened.
     """
-    try:
+    with explaining_disk(path):
         if path != STANDARD_INPUT:
             return io.FileIO(Path(path))
         file = io.FileIO(sys.stdin.fileno(), closefd=False)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
-    _widen(file)
+    with suppress(OSError):  # no pipe, or the user has no more room for pipes
+        fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     return file
 
 
@@ -568,17 +560,12 @@ class ByteStream:
         self._lacks_all = not self.status[0] and path.lower().endswith((".gz", ".zst"))
         magic = self._stored.take(len(ZSTD_MAGIC)) or b""
         self._stored.put_back(magic)
-        if magic.startswith(GZIP_MAGIC):
-            self._members = _Members(self._stored, _Inflate, hold_seconds)
-        elif magic == ZSTD_MAGIC or is_skippable(magic):
-            self._members = _Members(self._stored, _zstd_decoder, hold_seconds)
-        elif magic == DICTIONARY_MAGIC:
-            try:
-                book = _dictionary(self._stored, path)
-            except InputError:
-                self._file.close()
-                raise
-            self._members = _Members(self._stored, partial(_zstd_decoder, book), hold_seconds)
+        try:
+            if new_decoder := _decoder_of(magic, self._stored, path):
+                self._members = _Members(self._stored, new_decoder, hold_seconds)
+        except InputError:
+            self._file.close()
+            raise
         self._stored.pauses = self.hurry.seconds is not None
         self.reader: io.BufferedReader[Any] = io.BufferedReader(
             self._members or self._stored, BUFFER_BYTES
@@ -644,12 +631,7 @@ class ByteStream:
         if self._looked_at is None:
             self._looked_at = _Again(self.reader)
             self.reader = io.BufferedReader(self._looked_at, BUFFER_BYTES)
-        seen = self._looked_at
-        place, head = bytearray(BUFFER_BYTES), bytearray(seen.head)
-        while len(head) < size and (count := seen.rest.readinto1(place)) != 0:
-            head += place[: count or 0]
-        seen.head = bytes(head)
-        return seen.head
+        return self._looked_at.look(size)
 
     def read_into(self, place: bytearray | memoryview) -> int | None:
         """Fill `place`, of a pipe that pauses with what there is; return by how much.
@@ -696,12 +678,17 @@ def first_bytes(path: str, size: int) -> bytes:
     Raises:
         InputError: the file cannot be read.
     """
-    try:
-        with io.FileIO(path) as file:  # of many thousand
-            stored = file.read(BUFFER_BYTES) or b""
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
-    return _expanded(stored, size)
+    return _expanded(read_beginning(path, BUFFER_BYTES)[1], size)
+
+
+def read_beginning(path: str, size: int) -> tuple[os.stat_result, bytes]:
+    """Return the status of a file and up to `size` bytes of its beginning, as stored.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with explaining_disk(path), io.FileIO(path) as file:  # of many thousand
+        return os.fstat(file.fileno()), file.read(size) or b""
 
 
 def is_skippable(stored: bytes) -> bool:
@@ -711,7 +698,7 @@ def is_skippable(stored: bytes) -> bool:
 
 def _expanded(stored: bytes, size: int) -> bytes:
     """Return up to `size` bytes of what stored bytes expand to, none where they are damaged."""
-    with suppress(*_DAMAGED):
+    with suppress(*DAMAGED):
         if stored.startswith(GZIP_MAGIC):
             return zlib.decompressobj(31).decompress(stored, size)
         while is_skippable(stored):
@@ -738,22 +725,28 @@ def first_member(stored: bytes, size: int) -> bytes:
     """
     if not stored.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
         return stored
-    decoder = _Inflate() if stored.startswith(GZIP_MAGIC) else _zstd_decoder()
-    found = bytearray()
+    decoder = Inflate() if stored.startswith(GZIP_MAGIC) else _zstd_decoder()
     try:
-        while not decoder.eof and len(found) <= size:
-            part = decoder.decompress(stored, size + 1 - len(found))
-            found, stored = found + part, b""
-            if not part and not decoder.eof:
-                raise InvalidPage("damaged_member", "it ends too early")
-    except _DAMAGED as error:
+        found, _ = expand(decoder, memoryview(stored), size)
+    except DAMAGED as error:
         raise InvalidPage("damaged_member", _why(error)) from error
     if len(found) > size:
         raise InvalidPage("record_too_large", f"it expands to more than {size} bytes")
-    return bytes(found)
+    if not decoder.eof:
+        raise InvalidPage("damaged_member", "it ends too early")
+    return found
 
 
-def _zstd_decoder(dictionary: zstd.ZstdDict | None = None) -> _Decoder:
+def _decoder_of(magic: bytes, stored: _Stored, name: str) -> Callable[[], Decoder] | None:
+    """Return what makes decoders for members of which the first one begins so; None for others."""
+    if magic.startswith(GZIP_MAGIC):
+        return Inflate
+    if magic == ZSTD_MAGIC or is_skippable(magic):
+        return _zstd_decoder
+    return partial(_zstd_decoder, _dictionary(stored, name)) if magic == DICTIONARY_MAGIC else None
+
+
+def _zstd_decoder(dictionary: zstd.ZstdDict | None = None) -> Decoder:
     return zstd.ZstdDecompressor(dictionary)
 
 

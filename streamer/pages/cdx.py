@@ -27,23 +27,13 @@ import msgspec
 from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecord
 from streamer.pages.archives import ArchiveRange, ArchiveReader, StoredRange, Version
 from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark, first_member
-from streamer.pages.chunk import (
-    CHUNK_BYTES_MAX,
-    CHUNK_RECORDS_MAX,
-    HEAD_BYTES_MAX,
-    HEAD_RECORDS_MAX,
-    KEPT_BYTES_MAX,
-    Chunk,
-    Ending,
-    RejectedRecord,
-    WarcPage,
-)
+from streamer.pages.chunk import KEPT_BYTES_MAX, Chunk, Ending, Outcome, RejectedRecord, WarcPage
 from streamer.pages.extract import whole_number
 from streamer.pages.lists import join_path, root_of
 from streamer.pages.mapping import PRESETS
 from streamer.pages.records import InputFile, StreamRecords
 from streamer.pages.remote import has_changed, is_remote, name_of
-from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record, put
+from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record
 
 LINE_BYTES_MAX = 64 << 10
 WINDOW_LINES = 256  # whose places are asked for together,
@@ -165,7 +155,6 @@ class _CdxLine(NamedTuple):
     amount: int
 
 
-_Outcome = WarcPage | RejectedRecord | str
 _Read = Callable[[], StoredRange]
 
 
@@ -198,20 +187,19 @@ class CdxRecords(StreamRecords):
             InputError: an archive has changed while it was read, or the store of one is away.
         """
         lines = self._lines(start, ending, complete=complete or self._stream.is_compressed)
-        chunk, size = Chunk(start, start), 0
+        chunk = Chunk(start, start)
         with ArchiveReader(self._root) as archives:
             for work in self._ahead(lines, archives):
                 outcome, version = self._outcome(work)
                 if _is_of_other_kind(chunk, outcome):
                     yield chunk
-                    chunk, size = Chunk(chunk.end, chunk.end), 0
-                size += put(chunk, outcome)
-                _go_on(chunk, work.line)
+                    chunk = Chunk(chunk.end, chunk.end)
+                chunk.add(outcome, work.line.mark, work.line.amount)
                 if version is not None:
                     _note(chunk.archives, version)
-                if size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
+                if chunk.is_full:
                     yield chunk
-                    chunk, size = Chunk(chunk.end, chunk.end), 0
+                    chunk = Chunk(chunk.end, chunk.end)
         if chunk.end > chunk.start:
             yield chunk
 
@@ -279,7 +267,7 @@ class CdxRecords(StreamRecords):
             return _rejected(line, InvalidPage("record_too_large", f"{size} bytes"))
         return found
 
-    def _outcome(self, work: _Work) -> tuple[_Outcome, Version | None]:
+    def _outcome(self, work: _Work) -> tuple[Outcome, Version | None]:
         """Return what becomes of a line, and the archive that was read for it."""
         line, wanted, read = work
         if not isinstance(wanted, Capture) or read is None:
@@ -333,16 +321,8 @@ def _rejected(line: _CdxLine, fault: InvalidPage) -> RejectedRecord:
     return RejectedRecord(line.ordinal, fault.code, fault.detail, None, value, line.length)
 
 
-def _is_of_other_kind(chunk: Chunk, outcome: _Outcome) -> bool:
+def _is_of_other_kind(chunk: Chunk, outcome: Outcome) -> bool:
     """Return whether a record is WARC and those of a chunk are ARC, or the other way round."""
     if not chunk.pages or not isinstance(outcome, WarcPage):
         return False
     return begins_record("WARC", outcome.head) != begins_record("WARC", chunk.pages[0].head)
-
-
-def _go_on(chunk: Chunk, line: _CdxLine) -> None:
-    """Have a chunk end after a line."""
-    chunk.end = line.ordinal + 1
-    chunk.mark, chunk.amount = line.mark, line.amount
-    if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or line.mark.offset <= HEAD_BYTES_MAX):
-        chunk.heads.append(line.mark)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,10 @@ class WarcPage:
     head: bytes = b""
 
 
+Outcome = WarcPage | RejectedRecord | str
+"""What becomes of a record: a page, a dead letter, or the code that it is skipped with."""
+
+
 class Part(NamedTuple):
     """All records of a small file in a chunk of several: the records [first, end) of the chunk.
 
@@ -99,6 +104,7 @@ class Chunk:
         archives: those that its records were read from by a list of their places, by key.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
+        bytes: what the records hold in memory that were taken one by one (`add`).
     """
 
     start: int
@@ -117,6 +123,27 @@ class Chunk:
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     archives: dict[str, Version] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, outcome: Outcome, mark: Mark, amount: int) -> None:
+        """Take what becomes of the next record, which ends at `mark`; `amount` is read by then."""
+        if isinstance(outcome, str):
+            self.skipped[outcome] += 1
+        elif isinstance(outcome, RejectedRecord):
+            self.dead.append(outcome)
+            self.bytes += len(outcome.value)
+        else:
+            self.pages.append(outcome)
+            self.bytes += len(outcome.block)
+        self.end += 1
+        self.mark, self.amount = mark, amount
+        if self.end <= HEAD_RECORDS_MAX and (self.end == 1 or mark.offset <= HEAD_BYTES_MAX):
+            self.heads.append(mark)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many records as a chunk holds, or as many bytes."""
+        return self.bytes >= CHUNK_BYTES_MAX or self.end - self.start >= CHUNK_RECORDS_MAX
 
     @property
     def table(self) -> int:
@@ -160,6 +187,12 @@ class PageBatch:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        """Leave out all pages but the `kept` ones from the lists; `bodies` are the caller's."""
+        if not kept.all():
+            for name in ("sequences", "keys", "urls", "flags", "carried", "times", "scopes"):
+                setattr(self, name, list(compress(getattr(self, name), kept.tolist())))
 
 
 @dataclass(slots=True)

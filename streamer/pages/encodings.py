@@ -17,19 +17,15 @@ import binascii
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import brotli
 
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
 from streamer.pages.body import foreign_kind, is_binary
-from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
+from streamer.pages.bytestream import DAMAGED, GZIP_MAGIC, ZSTD_MAGIC, Decoder, Inflate, expand
 
-MEMBERS_MAX = (
-    1 << 12
-)  # of one gzip or zstd body, which has one: bounds the time that empty ones take
-PIECE_BYTES = 64 << 10  # what a decompressor is given at once: it copies what it leaves over
+MEMBERS_MAX = 1 << 12  # of a gzip or zstd body, which has one: bounds the time of empty ones
 LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is an attack
 CHUNKS_MAX = 1 << 17  # of one chunked body: bounds the time that one-byte chunks take
 WINDOW_LOG_MAX = 23  # RFC 9659: a zstd window over 8 MiB is not allowed as content encoding
@@ -39,18 +35,6 @@ _CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{
 _SPACE = re.compile(r"\s+")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _HEAD_BYTES = 1024
-
-
-class _Decompressor(Protocol):
-    """One stream of zlib's or of zstd's."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
 
 
 def decode_base64(text: str) -> bytes:
@@ -162,7 +146,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     """
     if not body.startswith(GZIP_MAGIC) and is_binary(body):
         return _undeflate(body, limit)
-    return _members(body, limit, GZIP_MAGIC, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS))
+    return _members(body, limit, GZIP_MAGIC, Inflate)
 
 
 def _undeflate(body: bytes, limit: int) -> bytes:
@@ -170,7 +154,7 @@ def _undeflate(body: bytes, limit: int) -> bytes:
     failure: InvalidPage | None = None
     for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
         try:
-            return _expand(zlib.decompressobj(window), memoryview(body), limit)[0]
+            return _expand(Inflate(window), memoryview(body), limit)[0]
         except InvalidPage as error:
             if error.code != "bad_content_encoding":
                 raise
@@ -184,7 +168,7 @@ def _unzstd(body: bytes, limit: int) -> bytes:
     return _members(body, limit, ZSTD_MAGIC, lambda: zstd.ZstdDecompressor(options=options))
 
 
-def _members(body: bytes, limit: int, magic: bytes, make: Callable[[], _Decompressor]) -> bytes:
+def _members(body: bytes, limit: int, magic: bytes, make: Callable[[], Decoder]) -> bytes:
     """Undo one member after the other, as long as one begins with the magic."""
     parts: list[bytes] = []
     at, left = 0, limit
@@ -199,21 +183,14 @@ def _members(body: bytes, limit: int, magic: bytes, make: Callable[[], _Decompre
     return b"".join(parts) if parts else body
 
 
-def _expand(stream: _Decompressor, data: memoryview, limit: int) -> tuple[bytes, int]:
+def _expand(decoder: Decoder, data: memoryview, limit: int) -> tuple[bytes, int]:
     """Return what one stream holds, and how many bytes of `data` it takes."""
-    parts: list[bytes] = []
-    at = size = 0
-    while not stream.eof and at < len(data) and size <= limit:
-        piece = data[at : at + PIECE_BYTES]
-        try:
-            part = stream.decompress(piece, limit - size + 1)
-        except (zlib.error, zstd.ZstdError) as error:
-            raise InvalidPage("bad_content_encoding", str(error)) from error
-        parts.append(part)
-        size += len(part)
-        at += len(piece) - len(stream.unused_data)
-    _check_end(size, limit, ended=stream.eof)
-    return b"".join(parts), at
+    try:
+        found, taken = expand(decoder, data, limit)
+    except DAMAGED as error:
+        raise InvalidPage("bad_content_encoding", str(error)) from error
+    _check_end(len(found), limit, ended=decoder.eof)
+    return found, taken
 
 
 def _unbrotli(body: bytes, limit: int) -> bytes:

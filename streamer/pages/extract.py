@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -209,7 +210,7 @@ class Extractor:
         """
         self._mapping = mapping
         self._limit = page_bytes_max
-        self._types: dict[str, bool] = {}
+        self._accepts_type = lru_cache(_TYPES_KEPT_MAX)(mapping.accepts_type)
         self._carry: list[tuple[str, Callable[[Fields], Any]]] = [
             (name, self._carried_value(name)) for name in carry
         ]
@@ -224,12 +225,8 @@ class Extractor:
 
     def accepts_type(self, content_type: str) -> bool:
         """Return whether pages may have this type; cached, since a crawl repeats few types."""
-        known = self._types.get(content_type)
-        if known is None:
-            known = self._mapping.accepts_type(content_type)
-            if len(self._types) < _TYPES_KEPT_MAX and len(content_type) < _TYPE_CHARACTERS_MAX:
-                self._types[content_type] = known
-        return known
+        is_kept = len(content_type) < _TYPE_CHARACTERS_MAX
+        return (self._accepts_type if is_kept else self._mapping.accepts_type)(content_type)
 
     def page(self, fields: Fields, block: Callable[[], bytes] | None = None) -> PageFields:
         """Return the page in a JSON message; `block` gives the body that follows its fields.

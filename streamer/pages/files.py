@@ -26,8 +26,10 @@ from streamer.pages.bytestream import (
     STANDARD_INPUT,
     ZSTD_MAGIC,
     ByteStream,
+    explaining_disk,
     first_bytes,
     is_skippable,
+    read_beginning,
     status_of,
 )
 from streamer.pages.cdx import CdxRecords, begins_cdx
@@ -48,49 +50,47 @@ from streamer.pages.identity import FileIdentity, folder_resolver, identify
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
 from streamer.pages.lists import expand_lists
-from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, small_page
+from streamer.pages.page_files import TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
 from streamer.pages.remote import is_remote, look_up, name_of
 from streamer.pages.rows import TAB, open_rows
-from streamer.pages.tables import needs_arrow, open_arrow, open_parquet
+from streamer.pages.tables import needs_arrow, open_table_records
 from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file
 from streamer.text.charset import other_charset
 
 
-def _begins_with(magic: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(magic)
+def _tables(kind: str, suffixes: tuple[str, ...], magic: bytes) -> Format:
+    return Format(
+        kind,
+        suffixes,
+        partial(open_table_records, kind=kind),
+        begins=lambda head: head.startswith(magic),
+        packed=(),
+        check=needs_arrow,
+    )
+
+
+def _archives(kind: str, *suffixes: str) -> Format:
+    records, begins = partial(WarcRecords, kind=kind), partial(begins_file, kind)
+    return Format(kind, suffixes, records, begins=begins, is_message=False)
+
+
+def _rows(kind: str, suffix: str, delimiter: str) -> Format:
+    return Format(kind, (suffix,), partial(open_rows, delimiter=delimiter), rank=1, is_utf8=True)
 
 
 JSON_LINES = Format(
-    "JSON lines",
-    (".jsonl", ".ndjson", ".json"),
-    open_json_lines,
-    packed=COMPRESSIONS,
-    small=small_lines,
-    is_utf8=True,
+    "JSON lines", (".jsonl", ".ndjson", ".json"), open_json_lines, small=small_lines, is_utf8=True
 )
-PARQUET = Format(
-    "Parquet", PARQUET_ENDINGS, open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
-)
-ARROW = Format(
-    "Arrow", ARROW_ENDINGS, open_arrow, begins=_begins_with(b"ARROW1"), check=needs_arrow
-)
-WACZ = Format("WACZ", (".wacz",), open_wacz, is_message=False)
-CDX = Format(
-    "CDX",
-    (".cdx", ".cdxj"),
-    CdxRecords,
-    begins=begins_cdx,
-    packed=COMPRESSIONS,
-    rank=1,
-    is_message=False,
-)
+PARQUET = _tables("Parquet", PARQUET_ENDINGS, b"PAR1")
+ARROW = _tables("Arrow", ARROW_ENDINGS, b"ARROW1")
+WACZ = Format("WACZ", (".wacz",), open_wacz, packed=(), is_message=False)
+CDX = Format("CDX", (".cdx", ".cdxj"), CdxRecords, begins=begins_cdx, rank=1, is_message=False)
 PAGE_FILES = Format(
     "HTML or text",
     tuple(TYPES),
     PageFileRecords,
-    packed=COMPRESSIONS,
     rank=2,
     is_message=False,
     small=small_page,
@@ -99,35 +99,26 @@ PAGE_FILES = Format(
 _LETTER = re.compile(
     rb'\{"page":\{"topic":"(?:[^"\\]|\\.)*","partition":\d+,"offset":\d+\},"code":"'
 )
+LETTERS = Format(
+    "dead letters",
+    (".dead.jsonl",),
+    lambda file, stream: LetterRecords(file, stream, is_of_messages),
+    begins=_LETTER.match,
+    rank=3,
+)
 FORMATS = (
     JSON_LINES,
-    Format(
-        "dead letters", (".dead.jsonl",),
-        lambda file, stream: LetterRecords(file, stream, is_of_messages),
-        begins=_LETTER.match, packed=COMPRESSIONS, rank=3,
-    ),
-    Format(
-        "WARC", (".warc", ".wet"), partial(WarcRecords, kind="WARC"),
-        begins=partial(begins_file, "WARC"), packed=COMPRESSIONS, is_message=False,
-    ),
-    Format(
-        "ARC", (".arc",), partial(WarcRecords, kind="ARC"),
-        begins=partial(begins_file, "ARC"), packed=COMPRESSIONS, is_message=False,
-    ),
+    LETTERS,
+    _archives("WARC", ".warc", ".wet"),
+    _archives("ARC", ".arc"),
     WACZ,
     PARQUET,
     ARROW,
-    Format(
-        "CSV", (".csv",), partial(open_rows, delimiter=","), packed=COMPRESSIONS, rank=1,
-        is_utf8=True,
-    ),
-    Format(
-        "TSV", (".tsv",), partial(open_rows, delimiter=TAB), packed=COMPRESSIONS, rank=1,
-        is_utf8=True,
-    ),
+    _rows("CSV", ".csv", ","),
+    _rows("TSV", ".tsv", TAB),
     CDX,
     PAGE_FILES,
-)  # fmt: skip
+)
 
 _CHARSET_BYTES = 1 << 16
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -185,10 +176,8 @@ class Source(InputFile):
         """
         if self.remote is not None:
             return self.remote.status
-        try:
+        with explaining_disk(self.name):
             return status_of(os.stat(self.name))  # noqa: PTH116 - of many thousand
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
 
     def open(self, chunk_seconds: float | None = None) -> Records:
         """Open the file for its records; `chunk_seconds` is as for `ByteStream`.
@@ -253,14 +242,8 @@ class Source(InputFile):
         if self.remote is not None:
             small = self.remote.size < size
             return self.remote.status, self.remote.whole() if small else b""
-        try:
-            file = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return status_of(os.fstat(file)), os.read(file, size)
-            finally:
-                os.close(file)
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
+        found, data = read_beginning(self.name, size)
+        return status_of(found), data
 
     def likely_format(self, size: int) -> Format | None:
         """Return the format before anything is read, None of a pipe and of an empty file.
@@ -458,10 +441,8 @@ def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
     Raises:
         InputError: the folder or a page file cannot be read.
     """
-    try:
+    with explaining_disk(folder, "check the directory"):
         files, others = _all_files(str(Path(folder)))
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; check the directory") from error
     names = sorted(path.removeprefix("./") for path in files)
     found = _choose(folder, names, choice, _whole)
     return FolderFiles(found.pages, found.others | others)
@@ -469,10 +450,8 @@ def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
 
 def _whole(name: str) -> bytes:
     """Return all bytes of a file; raise InputError where it cannot be read."""
-    try:
+    with explaining_disk(name):
         return Path(name).read_bytes()
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror or error}; check the file") from error
 
 
 def _choose(

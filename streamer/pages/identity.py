@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamer.errors import InputError
+from streamer.pages.bytestream import read_beginning
 from streamer.pages.remote import is_remote, name_of
 
 HEAD_BYTES_MAX = 64 << 10
@@ -61,11 +60,6 @@ def identify(path: str, head_bytes: int = HEAD_BYTES_MAX, resolved: str = "") ->
     Raises:
         InputError: the file cannot be read.
     """
-    try:
-        with io.FileIO(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(head_bytes)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    found, head = read_beginning(path, head_bytes)
     digest = hashlib.blake2b(head, digest_size=16).hexdigest()
-    return FileIdentity(resolved or os.path.realpath(path), size, digest, len(head))
+    return FileIdentity(resolved or os.path.realpath(path), found.st_size, digest, len(head))

@@ -106,7 +106,8 @@ class LineReader:
             at_end = part == 0
             filled += part or 0
         ends = ends[:count]
-        if at_end and last < filled and self._is_line(data[last:filled]):
+        unended = data[last:filled].tobytes() if at_end and not self._stream.damage else b""
+        if unended and self._accepts(unended):
             ends = np.append(ends, filled)
         lines = self._of_bounded_length(data, ends)
         cut = int(lines.ends[-1]) if lines else 0
@@ -114,10 +115,6 @@ class LineReader:
         self._rest = data[cut:filled].tobytes()
         hurry.hand_on()
         return lines
-
-    def _is_line(self, last: Bytes) -> bool:
-        """Return whether what has no end is a line."""
-        return not self._stream.damage and self._accepts(last.tobytes())
 
     def take_malformed(self) -> MalformedLine | None:
         """Take what is where `take` returns no line; None at the end of the stream."""
@@ -160,63 +157,6 @@ def _read_to(filled: int) -> int:
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_lines(
-    stream: ByteStream,
-    start: int,
-    trail: Trail,
-    ending: Ending,
-    page_bytes_max: int,
-    accepts: Callable[[bytes], bool] = bool,
-) -> Iterator[Chunk]:
-    """Yield the lines from where `stream` and `trail` are, as the ordinals from `start` on.
-
-    A chunk holds up to 4,000 lines and, unless a single line is longer, about 8 MiB; a line keeps
-    its newline. One of more than `page_bytes_max` bytes, newline included, becomes the dead letter
-    `record_too_large`. What is after the last newline is a line if `accepts` says so of it;
-    else it is left, as is what damage has torn off, and `ending` tells of it.
-    """
-    order_mark = b""
-    if not trail.offset and stream.look(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
-        order_mark = stream.reader.read(len(_BYTE_ORDER_MARK))
-        trail.take(order_mark)
-    at = start
-    source = LineReader(stream, page_bytes_max, trail, accepts)
-    while True:
-        lines = source.take(CHUNK_RECORDS_MAX)
-        if lines:
-            if not lines[-1].endswith(b"\n"):
-                trail.take(b"\n")  # so that one which comes later changes nothing
-            heads = [] if at else _heads(lines, order_mark)
-            end = at + len(lines)
-            yield Chunk(at, end, stream.bytes_read, lines, mark=trail.mark(), heads=heads)
-            at = end
-            continue
-        if source.pauses:
-            yield Chunk(at, at, stream.bytes_read)
-            continue
-        bad = source.take_malformed()
-        if bad is None or not (bad.has_end or _is_line(stream, bad, page_bytes_max, accepts)):
-            _tell_end(stream, bad, ending)
-            return
-        dead = over_limit(at, bad.head, bad.length)
-        yield Chunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
-        at += 1
-
-
-def _is_line(
-    stream: ByteStream, bad: MalformedLine, limit: int, accepts: Callable[[bytes], bool]
-) -> bool:
-    """Return whether a line without an end, of which the head is there, is over the page limit."""
-    return len(bad.head) > limit and not stream.damage and accepts(bad.head)
-
-
-def _tell_end(stream: ByteStream, bad: MalformedLine | None, ending: Ending) -> None:
-    """Say what was left."""
-    ending.damage = stream.damage or ""
-    if bad is not None and bad.head.strip():
-        ending.unended_bytes = bad.length
-
-
 def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
     """Return the places behind the first lines of a stream, by which it is known again."""
     trail, heads = Trail(), []
@@ -233,10 +173,48 @@ class LineRecords(StreamRecords):
     """The lines of a file or pipe."""
 
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
-        """As in `Records`."""
-        accepts = bool if complete or self._stream.is_compressed else self._accepts
-        limit = self._file.page_bytes_max
-        return read_lines(self._stream, start, self._trail, ending, limit, accepts)
+        """As in `Records`.
+
+        A chunk holds up to 4,000 lines and, unless a single line is longer, about 8 MiB; a line
+        keeps its newline. One that is over the page limit, newline included, becomes the dead
+        letter `record_too_large`. What is after the last newline is a line in a file that is
+        complete, and in a pipe if it ends as an object; else it is left, as is what damage has torn
+        off, and `ending` tells of it.
+        """
+        stream, trail, limit = self._stream, self._trail, self._file.page_bytes_max
+        order_mark = b""
+        if not trail.offset and stream.look(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
+            order_mark = stream.reader.read(len(_BYTE_ORDER_MARK))
+            trail.take(order_mark)
+        accepts = bool if complete or stream.is_compressed else self._accepts
+        source = LineReader(stream, limit, trail, accepts)
+        at = start
+        while True:
+            lines = source.take(CHUNK_RECORDS_MAX)
+            if lines:
+                if not lines[-1].endswith(b"\n"):
+                    trail.take(b"\n")  # so that one which comes later changes nothing
+                heads = [] if at else _heads(lines, order_mark)
+                end = at + len(lines)
+                yield Chunk(at, end, stream.bytes_read, lines, mark=trail.mark(), heads=heads)
+                at = end
+                continue
+            if source.pauses:
+                yield Chunk(at, at, stream.bytes_read)
+                continue
+            bad = source.take_malformed()
+            # One that is over the limit needs no end.
+            is_line = bad is not None and (
+                bad.has_end or (len(bad.head) > limit and not stream.damage and accepts(bad.head))
+            )
+            if bad is None or not is_line:
+                ending.damage = stream.damage or ""
+                if bad is not None and bad.head.strip():
+                    ending.unended_bytes = bad.length
+                return
+            dead = over_limit(at, bad.head, bad.length)
+            yield Chunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
+            at += 1
 
     def _accepts(self, last: bytes) -> bool:
         """Return whether a last line without an end is one: in a pipe, if it ends as an object."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream
-from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
+from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of, store_of
 
 LIST_BYTES_MAX = 256 << 20
 _SUFFIXES = (".paths", ".paths.gz", ".paths.zst")
@@ -62,8 +62,7 @@ def _read_list(path: str, name: str) -> list[str]:
 def root_of(name: str) -> str:
     """Return where the paths in a list start: at its folder, or at the root of its store."""
     if is_remote(name):
-        scheme, _, rest = name.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}"
+        return store_of(name)
     return os.path.dirname(name)  # noqa: PTH120 - as it was given, of many thousand
 
 

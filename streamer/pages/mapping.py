@@ -165,10 +165,6 @@ def _pointers(value: Any) -> Any:  # noqa: ANN401 - as written by the user
     return value
 
 
-def _texts(value: Any) -> Any:  # noqa: ANN401 - as _pointers
-    return (value,) if isinstance(value, str) else value
-
-
 def _statuses(value: Any) -> Any:  # noqa: ANN401 - as _pointers
     """Allow 200, "2xx" and lists of these; refuse what no status can match."""
     alternatives = value if isinstance(value, list | tuple) else (value,)
@@ -189,7 +185,9 @@ POINTER_FIELDS = (
     "content_encoding",
 )
 Pointers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_pointers)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Texts = Annotated[
+    tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)
+]
 Statuses = Annotated[tuple[str, ...], BeforeValidator(_statuses)]
 
 
@@ -267,9 +265,8 @@ def parse_fields(text: str) -> FieldMapping:
         raise SettingsError(
             '--fields: not a JSON object; write it as {"url": "/url", "body": "/body"}'
         )
-    optional = ("body", "body_base64", "content_type", "charset", "fetched_at")
     try:
-        return FieldMapping.model_validate({"url": (), **dict.fromkeys(optional, ()), **given})
+        return FieldMapping.model_validate(_NOWHERE | given)
     except ValidationError as error:
         raise SettingsError(f"--fields: {_first_fault(error)}") from error
 
@@ -301,9 +298,8 @@ def _matches_status(status: str, pattern: str) -> bool:
     )
 
 
-_NONE: dict[str, object] = dict.fromkeys(
-    ("body_base64", "content_type", "charset", "fetched_at"), ()
-)
+# Fields have defaults, which are not meant where a mapping leaves them out.
+_NOWHERE: dict[str, object] = dict.fromkeys(POINTER_FIELDS, ())
 
 _ROWS: dict[str, dict[str, object]] = {
     "scrapy-cluster": {
@@ -353,5 +349,5 @@ _ROWS: dict[str, dict[str, object]] = {
 
 PRESETS: dict[str, FieldMapping] = {
     "page": DEFAULT_MAPPING,
-    **{name: FieldMapping.model_validate({**_NONE, **row}) for name, row in _ROWS.items()},
+    **{name: FieldMapping.model_validate(_NOWHERE | row) for name, row in _ROWS.items()},
 }

@@ -14,7 +14,7 @@ from streamer.errors import InputError
 from streamer.pages.body import is_binary
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC, Trail
 from streamer.pages.chunk import PAGE_FILE, Chunk, Ending, WarcPage, over_limit
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.records import COMPRESSIONS, InputFile, StreamRecords
 
 _READ_BYTES = 1 << 20
 TYPES = {
@@ -25,7 +25,6 @@ TYPES = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
 }
-COMPRESSIONS = (".gz", ".zst")
 
 
 class PageFileRecords(StreamRecords):

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import compress, repeat
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,9 +37,9 @@ from streamer.pages.chunk import (
 )
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields, read_message
+from streamer.pages.http_record import fields_and_body
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
-from streamer.pages.warc import fields_and_body
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
@@ -59,8 +57,10 @@ from streamer.text.json_fields import (
     mark_type_changes,
 )
 from streamer.text.scan import Bytes
-from streamer.text.slices import Places, Slices
+from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
+
+Flags = npt.NDArray[np.bool_]
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
@@ -68,50 +68,6 @@ _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
 _TIMES_KEPT_MAX = 4096
 _TIME_BYTES_MAX = 66  # as JSON; a longer one is none
 _URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
-
-
-class BodySlices:
-    """The bodies of a batch in one block: most lie in the messages' own, others are put after it.
-
-    Only where a body had to be made (decoded, unwrapped) is anything copied: then the block is.
-    """
-
-    def __init__(self, messages: Slices) -> None:
-        self._messages = messages
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._made: list[Buffer] = []
-        self._end = len(messages.data)
-
-    def add_places(self, starts: Places, ends: Places) -> None:
-        """Take the bodies that lie at data[starts[i]:ends[i]] of the messages."""
-        self._starts += starts.tolist()
-        self._ends += ends.tolist()
-
-    def add(self, body: Buffer) -> None:
-        """Take a body that is elsewhere."""
-        self._made.append(body)
-        self._starts.append(self._end)
-        self._end += len(body)
-        self._ends.append(self._end)
-
-    def slices(self) -> Slices:
-        """Return all bodies, in the order in which they were taken."""
-        data = self._messages.data
-        if self._made:
-            data = np.concatenate((data, Slices.joined(self._made).data))
-        return Slices(data, np.array(self._starts, np.int64), np.array(self._ends, np.int64))
-
-
-class PlainPages(NamedTuple):
-    """Which messages are plain, and of these URL, place of the body, flags, time."""
-
-    plain: npt.NDArray[np.bool_]
-    urls: list[bytes]
-    starts: Spans
-    ends: Spans
-    flags: list[int]
-    times: list[int]
 
 
 class PageParser:
@@ -152,6 +108,7 @@ class PageParser:
         records = PRESETS["warc"].model_copy(update=which)
         self._records = Extractor(records, carry, page_bytes_max, scope)
         self._plain = mapping == DEFAULT_MAPPING and not (carry or scope)
+        self._scoped = bool(scope)
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
@@ -181,29 +138,58 @@ class PageParser:
         batch = PageBatch(
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
+        records: Slices | list[WarcPage]
         if chunk.messages:
             messages = self._without_schemas(batch, chunk.messages)
-            values = Slices.joined([value or b"" for _, _, value in messages])
-            bodies = BodySlices(values)
-            ordinals = [ordinal for ordinal, _, _ in messages]
-            keys = [key for _, key, _ in messages]
-            self._add_messages(batch, bodies, values, ordinals, keys, "deletion")
+            batch.sequences = [ordinal for ordinal, _, _ in messages]
+            batch.keys = [key for _, key, _ in messages]
+            records = Slices.joined([value or b"" for _, _, value in messages])
         else:
-            bodies = BodySlices(chunk.lines)
-            lines = range(chunk.start, chunk.start + len(chunk.lines))
-            no_keys = [None] * len(lines)
-            self._add_messages(batch, bodies, chunk.lines, lines, no_keys, "blank_line")
-        for page in chunk.pages:
-            self._add_record(batch, bodies, page)
+            records = chunk.pages or chunk.lines
+            batch.sequences = [page.sequence for page in chunk.pages] or [
+                *range(chunk.start, chunk.start + len(chunk.lines))
+            ]
+            batch.keys = [None] * len(records)
+        self._read_pages(batch, records, "deletion" if chunk.messages else "blank_line")
         if chunk.times:
-            times = dict(
-                zip((ordinal for ordinal, _, _ in chunk.messages), chunk.times, strict=True)
-            )
+            ordinals = (ordinal for ordinal, _, _ in chunk.messages)
+            times = dict(zip(ordinals, chunk.times, strict=True))
             batch.times = [times[sequence] for sequence in batch.sequences]
-        whole = bodies.slices()
-        batch.bodies = self._apply_rules(batch, whole) if self._rules else whole
         batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
+
+    def _read_pages(self, batch: PageBatch, records: Slices | list[WarcPage], empty: str) -> None:
+        """Fill the columns of a batch, which has the records' ordinals and keys; keep the pages.
+
+        A body stays where it is in the block of the records. One that had to be made (decoded,
+        unwrapped) is put after these: only then is the block copied.
+        """
+        count = len(records)
+        batch.carried = [b""] * count
+        batch.scopes = [b""] * count if self._scoped else []
+        if self._plain and isinstance(records, Slices):
+            is_page, starts, ends = self._enter_plain(batch, records)
+        else:
+            is_page, (starts, ends) = np.zeros(count, np.bool_), np.zeros((2, count), np.int64)
+            batch.urls, batch.flags, batch.times = [b""] * count, [0] * count, [0] * count
+        data = records.data if isinstance(records, Slices) else Slices.joined().data
+        made, end = list[Buffer](), len(data)
+        for i in np.flatnonzero(~is_page).tolist():
+            page = self._careful_page(batch, i, records[i], empty)
+            if page is not None:
+                is_page[i] = True
+                batch.urls[i], batch.flags[i] = page.url.encode(), page.flags
+                batch.carried[i], batch.times[i] = page.carried, page.time
+                if self._scoped:
+                    batch.scopes[i] = page.scope
+                made.append(page.body)
+                starts[i], ends[i] = end, end + len(page.body)
+                end += len(page.body)
+        if made:
+            data = np.concatenate((data, Slices.joined(made).data))
+        self._apply_rules(batch, is_page)
+        batch.keep(is_page)
+        batch.bodies = Slices(data, starts[is_page], ends[is_page])
 
     def _without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
         """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
@@ -231,29 +217,17 @@ class PageParser:
             return messages
         return [each for place, each in enumerate(messages) if place not in refused]
 
-    def _apply_rules(self, batch: PageBatch, bodies: Slices) -> Slices:
-        """Mark the pages of which the other text counts; count and leave out those to be skipped.
-
-        Returns the bodies of the others.
-        """
-        own = [self._rule_for(url.decode()) for url in batch.urls]
-        for i, rule in enumerate(own):
-            if rule is not None and rule.text not in {None, self._text}:
+    def _apply_rules(self, batch: PageBatch, is_page: Flags) -> None:
+        """Mark the pages of which the other text counts; count those to be skipped as no pages."""
+        for i in np.flatnonzero(is_page).tolist() if self._rules else ():
+            rule = self._rule_for(batch.urls[i].decode())
+            if rule is not None and rule.skip:
+                is_page[i] = False
+                batch.by_rule.append(batch.sequences[i])
+            elif rule is not None and rule.text not in {None, self._text}:
                 batch.flags[i] |= OTHER_TEXT
-        kept = [rule is None or not rule.skip for rule in own]
-        if all(kept):
-            return bodies
-        batch.by_rule = [i for i, stays in zip(batch.sequences, kept, strict=True) if not stays]
-        batch.skipped[BY_RULE] += len(batch.by_rule)
-        batch.sequences = list(compress(batch.sequences, kept))
-        batch.keys = list(compress(batch.keys, kept))
-        batch.urls = list(compress(batch.urls, kept))
-        batch.flags = list(compress(batch.flags, kept))
-        batch.carried = list(compress(batch.carried, kept))
-        batch.times = list(compress(batch.times, kept))
-        batch.scopes = list(compress(batch.scopes, kept))
-        places = np.array(kept, np.bool_)
-        return Slices(bodies.data, bodies.starts[places], bodies.ends[places])
+        if batch.by_rule:
+            batch.skipped[BY_RULE] += len(batch.by_rule)
 
     def parse_messages(
         self, start: int, end: int, messages: Iterable[Message], times: Iterable[int] = ()
@@ -261,67 +235,12 @@ class PageParser:
         """Return the batch for messages of one partition, ascending within [start, end)."""
         return self.parse(Chunk(start, end, messages=list(messages), times=list(times)))
 
-    def _add_messages(
-        self,
-        batch: PageBatch,
-        bodies: BodySlices,
-        values: Slices,
-        sequences: Sequence[int],
-        keys: Sequence[bytes | None],
-        empty: str,
-    ) -> None:
-        """Enter messages; one without a value is skipped as `empty`."""
-        pages = self._plain_pages(values)
-        done = 0
-        for place in np.flatnonzero(~pages.plain).tolist():
-            if done < place:
-                self._add_plain(batch, bodies, pages, sequences[done:place], keys[done:place], done)
-            done = place + 1
-            page = self._careful_page(batch, sequences[place], keys[place], values[place], empty)
-            if page is not None:
-                self._add_page(batch, bodies, sequences[place], keys[place], page)
-        self._add_plain(batch, bodies, pages, sequences[done:], keys[done:], done)
+    def _enter_plain(self, batch: PageBatch, values: Slices) -> tuple[Flags, Spans, Spans]:
+        """Fill the columns of a batch for all plain messages at once; others need more care.
 
-    def _add_plain(
-        self, batch: PageBatch, bodies: BodySlices, pages: PlainPages, sequences: Sequence[int],
-        keys: Sequence[bytes | None], first: int,
-    ) -> None:  # fmt: skip
-        """Enter plain pages that follow each other, from the first on."""
-        chosen = slice(first, first + len(sequences))
-        batch.sequences += sequences
-        batch.keys += keys
-        batch.urls += pages.urls[chosen]
-        batch.flags += pages.flags[chosen]
-        batch.carried += repeat(b"", len(sequences))
-        batch.times += pages.times[chosen]
-        bodies.add_places(pages.starts[chosen], pages.ends[chosen])
-
-    def _add_page(
-        self,
-        batch: PageBatch,
-        bodies: BodySlices,
-        sequence: int,
-        key: bytes | None,
-        page: PageFields,
-    ) -> None:
-        """Enter one page."""
-        batch.sequences.append(sequence)
-        batch.keys.append(key)
-        batch.urls.append(page.url.encode())
-        batch.flags.append(page.flags)
-        batch.carried.append(page.carried)
-        batch.times.append(page.time)
-        if page.scope:
-            batch.scopes.append(page.scope)
-        bodies.add(page.body)
-
-    def _plain_pages(self, values: Slices) -> PlainPages:
-        """Return the fields of all plain messages at once; others need more care."""
+        Returns which are plain, and the places of their bodies.
+        """
         count, data = len(values), values.data
-        if not self._plain:
-            none = np.zeros(count, np.int64)
-            zeros = [0] * count
-            return PlainPages(none.astype(np.bool_), [b""] * count, none, none, zeros, zeros)
         states, spans = find_page_fields(values)
         states[values.lengths > self._limit] = UNKNOWN
         plain = np.empty(count, np.bool_)
@@ -342,15 +261,13 @@ class PageParser:
         for i in np.flatnonzero(vague).tolist():
             body = data[starts[i] : ends[i]].data
             html[i] = sniff_html(body) if begins[i] else has_element(body)
-        flags = np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
+        batch.flags = (np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)).tolist()
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
-        urls = gather(data, spans[:, URL, 0], url_ends)
-        times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
-        return PlainPages(plain, urls, starts, ends, flags.tolist(), times)
+        batch.urls = gather(data, spans[:, URL, 0], url_ends)
+        batch.times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
+        return plain, starts, ends
 
-    def _times(
-        self, data: Bytes, starts: Spans, ends: Spans, plain: npt.NDArray[np.bool_]
-    ) -> list[int]:
+    def _times(self, data: Bytes, starts: Spans, ends: Spans, plain: Flags) -> list[int]:
         """Return the times that stand there, 0 where there is none."""
         has_one = plain & (starts < ends) & (ends - starts <= _TIME_BYTES_MAX)
         if not has_one.any():
@@ -378,36 +295,28 @@ class PageParser:
         return _VAGUE if is_html is None else HTML if is_html else 0
 
     def _careful_page(
-        self, batch: PageBatch, sequence: int, key: bytes | None, value: bytes | None, empty: str
+        self, batch: PageBatch, i: int, record: bytes | WarcPage, empty: str
     ) -> PageFields | None:
-        """Return the page of any message; where there is none, enter why and return None."""
-        if empty == "blank_line" and value is not None:
-            value = value.rstrip(b"\r\n \t")
-        if not value:
-            batch.skipped[empty] += 1
-            return None
-        if len(value) > self._limit:
-            batch.dead.append(over_limit(sequence, value, len(value), key))
-            return None
+        """Return the page of any record; where there is none, enter why and return None."""
+        sequence, key = batch.sequences[i], batch.keys[i]
+        value = record.block if isinstance(record, WarcPage) else record
+        if isinstance(record, bytes):
+            value = record.rstrip(b"\r\n \t") if empty == "blank_line" else record
+            if not value:
+                batch.skipped[empty] += 1
+                return None
+            if len(value) > self._limit:
+                batch.dead.append(over_limit(sequence, value, len(value), key))
+                return None
         try:
+            if isinstance(record, WarcPage):
+                return self._records.page(*fields_and_body(record, self._limit))
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
             batch.dead.append(_rejected(sequence, fault, key, value))
         except SkippedRecord as skip:
             batch.skipped[skip.code] += 1
         return None
-
-    def _add_record(self, batch: PageBatch, bodies: BodySlices, record: WarcPage) -> None:
-        """Enter a WARC record as a page, a dead letter or a count."""
-        try:
-            fields, body = fields_and_body(record, self._limit)
-            page = self._records.page(fields, body)
-        except InvalidPage as fault:
-            batch.dead.append(_rejected(record.sequence, fault, None, record.block))
-        except SkippedRecord as skip:
-            batch.skipped[skip.code] += 1
-        else:
-            self._add_page(batch, bodies, record.sequence, None, page)
 
 
 def tombstones_in(messages: Iterable[Message]) -> list[tuple[int, bytes]]:

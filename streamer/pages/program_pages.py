@@ -145,20 +145,14 @@ class Batches:
 
 def _fields_of(page: AnyPage) -> Mapping[str, Any]:
     if isinstance(page, Page):
-        return {name: each for name, each in _fields(page) if each is not msgspec.UNSET}
+        given = msgspec.structs.asdict(page)
+        return {name: each for name, each in given.items() if each is not msgspec.UNSET}
     if isinstance(page, tuple) and len(page) == 2:  # noqa: PLR2004 - URL, body
         return dict(zip(("url", "body"), page, strict=True))
     if isinstance(page, Mapping):
         return page
-    raise TypeError(f"a page is a Page, (URL, body) or a dict, not {_kind(page)}")
-
-
-def _fields(page: Page) -> Iterable[tuple[str, Any]]:
-    return msgspec.structs.asdict(page).items()
-
-
-def _kind(value: object) -> str:
-    return f"{len(value)} values" if isinstance(value, tuple) else type(value).__name__
+    kind = f"{len(page)} values" if isinstance(page, tuple) else type(page).__name__
+    raise TypeError(f"a page is a Page, (URL, body) or a dict, not {kind}")
 
 
 def _encode(value: object) -> bytes:

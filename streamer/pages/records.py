@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from streamer.pages.bytestream import ByteStream, Mark, Trail
+from streamer.pages.bytestream import ByteStream, Gap, Mark, Trail
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.remote import RemoteObject
 
 SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once
+COMPRESSIONS = (".gz", ".zst")
 _STEP_BYTES = 1 << 20
 
 
@@ -113,7 +114,7 @@ class Format:
     suffixes: tuple[str, ...]
     open: Callable[[InputFile, ByteStream], Records]
     begins: Callable[[bytes], object] = _never
-    packed: tuple[str, ...] = ()
+    packed: tuple[str, ...] = COMPRESSIONS
     rank: int = 0
     is_message: bool = True
     is_utf8: bool = False
@@ -162,11 +163,11 @@ class StreamRecords:
             if part != b"":
                 self._trail.take(part or b"")
                 yield self._stream.bytes_read
-            elif not self._recovers():
+            elif not self._recover():
                 break
         if mark.offset - self._trail.offset == 1 and not self._stream.damage:
             self._trail.take(b"\n")
 
-    def _recovers(self) -> bool:
-        """Go on after damage, where the format can; tell whether it does."""
-        return False
+    def _recover(self) -> Gap | None:
+        """Go on after damage, where the format can; return what it takes, None where all."""
+        return None

@@ -79,6 +79,11 @@ def name_of(url: str) -> str:
     return name
 
 
+def store_of(name: str) -> str:
+    """Return the beginning of a name or URL, which names the bucket or the host."""
+    return "/".join(name.split("/")[:3])
+
+
 class MissingFileError(InputError):
     """Report a file that is not there."""
 
@@ -438,7 +443,7 @@ def _below(name: str, stores: Stores) -> LookedUp:
     store, path = stores.of(name)
     from streamer.pages.listing import list_below  # noqa: PLC0415 - an extra
 
-    root = "/".join(name.split("/")[:3])
+    root = store_of(name)
     with explaining_store(name):
         found = list_below(store, path.rstrip("/"), name)
     files = {f"{root}/{each['path']}": each for each in found.files}

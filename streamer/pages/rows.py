@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream, Parts
+from streamer.pages.bytestream import ByteStream
 from streamer.pages.extract import BACKSLASHES, ESCAPED_QUOTE
 from streamer.pages.lines import LineRecords
+from streamer.pages.made_bytes import Parts
 from streamer.pages.records import InputFile
 
 _LIMITS = 4  # page limits that a row may take, in characters, before the reading ends

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from streamer.pages.made_bytes import MadeBytes
 from streamer.text.json_fields import may_have_two_objects
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -79,23 +80,16 @@ def may_follow(data: bytes | memoryview) -> bool:
     return may_have_two_objects(np.frombuffer(data, np.uint8), _IN_GAP)
 
 
-class ObjectLines(io.RawIOBase):
+class ObjectLines(MadeBytes):
     """JSON lines, with a newline between objects that follow each other on one."""
 
     def __init__(self, source: io.BufferedReader[Any]) -> None:
+        super().__init__()
         self._source = source
-        self._ready = b""  # made, and not yet taken
         self._carry = b""  # read, and what follows decides
 
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
     def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
-        """Fill `buffer` with the next bytes of the lines; return how many, 0 at the end.
-
-        It is None where the source has none for now.
-        """
+        """Fill `buffer` as `MadeBytes` does; what are lines already is read straight to it."""
         while not self._ready:
             count = self._source.readinto1(buffer)
             if count is None:
@@ -104,9 +98,7 @@ class ObjectLines(io.RawIOBase):
             if not self._carry and self._is_made(data):
                 return count
             self._ready, self._carry = self._made(self._carry + bytes(data), at_end=not count)
-        taken = min(len(buffer), len(self._ready))
-        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
-        return taken
+        return super().readinto(buffer)
 
     def _is_made(self, data: memoryview) -> bool:
         """Return whether bytes are lines as they stand; none are, at the end."""

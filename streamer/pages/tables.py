@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -32,13 +32,11 @@ from streamer.pages.chunk import (
     Ending,
     over_limit,
 )
+from streamer.pages.records import InputFile, StreamRecords
 from streamer.pages.remote import RemoteFile
 from streamer.pages.rows import check_columns
 from streamer.pages.table_lines import batch_lines
 from streamer.text.slices import Slices
-
-if TYPE_CHECKING:
-    from streamer.pages.records import InputFile
 
 _BUFFER_BYTES = 1 << 20  # of a column, read at once
 _Batch = Any  # a pyarrow.RecordBatch: pyarrow has no types
@@ -94,37 +92,26 @@ def needs_arrow() -> None:
         import pyarrow as pa  # noqa: F401, PLC0415 - an extra
 
 
-def open_parquet(file: InputFile, stream: ByteStream) -> TableRecords:
-    """Return the rows of a Parquet file.
+def open_table_records(file: InputFile, stream: ByteStream, kind: str) -> TableRecords:
+    """Return the rows of a file of a `kind`: Parquet, or an Arrow IPC file or stream.
 
     Raises:
         InputError: it cannot be opened, or is a pipe.
         SettingsError: pyarrow is not installed.
     """
-    return TableRecords(file, stream, _opened(file, stream, "Parquet", _parquet))
-
-
-def open_arrow(file: InputFile, stream: ByteStream) -> TableRecords:
-    """Return the rows of an Arrow IPC file or stream; else as `open_parquet`."""
-    return TableRecords(file, stream, _opened(file, stream, "Arrow", _arrow))
-
-
-def _opened(
-    file: InputFile, stream: ByteStream, kind: str, read: Callable[[str | RemoteFile], OpenTable]
-) -> OpenTable:
     if not file.is_regular:
         raise InputError(f"{file.name}: a {kind} file cannot be read from a pipe; name the file")
     needs_arrow()
     if not stream.status[0]:
         raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
     try:
-        table = read(stream.place)
+        table = open_table(stream.place, is_arrow=kind == "Arrow")
         names = table.names
     except arrow_errors() as error:
         why = said_by(error)
         raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
     check_columns(f"{file.name}:", names)
-    return table
+    return TableRecords(file, stream, table)
 
 
 def open_table(place: str | RemoteFile, *, is_arrow: bool) -> OpenTable:
@@ -234,32 +221,27 @@ class _ArrowBatches:
         return self._stream.read_next_batch()
 
 
-class TableRecords:
-    """The rows of an open table, as JSON lines; as `Records`."""
+class TableRecords(StreamRecords):
+    """The rows of an open table, as JSON lines."""
 
     is_converted = False
 
     def __init__(self, file: InputFile, stream: ByteStream, table: OpenTable) -> None:
-        self._file = file
-        self._stream = stream
+        super().__init__(file, stream)
         self._table = table
         self._place = Mark()
         self._decoder = ThreadPoolExecutor(1, "decode")
-        self.damage: str | None = None
-        self.look = stream.look
+        self._damage: str | None = None
 
     @property
-    def status(self) -> tuple[int, ...]:
+    def damage(self) -> str | None:
         """As in `Records`."""
-        return self._stream.status
-
-    def __enter__(self) -> Self:
-        return self
+        return self._damage
 
     def __exit__(self, *_error: object) -> None:
         self._decoder.shutdown()  # what it reads must be open
         self._table.close()
-        self._stream.close()
+        super().__exit__()
 
     def mark(self) -> Mark:
         """As in `Records`; its offset is a number of rows."""
@@ -276,7 +258,7 @@ class TableRecords:
         scale = self.status[0] / max(1, sum(part.bytes for part in self._table.parts))
         for first, lines, done in self._one_ahead(self._all_rows(start)):
             yield from self._chunks_of(first, lines, int(scale * done))
-        ending.damage = self.damage or ""
+        ending.damage = self._damage or ""
 
     def _one_ahead(self, items: Iterator[_Lines]) -> Iterator[_Lines]:
         """Yield items, each as the next one is made in the thread."""
@@ -287,32 +269,30 @@ class TableRecords:
 
     def _all_rows(self, start: int) -> Iterator[_Lines]:
         """Yield the rows from one on, as far as the file can be read."""
-        end, before = 0, 0
+        begin, before = 0, 0
         for number, part in enumerate(self._table.parts):
-            begin, end = end, end + part.rows
-            if end > start:
-                try:
-                    for first, lines in self._rows(number, part, max(0, start - begin)):
+            try:
+                for own, rows, columns in self._ranges(number, part):
+                    wanted = range(max(own.start, start - begin), own.stop)
+                    for first, lines in self._batches(number, wanted, rows, columns):
                         done = before + part.bytes * (first + len(lines)) / part.rows
                         yield _Lines(begin + first, lines, done)
-                except arrow_errors() as error:
-                    parts = len(self._table.parts)
-                    self.damage = f"part {number + 1} of {parts}: {said_by(error)}"
-                    return
+            except arrow_errors() as error:
+                parts = len(self._table.parts)
+                self._damage = f"part {number + 1} of {parts}: {said_by(error)}"
+                return
+            begin += part.rows
             before += part.bytes
 
-    def _rows(self, number: int, part: RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:
-        """Yield the rows of a part from one on, as lines: where each batch begins, and its lines.
+    def _ranges(self, number: int, part: RowGroup) -> list[tuple[range, int, list[str]]]:
+        """Return which rows of a part are read together: how many at once, of which columns.
 
         Batches have the same rows wherever the reading begins.
         """
-        wanted = self._file.columns
         all_names = self._table.names
-        own = columns_read(all_names, wanted)
+        own = columns_read(all_names, self._file.columns)
         head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
-        if skipped < head:
-            yield from self._batches(number, range(skipped, head), head, all_names)
-        yield from self._batches(number, range(max(skipped, head), part.rows), part.batch_rows, own)
+        return [(range(head), head, all_names), (range(head, part.rows), part.batch_rows, own)]
 
     def _batches(
         self, number: int, wanted: range, rows: int, columns: list[str]

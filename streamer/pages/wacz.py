@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from streamer.compression import unpack, zstd
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream, Parts
+from streamer.pages.bytestream import ByteStream
+from streamer.pages.made_bytes import Parts
 from streamer.pages.records import InputFile
 from streamer.pages.warc import WarcRecords
 

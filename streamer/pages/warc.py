@@ -7,14 +7,6 @@ is no record, and after a damaged gzip member, the next record is searched for. 
 is one dead letter with one ordinal. Only records that may be pages keep their bytes.
 In a pipe that pauses, a record is taken as soon as no later byte can change what it is.
 WARC-Payload-Digest is not looked at: producers disagree on what it covers.
-
-A WARC record's block as fields and a body: the HTTP response in it taken apart.
-
-The fields are those that the preset `warc` names. warcio parses the headers; transfer and content
-encodings are undone by what the body is, with the headers as a hint, under their own names or as
-renamed by crawlers (`X-Crawler-Content-Encoding`, `X-Crawler-Transfer-Encoding`). A response that
-begins with no status line is a body without headers; one of another protocol (DNS look-ups, for
-one) is no page.
 """
 
 # Wasted work of the search is bounded; otherwise forged members would take for ever.
@@ -24,28 +16,24 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersParserException
+from warcio.statusandheaders import StatusAndHeadersParser
 
-from streamer.errors import InvalidPage, SkippedRecord
-from streamer.pages.bytestream import ByteStream, Trail
+from streamer.errors import InvalidPage
+from streamer.pages.bytestream import ByteStream, Gap, Trail
 from streamer.pages.chunk import (
-    CHUNK_BYTES_MAX,
-    CHUNK_RECORDS_MAX,
-    HEAD_BYTES_MAX,
-    HEAD_RECORDS_MAX,
     KEPT_BYTES_MAX,
     Chunk,
     Ending,
+    Outcome,
     RejectedRecord,
     WarcPage,
     over_limit,
 )
-from streamer.pages.encodings import split_names, undo_chunks, undo_encodings
-from streamer.pages.extract import Fields
 from streamer.pages.records import InputFile, StreamRecords
 
 HEADERS_BYTES_MAX = 64 << 10
@@ -55,9 +43,9 @@ _VERSIONS = ("WARC/1.", "WARC/0.")
 _LENGTH = re.compile(r"[0-9]{1,15}")
 _STEP_BYTES = 1 << 20  # read at once
 _BETWEEN_BYTES_MAX = 64  # of blank lines between two records, to see what follows
+_BRACKETED = re.compile(r"\s*<([^<>]*)>\s*")
 _NOT_BLANK = re.compile(rb"\S")
 _END_OF_HEADERS = re.compile(rb"\n\r?\n")
-_Outcome = WarcPage | RejectedRecord | str
 
 
 class _BrokenRecord(Exception):  # noqa: N818 - becomes a dead letter
@@ -68,7 +56,7 @@ class _Truncated(Exception):  # noqa: N818 - as _BrokenRecord
     """The input ends within a record, or is damaged there."""
 
 
-class _NothingYet(Exception):  # noqa: N818 - no error: `_RecordReader.next` is asked again
+class _NothingYet(Exception):  # noqa: N818 - no error: the record is asked for again
     """A pipe pauses, and what it gave is not enough."""
 
 
@@ -115,6 +103,15 @@ class _Window:
         self._trail.take(taken)
         self.at += size
         return taken
+
+    @contextmanager
+    def looking_at(self, place: int) -> Iterator[None]:
+        """Stand at another place of `data` for a while."""
+        here, self.at = self.at, place
+        try:
+            yield
+        finally:
+            self.at = here
 
     @property
     def offset(self) -> int:
@@ -208,22 +205,6 @@ class Arc:
 _FORMATS: dict[str, _Syntax] = {"WARC": Warc(), "ARC": Arc()}
 
 
-class WarcRecords(StreamRecords):
-    """The records of a WARC or ARC file or pipe."""
-
-    def __init__(self, file: InputFile, stream: ByteStream, kind: str) -> None:
-        super().__init__(file, stream)
-        self._kind = kind
-
-    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
-        """As in `Records`."""
-        stream, trail, limit = self._stream, self._trail, self._file.page_bytes_max
-        return read_records(self._kind, stream, start, trail, ending, limit, complete=complete)
-
-    def _recovers(self) -> bool:
-        return self._stream.recover(partial(begins_record, self._kind)) is not None
-
-
 def begins_record(kind: str, head: bytes) -> bool:
     """Return whether a record of a `kind`, WARC or ARC, begins here."""
     return bool(_FORMATS[kind].first.match(head))
@@ -232,53 +213,6 @@ def begins_record(kind: str, head: bytes) -> bool:
 def begins_file(kind: str, head: bytes) -> bool:
     """Return whether a file of a `kind` begins here: an ARC file does with a record of its own."""
     return begins_record(kind, head) and (kind != "ARC" or head.startswith(b"filedesc:"))
-
-
-def read_records(
-    kind: str, stream: ByteStream, start: int, trail: Trail, ending: Ending, page_bytes_max: int,
-    *, complete: bool = True,
-) -> Iterator[Chunk]:  # fmt: skip
-    """Yield the records from where `stream` and `trail` are, as the ordinals from `start` on.
-
-    Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
-    damaged gzip members before others `damaged_member`, a record longer than `page_bytes_max`
-    `record_too_large`. What the end of the input or damage cuts off is left, and `ending` tells of
-    it; with `complete` what the end cuts off becomes `truncated_input` as well.
-    """
-    records = _RecordReader(kind, stream, trail, ending, page_bytes_max, complete=complete)
-    chunk = Chunk(start, start, stream.bytes_read)
-    size = 0
-    while (outcome := records.next(chunk.end)) is not None:
-        pauses = isinstance(outcome, _NothingYet) or stream.hurry.turn_is_over
-        if not isinstance(outcome, _NothingYet):
-            size += put(chunk, outcome)
-            chunk.end += 1
-            chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
-            if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or trail.offset <= HEAD_BYTES_MAX):
-                chunk.heads.append(chunk.mark)
-        waiting = chunk.end > chunk.start
-        is_due = stream.hurry.is_due(waiting=waiting) or (waiting and pauses and stream.damage)
-        if is_due or size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
-            yield chunk
-            stream.hurry.hand_on()
-            chunk, size = Chunk(chunk.end, chunk.end, stream.bytes_read), 0
-        if pauses:
-            yield Chunk(chunk.end, chunk.end, stream.bytes_read)
-            stream.hurry.begin_turn()
-    if chunk.end > chunk.start:
-        yield chunk
-
-
-def put(chunk: Chunk, outcome: WarcPage | RejectedRecord | str) -> int:
-    """Put a record's outcome where it belongs; return the bytes that it holds in memory."""
-    if isinstance(outcome, str):
-        chunk.skipped[outcome] += 1
-        return 0
-    if isinstance(outcome, RejectedRecord):
-        chunk.dead.append(outcome)
-        return len(outcome.value)
-    chunk.pages.append(outcome)
-    return len(outcome.block)
 
 
 @dataclass(slots=True)
@@ -296,36 +230,59 @@ class _Passing:
         self.size += len(part)
 
 
-class _RecordReader:
-    """Records of one stream, one after the other."""
+class WarcRecords(StreamRecords):
+    """The records of a WARC or ARC file or pipe.
 
-    def __init__(
-        self, kind: str, stream: ByteStream, trail: Trail, ending: Ending, page_bytes_max: int,
-        *, complete: bool,
-    ) -> None:  # fmt: skip
+    Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
+    damaged gzip members before others `damaged_member`, a record that is over the page limit
+    `record_too_large`. What the end of the input or damage cuts off is left, and `ending` tells of
+    it; with `complete` what the end cuts off becomes `truncated_input` as well.
+    """
+
+    def __init__(self, file: InputFile, stream: ByteStream, kind: str) -> None:
+        super().__init__(file, stream)
         self._kind = kind
         self._format = _FORMATS[kind]
-        self._stream = stream
-        self._window = _Window(stream, trail)
-        self._ending = ending
-        self._limit = page_bytes_max
-        self._complete = complete
+        self._window = _Window(stream, self._trail)
+        self._limit = file.page_bytes_max
         self._passing: _Passing | None = None
         self._may_wait = stream.hurry.seconds is None  # for what is after the damage
 
-    def next(self, ordinal: int) -> _Outcome | _NothingYet | None:
-        """Return a page, a dead letter, or the code that a record is skipped with; None at the end.
+    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
+        """As in `Records`."""
+        self._ending, self._complete = ending, complete
+        stream = self._stream
+        chunk = Chunk(start, start, stream.bytes_read)
+        while True:
+            try:
+                if (outcome := self._next(chunk.end)) is None:
+                    break
+                self._passing = None
+                chunk.add(outcome, self._trail.mark(), stream.bytes_read)
+                pauses = stream.hurry.turn_is_over
+            except _NothingYet:
+                pauses = True
+            waiting = chunk.end > chunk.start
+            is_due = stream.hurry.is_due(waiting=waiting) or (waiting and pauses and stream.damage)
+            if is_due or chunk.is_full:
+                yield chunk
+                stream.hurry.hand_on()
+                chunk = Chunk(chunk.end, chunk.end, stream.bytes_read)
+            if pauses:
+                yield Chunk(chunk.end, chunk.end, stream.bytes_read)
+                stream.hurry.begin_turn()
+        if chunk.end > chunk.start:
+            yield chunk
 
-        `ending` notes what is left at the end. Where a pipe pauses it is `_NothingYet`.
+    def _recover(self) -> Gap | None:
+        return self._stream.recover(partial(begins_record, self._kind))
+
+    def _next(self, ordinal: int) -> Outcome | None:
+        """Return what becomes of the next record; None at the end, of which `ending` tells.
+
+        Raises:
+            _NothingYet: a pipe pauses.
         """
-        try:
-            outcome = self._outcome(ordinal)
-        except _NothingYet as pause:
-            return pause
-        self._passing = None
-        return outcome
-
-    def _outcome(self, ordinal: int) -> _Outcome | None:
         self._window.release()
         try:
             if self._passing:
@@ -339,7 +296,7 @@ class _RecordReader:
         except _Truncated as cut:
             return self._behind_damage(ordinal, str(cut))
 
-    def _skip_record(self, ordinal: int, passing: _Passing) -> _Outcome:
+    def _skip_record(self, ordinal: int, passing: _Passing) -> Outcome:
         if passing.header is None:
             return self._garbage(ordinal, passing)
         return self._long_record(ordinal, passing, passing.header)
@@ -359,7 +316,7 @@ class _RecordReader:
             window.release()
         return False
 
-    def _record(self, ordinal: int) -> _Outcome:
+    def _record(self, ordinal: int) -> Outcome:
         """Read the record that begins here."""
         window = self._window
         header = self._format.header(window)
@@ -409,18 +366,13 @@ class _RecordReader:
         """Return where in the window a whole header begins, between these places."""
         window, first = self._window, self._format.first
         while found := first.search(window.data, begin, end):
-            here, window.at = window.at, found.start()
-            try:
+            begin = found.start() + 1
+            with suppress(_BrokenRecord, _Truncated), window.looking_at(found.start()):
                 self._format.header(window)
-            except (_BrokenRecord, _Truncated):
-                begin = window.at + 1
-            else:
-                return window.at
-            finally:
-                window.at = here
+                return found.start()
         return None
 
-    def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> _Outcome:
+    def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> Outcome:
         """Skip a record that is over the limit, unless others begin within."""
         window = self._window
         while left := header.length - passing.size:
@@ -442,17 +394,13 @@ class _RecordReader:
         """Return where a record begins that another follows, between these places."""
         window = self._window
         while (found := self._next_header(begin, end)) is not None:
-            here, window.at = window.at, found
-            try:
+            with window.looking_at(found):
                 header = self._format.header(window)
                 size = header.size + header.length
-                fits = header.length <= self._limit and self._leads_on(
+                if header.length <= self._limit and self._leads_on(
                     size, window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
-                )
-            finally:
-                window.at = here
-            if fits:
-                return found
+                ):
+                    return found
             begin = found + 1
         return None
 
@@ -485,7 +433,7 @@ class _RecordReader:
         if damage and not self._may_wait:
             self._may_wait = True
             raise _NothingYet  # what was read before comes first
-        gap = self._stream.recover(partial(begins_record, self._kind)) if damage else None
+        gap = self._recover() if damage else None
         cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
         if gap:
             self._may_wait = self._stream.hurry.seconds is None
@@ -532,100 +480,3 @@ def _skip_code(form: str, kind: str) -> str:
 
 def _wrong(length: int) -> str:
     return f"a length of {length} bytes, which reaches over the next record"
-
-
-_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
-_STATUS = re.compile(r"\d{3}")
-_OF_CRAWLER = re.compile(r"<?(?:metadata|dns):", re.IGNORECASE)
-_HEAD = re.compile(rb"(?i:HTTP/[0-9](?:\.[0-9])?|ICY) [1-5][0-9]{2}(?: [^\r\n]{0,200})?\r?\n")
-is_http = re.compile(rb"HTTP/|ICY ", re.IGNORECASE).match  # ICY: of SHOUTcast
-_MORE_BLANK_LINES = re.compile(rb"(?:\r?\n)++(?!\0)")  # after a head; not of UTF-16
-_HEADS_MAX = 8
-_BRACKETED = re.compile(r"\s*<([^<>]*)>\s*")
-_PAGE_TYPES = ("text/html", "text/plain", "application/xhtml")
-_UNTOLD_TYPES = ("application/http", "no-type", "unknown")  # the body tells
-
-
-def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], bytes]]:
-    """Return a record's fields and how to get its body, no longer than `limit` bytes.
-
-    Raises:
-        InvalidPage: `bad_warc_record`, where a response has unusable HTTP headers. The body raises
-            `bad_content_encoding` or `decompressed_too_large`.
-        SkippedRecord: `response_not_http`, or `crawler_metadata`: logs, and answers to DNS.
-    """
-    fields: Fields = dict(page.headers)
-    if page.kind != "response":
-        if _OF_CRAWLER.match(fields.get("warc-target-uri", "")):
-            raise SkippedRecord("crawler_metadata")
-        if page.kind == "conversion":
-            fields.pop("warc-identified-payload-type", None)  # says what the text was made of
-        return fields, lambda: page.block
-    stored_as = fields.pop("content-type", "application/http").lower()
-    if not is_http(page.block):
-        if stored_as.startswith(_PAGE_TYPES):
-            fields["content-type"] = stored_as
-        elif not stored_as.startswith(_UNTOLD_TYPES):
-            raise SkippedRecord("response_not_http")
-        return fields, lambda: page.block
-    status, headers, body = _split(page.block)
-    fields["http"] = headers
-    fields["status"] = status
-    return fields, lambda: _unwrap(headers, body, limit)
-
-
-def http_headers_end(block: bytes) -> int:
-    """Return where the HTTP headers of a response end; its length if they do not end soon."""
-    end = _BLANK_LINE.search(block, 0, HEADERS_BYTES_MAX)
-    return end.end() if end else len(block)
-
-
-def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
-    """Return the status, the headers by lower-case name, and the body of an HTTP response.
-
-    The last head counts: interim responses and proxies leave others before it.
-    """
-    found = _split_head(block)
-    for _ in range(_HEADS_MAX):
-        if not _HEAD.match(found[2]):
-            break
-        found = _split_head(found[2])
-    return found
-
-
-_LISTS = {"content-type", "content-encoding", "transfer-encoding"}  # of which several are one list
-
-
-def _split_head(block: bytes) -> tuple[str, dict[str, Any], bytes]:
-    cut = http_headers_end(block)
-    if cut > HEADERS_BYTES_MAX:
-        raise InvalidPage("bad_warc_record", f"HTTP headers of more than {HEADERS_BYTES_MAX} bytes")
-    try:
-        parsed = StatusAndHeadersParser(["HTTP/", "ICY "]).parse(io.BytesIO(block[:cut]))
-    except (StatusAndHeadersParserException, EOFError) as error:
-        raise InvalidPage("bad_warc_record", "a response without an HTTP status line") from error
-    status = _STATUS.search(parsed.statusline)
-    if status is None:
-        raise InvalidPage("bad_warc_record", "an HTTP status line without a status")
-    headers: dict[str, Any] = {}
-    for name, value in parsed.headers:
-        own = name.lower()
-        if own in headers and own in _LISTS:
-            headers[own] += f", {value}"
-        headers.setdefault(own, value)
-    blank = _MORE_BLANK_LINES.match(block, cut)
-    return status[0], headers, block[blank.end() if blank else cut :]
-
-
-def _unwrap(headers: dict[str, Any], body: bytes, limit: int) -> bytes:
-    """Undo chunked transfer, then content encodings; a transfer may be compressed too."""
-    transfer = split_names(_header(headers, "transfer-encoding"))
-    content = split_names(_header(headers, "content-encoding"))
-    body = undo_chunks(body, declared="chunked" in transfer)
-    return undo_encodings(body, content + [name for name in transfer if name != "chunked"], limit)
-
-
-def _header(headers: dict[str, Any], name: str) -> str:
-    """Return a header, or the one that a crawler renamed it to because it no longer holds."""
-    value = headers.get(name) or headers.get(f"x-crawler-{name}") or ""
-    return str(value)

@@ -32,7 +32,7 @@ from streamer.index.codec import Entry, entry_key
 from streamer.index.messages import Verdicts
 from streamer.model import SEQUENCE_MASK
 from streamer.pages.chunk import Chunk, WarcPage
-from streamer.pages.warc import http_headers_end, is_http
+from streamer.pages.http_record import http_headers_end, is_http
 from streamer.run.stages import Locate, verdict_lines
 from streamer.stored.store import Store
 

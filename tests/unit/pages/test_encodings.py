@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
+from streamer.pages.bytestream import PIECE_BYTES
 from streamer.pages.encodings import (
     CHUNKS_MAX,
     LAYERS_MAX,
     MEMBERS_MAX,
-    PIECE_BYTES,
     decode_base64,
     guess_base64,
     undo_chunks,

@@ -325,18 +325,21 @@ FILES = {
 }
 
 
+def assert_same(here: Source, there: Source) -> None:
+    chunks, wanted = list(all_chunks(there)), list(all_chunks(here))
+    assert wanted
+    assert [chunk.mark for chunk in chunks] == [chunk.mark for chunk in wanted]
+    assert [chunk.pages for chunk in chunks] == [chunk.pages for chunk in wanted]
+    assert [list(chunk.lines) for chunk in chunks] == [list(chunk.lines) for chunk in wanted]
+
+
 @pytest.mark.parametrize("name", [*FILES])
 def test_chunks_are_those_of_the_same_file_here(tmp_path: Path, web: WebServer, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(FILES[name])
     url = web.put(f"/{name}", FILES[name])
     web.cuts, web.cut_bytes = 3, 20_000
-    here = list(all_chunks(Source(str(path), is_regular=True, url=url)))
-    there = list(all_chunks(only(url)))
-    assert [chunk.mark for chunk in here] == [chunk.mark for chunk in there]
-    assert [chunk.pages for chunk in here] == [chunk.pages for chunk in there]
-    assert [list(chunk.lines) for chunk in here] == [list(chunk.lines) for chunk in there]
-    assert here
+    assert_same(Source(str(path), is_regular=True, url=url), only(url))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
@@ -354,10 +357,7 @@ def test_tables_are_read_in_place(
     else:
         feather.write_feather(table, path)
     url = web.put(f"/pages.{kind}", path.read_bytes())
-    here = [*all_chunks(Source(str(path), is_regular=True))]
-    there = [*all_chunks(only(url))]
-    assert [chunk.mark for chunk in here] == [chunk.mark for chunk in there]
-    assert [list(chunk.lines) for chunk in here] == [list(chunk.lines) for chunk in there]
+    assert_same(Source(str(path), is_regular=True), only(url))
     with only(url).open() as records:
         web.put(f"/pages.{kind}", path.read_bytes(), "two")
         with pytest.raises(InputError, match="has changed while it was read"):

@@ -9,7 +9,7 @@ import importlib
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -19,9 +19,7 @@ from pyarrow import feather, parquet
 from streamer.errors import InputError, SettingsError
 from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, Ending
 from streamer.pages.files import Source, open_sources
-from tests.helpers.chunks import all_chunks
-
-Write = Callable[[Path, Any], None]
+from tests.helpers.chunks import all_chunks, chunks_from_anywhere
 
 
 def write_parquet(path: Path, table: Any) -> None:
@@ -37,11 +35,30 @@ def write_feather(path: Path, table: Any) -> None:
     feather.write_feather(table, str(path), chunksize=100, compression="lz4")
 
 
-KINDS = [
-    pytest.param(".parquet", write_parquet, id="parquet"),
-    pytest.param(".arrow", write_stream, id="stream"),
-    pytest.param(".feather", write_feather, id="feather"),
-]
+class Kind(NamedTuple):
+    """A kind of tables, by the names of its files."""
+
+    suffix: str
+    write: Callable[[Path, Any], None]
+
+    def file(self, folder: Path, table: Any) -> Path:
+        """Write a table; return where it is."""
+        path = folder / f"pages{self.suffix}"
+        self.write(path, table)
+        return path
+
+
+PARQUET = Kind(".parquet", write_parquet)
+KINDS = {
+    "parquet": PARQUET,
+    "stream": Kind(".arrow", write_stream),
+    "feather": Kind(".feather", write_feather),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
 
 
 def pages(count: int) -> Any:
@@ -59,14 +76,17 @@ def source_of(path: Path, columns: set[str] | None = None, limit: int = 1 << 20)
     return Source(str(path), is_regular=True, page_bytes_max=limit, columns=wanted)
 
 
+def rows_in(folder: Path, table: Any) -> list[Any]:
+    """Return the rows of a table, as they are read from a Parquet file."""
+    return rows_of(list(all_chunks(source_of(PARQUET.file(folder, table)))))
+
+
 def rows_of(chunks: list[Chunk]) -> list[Any]:
     return [msgspec.json.decode(line) for chunk in chunks for line in chunk.lines]
 
 
-@pytest.mark.parametrize(("suffix", "write"), KINDS)
-def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, suffix: str, write: Write) -> None:
-    path = tmp_path / f"pages{suffix}"
-    write(path, pages(250))
+def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, kind: Kind) -> None:
+    path = kind.file(tmp_path, pages(250))
     chunks = list(all_chunks(source_of(path), ending := Ending()))
     assert rows_of(chunks) == pages(250).to_pylist()
     assert [chunk.start for chunk in chunks] == [0, *(chunk.end for chunk in chunks[:-1])]
@@ -75,36 +95,20 @@ def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, suffix: str, wr
     assert amounts == sorted(amounts)
 
 
-@pytest.mark.parametrize(("suffix", "write"), KINDS)
 @pytest.mark.parametrize("columns", [None, {"url", "body"}])
 def test_reading_goes_on_behind_any_chunk_and_cuts_the_same_chunks(
-    tmp_path: Path, suffix: str, write: Write, columns: set[str] | None,
+    tmp_path: Path, kind: Kind, columns: set[str] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("streamer.pages.tables.CHUNK_RECORDS_MAX", 30)
-    path = tmp_path / f"pages{suffix}"
-    write(path, pages(250))
-    source = source_of(path, columns)
-    chunks = list(all_chunks(source))
-    assert len(chunks) > 8
-    for number, chunk in enumerate(chunks):
-        with source.open() as records:
-            assert list(records.follow(chunk.mark)) == []
-            assert records.mark() == chunk.mark
-            rest = list(records.chunks(chunk.end, Ending()))
-        wanted = chunks[number + 1 :]
-        assert [(each.start, each.end, each.mark) for each in rest] == [
-            (each.start, each.end, each.mark) for each in wanted
-        ]
-        assert rows_of(rest) == rows_of(wanted)
+    path = kind.file(tmp_path, pages(250))
+    assert len(chunks_from_anywhere(source_of(path, columns))) > 8
 
 
-@pytest.mark.parametrize(("suffix", "write"), KINDS)
 def test_of_a_wide_table_only_the_wanted_columns_are_read_behind_its_head(
-    tmp_path: Path, suffix: str, write: Write
+    tmp_path: Path, kind: Kind
 ) -> None:
-    path = tmp_path / f"pages{suffix}"
-    write(path, pages(250))
+    path = kind.file(tmp_path, pages(250))
     rows = rows_of(list(all_chunks(source_of(path, {"body", "url_base64"}))))
     assert rows[:64] == pages(64).to_pylist()
     assert all(list(row) == ["url", "body"] for row in rows[64:])
@@ -119,32 +123,25 @@ def test_a_first_part_may_be_shorter_than_the_head(tmp_path: Path) -> None:
     assert not ending.damage
 
 
-@pytest.mark.parametrize(("suffix", "write"), KINDS)
 def test_a_file_that_was_written_again_with_other_rows_is_noticed(
-    tmp_path: Path, suffix: str, write: Write
+    tmp_path: Path, kind: Kind
 ) -> None:
-    path = tmp_path / f"pages{suffix}"
-    write(path, pages(250))
+    path = kind.file(tmp_path, pages(250))
     *_, last = all_chunks(source_of(path))
-    write(path, pages(249))
+    kind.file(tmp_path, pages(249))
     with source_of(path).open() as records:
-        list(records.follow(last.mark))
+        assert list(records.follow(last.mark)) == []  # at once
         assert records.mark() != last.mark
 
 
-@pytest.mark.parametrize(("suffix", "write"), KINDS)
-def test_column_names_that_are_no_utf_8_are_refused(
-    tmp_path: Path, suffix: str, write: Write
-) -> None:
-    path = tmp_path / f"pages{suffix}"
-    write(path, pa.table({"url": ["u"], "body": ["b"], "column": [1]}))
+def test_column_names_that_are_no_utf_8_are_refused(tmp_path: Path, kind: Kind) -> None:
+    path = kind.file(tmp_path, pa.table({"url": ["u"], "body": ["b"], "column": [1]}))
     path.write_bytes(path.read_bytes().replace(b"column", b"\xff" * 6))
     with pytest.raises(InputError, match="is no whole"):
         source_of(path).open()
 
 
 def test_cells_of_all_types_become_json(tmp_path: Path) -> None:
-    path = tmp_path / "pages.parquet"
     day = dt.date(2026, 11, 25)
     table = pa.table(
         {
@@ -157,8 +154,7 @@ def test_cells_of_all_types_become_json(tmp_path: Path) -> None:
             "nan": pa.array([float("nan"), 1.5]),
         }
     )
-    parquet.write_table(table, path)
-    assert rows_of(list(all_chunks(source_of(path)))) == [
+    assert rows_in(tmp_path, table) == [
         {
             "text": "a\nb", "bytes": "café", "day": "2026-11-25", "price": 1.5,
             "meta": {"url": "u", "tags": ["x"]}, "kind": "html", "nan": None,
@@ -171,23 +167,18 @@ def test_cells_of_all_types_become_json(tmp_path: Path) -> None:
 
 
 def test_times_that_python_has_not_are_cut_or_null(tmp_path: Path) -> None:
-    path = tmp_path / "pages.parquet"
     table = pa.table(
         {
             "ns": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")),
             "late": pa.array([10**12], pa.timestamp("s")),  # the year 33,658
         }
     )
-    parquet.write_table(table, path)
-    assert rows_of(list(all_chunks(source_of(path)))) == [
-        {"ns": "2023-11-14T22:13:20.123456", "late": None}
-    ]
+    assert rows_in(tmp_path, table) == [{"ns": "2023-11-14T22:13:20.123456", "late": None}]
 
 
 def test_short_batches_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader may give fewer rows at a time than were asked for."""
-    path = tmp_path / "pages.parquet"
-    write_parquet(path, pages(250))
+    path = PARQUET.file(tmp_path, pages(250))
     real = parquet.ParquetFile.iter_batches
 
     def short(self: Any, batch_size: int, **options: Any) -> Any:
@@ -206,19 +197,15 @@ def test_short_batches_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_time_of_an_unknown_zone_is_null(tmp_path: Path) -> None:
-    path = tmp_path / "pages.parquet"
     times = pa.array([1, 2], pa.timestamp("us", tz="Pacific Standard Time"))
-    parquet.write_table(pa.table({"url": ["a", "b"], "body": ["c", "d"], "at": times}), path)
-    rows = rows_of(list(all_chunks(source_of(path))))
+    rows = rows_in(tmp_path, pa.table({"url": ["a", "b"], "body": ["c", "d"], "at": times}))
     assert [(row["url"], row["at"]) for row in rows] == [("a", None), ("b", None)]
 
 
 def test_text_that_is_no_utf_8_is_repaired(tmp_path: Path) -> None:
-    path = tmp_path / "pages.parquet"
     odd = pa.array([b"good", b"b\xffd"], pa.binary()).view(pa.string())
     nested = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), odd)
-    parquet.write_table(pa.table({"text": odd, "list": nested}), path)
-    assert rows_of(list(all_chunks(source_of(path)))) == [
+    assert rows_in(tmp_path, pa.table({"text": odd, "list": nested})) == [
         {"text": "good", "list": ["good"]},
         {"text": "b\ufffdd", "list": None},
     ]
@@ -245,12 +232,8 @@ def test_chunks_have_about_so_many_bytes(tmp_path: Path) -> None:
     assert max(lengths) <= 12
 
 
-@pytest.mark.parametrize(("suffix", "write"), KINDS)
-def test_a_file_that_was_cut_or_is_empty_is_refused(
-    tmp_path: Path, suffix: str, write: Write
-) -> None:
-    path = tmp_path / f"pages{suffix}"
-    write(path, pages(250))
+def test_a_file_that_was_cut_or_is_empty_is_refused(tmp_path: Path, kind: Kind) -> None:
+    path = kind.file(tmp_path, pages(250))
     data = path.read_bytes()
     path.write_bytes(b"")
     with pytest.raises(InputError, match="is empty, and so no"):
@@ -261,8 +244,7 @@ def test_a_file_that_was_cut_or_is_empty_is_refused(
 
 
 def test_what_cannot_be_read_of_a_file_is_told_and_never_taken_for_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "pages.parquet"
-    write_parquet(path, pages(250))
+    path = PARQUET.file(tmp_path, pages(250))
     data = path.read_bytes()
     place = parquet.read_metadata(path).row_group(1).column(1).data_page_offset
     path.write_bytes(data[:place] + bytes(40) + data[place + 40 :])
