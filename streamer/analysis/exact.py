@@ -27,6 +27,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from streamer.errors import SettingsError
 from streamer.sketch.method import PageText
 from streamer.sketch.methods.minwise import Words, number_each_word
@@ -83,7 +85,7 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
 _ROUNDING = 1e-9  # of numbers of shingles, so that the threshold itself counts as reached
 
 
-class Edits(NamedTuple):
+class Edits(msgspec.Struct, frozen=True):
     """What would change a verdict: this many shingles more, and at least so many words.
 
     `differ` tells the direction: they would have to differ, else to agree.

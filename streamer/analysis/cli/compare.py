@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +43,7 @@ from streamer.analysis.exact import Uniqueness
 from streamer.cli.main import Command, Group
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, Near
@@ -247,12 +247,8 @@ def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: P
     console = Terminal()
     console.print(figures(report.exact_rows()))
     if report.methods:
-        table = Table(box=SIMPLE_HEAD)
-        for column in ("method", "similarity", "threshold", "shared keys", "says"):
-            table.add_column(column, overflow="fold")
-        for row in report.method_rows():
-            table.add_row(*map(Text, row))
-        console.print(table)
+        heads = ("method", "similarity", "threshold", "shared keys", "says")
+        console.print(listing(heads, report.method_rows(), text=5))
     if sum(len(piece.text) for piece in (*one, *other)) > SHOWN_CHARACTERS_MAX:
         console.print("The texts are too long to show here; --html OUT writes them to a page.")
     else:
@@ -319,11 +315,7 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     if against is not None:
         result = Uniqueness(document.page.words, shingle_width)
         _look_through(result, collect(against, reader, aside=text), form, reader)
-        report, heads = _report(result, sources), ("source", "shingles", "of the text")
-        rows = (
-            (each["source"], f"{each['shingles']:,}", f"{each['shingles'] / result.shingles:.2%}")
-            for each in report["sources"]
-        )
+        report = _report(result, sources)
     else:
         assert index is not None
         if form != CanonicalOptions():
@@ -331,33 +323,34 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
         with closing(KeptIndex(index, settings.key_file)) as kept:
             compile_with_bar(main_text=kept.signature.takes_main_text)
             near, method = kept.near(body.utf8, body.flags), kept.signature.method
-        report, heads = (
-            _near_report(near, method, sources),
-            ("kept page", "similarity", "shared keys"),
-        )
-        rows = (
-            (page.url, f"{page.similarity:.4f}", f"{page.shared_keys}") for page in near[:sources]
-        )
+        report = _near_report(near, method, sources)
     report = {"text": document.name, "words": len(document.page.words), **report}
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
-    _print_uniqueness(report["summary"], heads, rows)
+    show(report, _print_uniqueness, as_json=as_json)
 
 
-def _print_uniqueness(
-    summary: Sequence[str], heads: Sequence[str], rows: Iterable[tuple[str, ...]]
-) -> None:
+def _print_uniqueness(report: dict[str, Any]) -> None:
+    """Print what a text shares, and the sources or kept pages that have it."""
     console = Terminal()
-    for line in summary:
+    for line in report["summary"]:
         console.print(visible(line))
-    table = Table(box=SIMPLE_HEAD)
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
-    for name, *shown in rows:
-        table.add_row(Text(visible(name)), *shown)
-    if table.row_count:
-        console.print(table)
+    if "nearest" in report:
+        heads = ("kept page", "similarity", "shared keys")
+        rows = [
+            (visible(each["url"]), f"{each['similarity']:.4f}", each["shared_keys"])
+            for each in report["nearest"]
+        ]
+    else:
+        heads = ("source", "shingles", "of the text")
+        rows = [
+            (
+                visible(each["source"]),
+                each["shingles"],
+                f"{each['shingles'] / report['shingles']:.2%}",
+            )
+            for each in report["sources"]
+        ]
+    if rows:
+        console.print(listing(heads, rows))
 
 
 def _look_through(
@@ -457,8 +450,10 @@ def build(
     print_collection(out, result, time.perf_counter() - started)
 
 
-@collection.command(cls=Command)
-def show(file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")]) -> None:
+@collection.command("show", cls=Command)
+def show_collection(
+    file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
+) -> None:
     """Show what a collection file contains.
 
     Example: streamer collection show words.json

@@ -8,14 +8,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from streamer.analysis.cli import write_file
@@ -34,7 +33,7 @@ from streamer.analysis.tuning import (
 )
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.run.outputs import check_new
 from streamer.run.page_reader import PageReader
@@ -123,20 +122,11 @@ def evaluate(
             dataset = open_dataset(path, Path(scratch), reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
-    _show(trials, threshold, picture.plot, as_json=as_json)
-
-
-def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(trials)).decode())
-    else:
-        console = Terminal()
-        for _, group in groupby(trials, key=lambda trial: trial.dataset):
-            console.print(trial_table(list(group), threshold))
-    if plot is not None:
-        draw_quality(trials, plot)
+    show(trials, partial(_print_trials, threshold), as_json=as_json)
+    if picture.plot is not None:
+        draw_quality(trials, picture.plot)
         if not as_json:
-            Terminal().say(f"The plot is in {plot}.")
+            Terminal().say(f"The plot is in {picture.plot}.")
 
 
 def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
@@ -147,22 +137,17 @@ def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Ite
             yield try_method(yardstick, method, seed=seed, progress=report)
 
 
-def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
-    """Return the trials of one dataset as a table, in their order."""
-    table = Table(
-        title=f"{trials[0].dataset}: duplicates at exact resemblance {threshold:g} or more; pages,"
-        " pairs of a cluster, clusters, labelled pairs",
-        box=SIMPLE_HEAD,
-        padding=(0, 0, 0, 1),
-    )
-    table.add_column("method", overflow="fold")
-    labels = [f"of {trials[0].labelled[1]:,}"] if trials[0].labelled else []
-    columns = ("P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for trial in trials:
-        table.add_row(*trial.cells())
-    return table
+def _print_trials(threshold: float, trials: Sequence[Trial]) -> None:
+    """Print a table for each dataset, with its trials in their order."""
+    for dataset, group in groupby(trials, key=lambda trial: trial.dataset):
+        own = list(group)
+        labels = [f"of {own[0].labelled[1]:,}"] if own[0].labelled else []
+        heads = ("method", "P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
+        title = (
+            f"{dataset}: duplicates at exact resemblance {threshold:g} or more; pages, pairs of a "
+            "cluster, clusters, labelled pairs"
+        )
+        Terminal().print(listing(heads, [trial.cells() for trial in own], title=title))
 
 
 DEFAULT = SignatureSettings()
@@ -254,39 +239,35 @@ def _banding_table(ranked: Sequence[BandChoice], threshold: float) -> Table:
     """Return the bandings with their areas and the probabilities about the threshold."""
     around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
     shown = [similarity for similarity in around if 0 < similarity < 1]
-    table = Table(
-        title="areas of false positives and negatives, the least error first",
-        caption=CAPTION,
-        box=SIMPLE_HEAD,
-        padding=(0, 0, 0, 1),
-    )
-    names = ("bands", "rows", "fp area", "fn area", "error")
-    for name in (*names, *(f"P({similarity:g})" for similarity in shown)):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    heads = [
+        "bands",
+        "rows",
+        "fp area",
+        "fn area",
+        "error",
+        *(f"P({each:g})" for each in shown),
+        "",
+    ]
+    lines: list[tuple[str | int, ...]] = []
     for bands, rows, *areas in ranked:
         found = (detection_probability(similarity, bands, rows) for similarity in shown)
         figures = (f"{value:.4f}" for value in (*areas, *found))
-        table.add_row(str(bands), str(rows), *figures, _mark(bands, rows))
-    return table
+        lines.append((bands, rows, *figures, _mark(bands, rows)))
+    title = "areas of false positives and negatives, the least error first"
+    return listing(heads, lines, text=0, title=title, caption=CAPTION)
 
 
 def _candidates_table(trials: Sequence[BandTrial], threshold: float) -> Table:
     """Return the candidates that the bandings find on the sample."""
-    table = Table(
-        title=f"candidates on the sample of {trials[0].pages:,} pages",
-        caption=CAPTION,
-        box=SIMPLE_HEAD,
-    )
-    names = ("bands", "rows", "candidates a page", f"at {threshold:g} or more", "below", "recall")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("", no_wrap=True)
-    for trial in trials:
-        counts = (f"{trial.candidates_a_page:.2f}", f"{trial.true:,}", f"{trial.false:,}")
-        mark = _mark(trial.bands, trial.rows)
-        table.add_row(str(trial.bands), str(trial.rows), *counts, ratio_text(trial.recall), mark)
-    return table
+    least = f"at {threshold:g} or more"
+    heads = ("bands", "rows", "candidates a page", least, "below", "recall", "")
+    rows = [
+        (each.bands, each.rows, f"{each.candidates_a_page:.2f}", each.true, each.false,
+         ratio_text(each.recall), _mark(each.bands, each.rows))
+        for each in trials
+    ]  # fmt: skip
+    title = f"candidates on the sample of {trials[0].pages:,} pages"
+    return listing(heads, rows, text=0, title=title, caption=CAPTION)
 
 
 def _mark(bands: int, rows: int) -> str:
