@@ -19,7 +19,8 @@ from rich.table import Table
 
 from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
-from streamer.analysis.sample.score import THRESHOLD, ratio_text
+from streamer.analysis.evaluation import ratio_text
+from streamer.analysis.sample.score import THRESHOLD
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
 from streamer.analysis.tuning import (
     HASHES_MAX,

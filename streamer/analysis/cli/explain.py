@@ -22,7 +22,7 @@ from streamer.analysis.exact import (
     jaccard,
     shingle_sets,
 )
-from streamer.analysis.sample.score import VerdictLine, read_places
+from streamer.analysis.verdicts import VerdictLine, read_places
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, figures, show

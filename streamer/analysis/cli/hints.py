@@ -16,7 +16,7 @@ from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
-from streamer.analysis.sample.score import read_places
+from streamer.analysis.verdicts import read_places
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, progress_bar
 from streamer.cli.terminal import Terminal, listing

@@ -8,22 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
 from streamer.analysis.sample.reference import MIN_SHINGLES
-from streamer.analysis.sample.score import (
-    MARGIN,
-    THRESHOLD,
-    Cluster,
-    ConfusionCounts,
-    Score,
-    largest_clusters,
-    ratio_text,
-    read_verdicts,
-)
+from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score
 from streamer.analysis.sample.score import score as score_verdicts
 from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
 from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
 from streamer.analysis.sample.url_variants import write_url_variants
+from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
 from streamer.cli.options import command
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal, listing, show
