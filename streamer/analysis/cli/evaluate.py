@@ -17,21 +17,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from streamer.analysis import tuning
 from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.evaluation import ratio_text
 from streamer.analysis.sample.score import THRESHOLD
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
-from streamer.analysis.tuning import (
-    HASHES_MAX,
-    WEIGHT_FP,
-    BandChoice,
-    BandTrial,
-    detection_probability,
-    rank_bandings,
-    try_bandings,
-    weigh_banding,
-)
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, listing, show
@@ -162,7 +153,8 @@ def tune(
         float, typer.Option(min=0.01, max=0.99, help="Minimum resemblance of duplicates.")
     ] = THRESHOLD,
     hashes: Annotated[
-        int, typer.Option(min=1, max=HASHES_MAX, help="Maximum number of min-hashes per page.")
+        int,
+        typer.Option(min=1, max=tuning.HASHES_MAX, help="Maximum number of min-hashes per page."),
     ] = 84,
     weight_fp: Annotated[
         float,
@@ -171,7 +163,7 @@ def tune(
             max=1.0,
             help="Weight of false positives, 0 to 1; false negatives have the rest.",
         ),
-    ] = WEIGHT_FP,
+    ] = tuning.WEIGHT_FP,
     sample: Annotated[
         list[str] | None, typer.Option(help="Page files or folders on which to count candidates.")
     ] = None,
@@ -193,7 +185,7 @@ def tune(
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
     """
     picture.check()
-    ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
+    ranked = tuning.rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
     shown = _with_default(ranked, threshold, weight_fp)
     console.print(_banding_table(shown, threshold))
@@ -206,20 +198,22 @@ def tune(
     console.say(_settings(ranked[0], threshold))
 
 
-def _with_default(ranked: list[BandChoice], threshold: float, weight_fp: float) -> list[BandChoice]:
+def _with_default(
+    ranked: list[tuning.BandChoice], threshold: float, weight_fp: float
+) -> list[tuning.BandChoice]:
     """Return the bandings with the default after them, unless it is one of them."""
     if any(_mark(banding.bands, banding.rows) for banding in ranked):
         return ranked
-    return [*ranked, weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
+    return [*ranked, tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
 
 
 def _trials_of_bandings(
     sample: Sequence[str],
-    ranked: Sequence[BandChoice],
+    ranked: Sequence[tuning.BandChoice],
     threshold: float,
     shingle_width: int,
     reader: PageReader,
-) -> list[BandTrial]:
+) -> list[tuning.BandTrial]:
     """Return what the bandings find on the sample.
 
     Raises:
@@ -230,13 +224,13 @@ def _trials_of_bandings(
     bandings = [(banding.bands, banding.rows) for banding in ranked]
     total = sum(source.total_bytes or 0 for source in sources)
     with amount_bar("signing the sample", total) as report:
-        trials = try_bandings(sources, bandings, threshold, shingle_width, report, reader)
+        trials = tuning.try_bandings(sources, bandings, threshold, shingle_width, report, reader)
     if not trials[0].pages:
         raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
     return trials
 
 
-def _banding_table(ranked: Sequence[BandChoice], threshold: float) -> Table:
+def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Table:
     """Return the bandings with their areas and the probabilities about the threshold."""
     around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
     shown = [similarity for similarity in around if 0 < similarity < 1]
@@ -251,14 +245,14 @@ def _banding_table(ranked: Sequence[BandChoice], threshold: float) -> Table:
     ]
     lines: list[tuple[str | int, ...]] = []
     for bands, rows, *areas in ranked:
-        found = (detection_probability(similarity, bands, rows) for similarity in shown)
+        found = (tuning.detection_probability(similarity, bands, rows) for similarity in shown)
         figures = (f"{value:.4f}" for value in (*areas, *found))
         lines.append((bands, rows, *figures, _mark(bands, rows)))
     title = "areas of false positives and negatives, the least error first"
     return listing(heads, lines, text=0, title=title, caption=CAPTION)
 
 
-def _candidates_table(trials: Sequence[BandTrial], threshold: float) -> Table:
+def _candidates_table(trials: Sequence[tuning.BandTrial], threshold: float) -> Table:
     """Return the candidates that the bandings find on the sample."""
     least = f"at {threshold:g} or more"
     heads = ("bands", "rows", "candidates a page", least, "below", "recall", "")
@@ -275,7 +269,7 @@ def _mark(bands: int, rows: int) -> str:
     return "*" if (bands, rows) == (DEFAULT.bands, DEFAULT.rows) else ""
 
 
-def _settings(banding: BandChoice, threshold: float) -> str:
+def _settings(banding: tuning.BandChoice, threshold: float) -> str:
     """Return the settings of a banding, to paste into a file or a command line."""
     bands, rows = banding.bands, banding.rows
     return (
@@ -305,7 +299,7 @@ def _save(figure: Figure, path: Path) -> None:
     write_file(path, drawn.getvalue())
 
 
-def draw_curves(bandings: Sequence[BandChoice], threshold: float, path: Path) -> None:
+def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: Path) -> None:
     """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
 
     Raises:
@@ -317,7 +311,7 @@ def draw_curves(bandings: Sequence[BandChoice], threshold: float, path: Path) ->
     axes = figure.add_subplot()
     places = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
     for number, banding in enumerate(bandings):
-        curve = [detection_probability(s, banding.bands, banding.rows) for s in places]
+        curve = [tuning.detection_probability(s, banding.bands, banding.rows) for s in places]
         label = f"{banding.bands} x {banding.rows}"
         axes.plot(places, curve, label=label, linewidth=2 if number == 0 else 1)
         if number == 0:

@@ -28,14 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from streamer.analysis.sample.prose import (
-    Article,
-    delete_words,
-    insert_words,
-    move_paragraphs,
-    replace_words,
-    write_article,
-)
+from streamer.analysis.sample import prose
 from streamer.analysis.sample.reference import (
     TextShingler,
     page_text,
@@ -51,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from streamer.analysis.sample.prose import Edit
+    from streamer.analysis.sample import prose
 
 
 class Kind(StrEnum):
@@ -82,7 +75,7 @@ class Recipe(NamedTuple):
     """How many of 1,000 records are of a kind, and the edit of a copy with its share of words."""
 
     per_mille: int
-    edit: Edit | None = None
+    edit: prose.Edit | None = None
     share: float = 0.0
 
 
@@ -93,14 +86,14 @@ RECIPES = {
     Kind.SESSION_MIRROR: Recipe(60),
     Kind.PRINT_VIEW: Recipe(50),
     Kind.RECODED: Recipe(30),
-    Kind.RECRAWL: Recipe(60, replace_words, 0.015),
-    Kind.REPLACED_01: Recipe(40, replace_words, 0.01),
-    Kind.REPLACED_02: Recipe(40, replace_words, 0.02),
-    Kind.REPLACED_05: Recipe(30, replace_words, 0.05),
-    Kind.REPLACED_20: Recipe(20, replace_words, 0.20),
-    Kind.INSERTED_02: Recipe(20, insert_words, 0.02),
-    Kind.DELETED_02: Recipe(20, delete_words, 0.02),
-    Kind.MOVED_20: Recipe(20, move_paragraphs, 0.20),
+    Kind.RECRAWL: Recipe(60, prose.replace_words, 0.015),
+    Kind.REPLACED_01: Recipe(40, prose.replace_words, 0.01),
+    Kind.REPLACED_02: Recipe(40, prose.replace_words, 0.02),
+    Kind.REPLACED_05: Recipe(30, prose.replace_words, 0.05),
+    Kind.REPLACED_20: Recipe(20, prose.replace_words, 0.20),
+    Kind.INSERTED_02: Recipe(20, prose.insert_words, 0.02),
+    Kind.DELETED_02: Recipe(20, prose.delete_words, 0.02),
+    Kind.MOVED_20: Recipe(20, prose.move_paragraphs, 0.20),
     Kind.BOILERPLATE: Recipe(35),
     Kind.TOO_SHORT: Recipe(20),
     Kind.TOO_SHORT_COPY: Recipe(15),
@@ -124,7 +117,7 @@ class Origin:
     ordinal: int
     url: str
     site: Site
-    article: Article
+    article: prose.Article
     is_bare: bool = False
 
     def html(self) -> str:
@@ -177,7 +170,7 @@ class Crawl:
 
     def _original(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
-        article = write_article(rng, site.language, _length(rng))
+        article = prose.write_article(rng, site.language, _length(rng))
         origin = Origin(ordinal, _address(rng, site.host), site, article)
         self._originals += 1
         if len(self._origins) < ORIGINS_MAX:
@@ -212,7 +205,7 @@ class Crawl:
 
     def _boilerplate(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
-        text = write_article(rng, site.language, 4)
+        text = prose.write_article(rng, site.language, 4)
         article = replace(text, title=site.name)
         url = _address(rng, site.host)
         line = page_line(ordinal, url, site.render(article))
@@ -226,7 +219,7 @@ class Crawl:
             article = origin.article
         else:
             kind, origin = Kind.TOO_SHORT, None
-            article = write_article(rng, site.language, 2)
+            article = prose.write_article(rng, site.language, 2)
             if len(self._shorts) < ORIGINS_MAX:
                 self._shorts.append(Origin(ordinal, url, site, article, is_bare=True))
         return Planted(ordinal, url, kind, origin, page_line(ordinal, url, site.bare_page(article)))
@@ -241,7 +234,7 @@ class Crawl:
         elif kind is Kind.MISSING_BODY:
             line = msgspec.json.encode({"url": url, "content_type": "text/html"})
         else:
-            line = page_line(ordinal, url, site.render(write_article(rng, site.language, 40)))
+            line = page_line(ordinal, url, site.render(prose.write_article(rng, site.language, 40)))
             line = line[: len(line) // 2].removesuffix(b"\\")
         return Planted(ordinal, url, kind, None, line)
 
