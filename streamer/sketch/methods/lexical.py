@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -43,10 +43,8 @@ class StringParameters(Parameters):
 S = TypeVar("S", bound=StringParameters)
 
 
-class SeveralStrings(Method[S], Generic[S]):
+class SeveralStrings(Method[S], Generic[S], measure=Measure.SLOTS):
     """A method of as many strings as it has bands, compared one by one by their numbers."""
-
-    measure: ClassVar[Measure] = Measure.SLOTS
 
     def __init__(self, parameters: S, secret: bytes) -> None:
         super().__init__(parameters, secret)
@@ -76,10 +74,8 @@ class SeveralStrings(Method[S], Generic[S]):
         return digest_of(page.content, self.secret, f"{self.name} lacking")
 
 
-class OneString(SeveralStrings[S], Generic[S]):
+class OneString(SeveralStrings[S], Generic[S], threshold=1.0):
     """A method of a single string, of which the sketch holds 256 bits."""
-
-    fixed_threshold: ClassVar[float] = 1.0
 
     def string(self, page: PageText) -> str:
         """Return the string of a page; empty if the page lacks what it is made of."""
@@ -95,16 +91,14 @@ class OneString(SeveralStrings[S], Generic[S]):
         return MethodSignature(self.keys([string]), pack_slots(slots_of(self.digest(string, page))))
 
 
-class ExactContent(OneString[StringParameters]):
-    """Pages with the same words in the same order; the canonical options say what is the same."""
+class ExactContent(OneString[StringParameters], name="exact_content"):
+    """Hash of all words in order: finds pages of equal text only.
 
-    name: ClassVar[str] = "exact_content"
-    summary: ClassVar[str] = "Hash of all words in order: finds pages of equal text only."
-    advice: ClassVar[str] = (
-        "Use it when only exact copies may be dropped, or as a baseline for other methods. "
-        "A date or a counter on the page is enough to hide a copy."
-    )
-    defaults: ClassVar[type[Parameters]] = StringParameters
+    Use it when only exact copies may be dropped, or as a baseline for other methods. A date or a
+    counter on the page is enough to hide a copy.
+
+    Pages with the same words in the same order; the canonical options say what is the same.
+    """
 
     def string(self, page: PageText) -> str:
         """Return the words in order."""
@@ -123,22 +117,19 @@ class IdfStringParameters(StringParameters):
     )
 
 
-class IdfString(OneString[IdfStringParameters]):
-    """Pages with the same rarer words, whatever their order and number.
+class IdfString(OneString[IdfStringParameters], name="idf_string"):
+    """Hash of the 70 % rarest words by descending IDF (I-Match family).
+
+    Use it for copies that are reordered or differ in frequent words only. It is fast and seldom
+    wrong, and works best with a collection counted on your own pages. One new rare word hides a
+    copy.
+
+    Pages with the same rarer words, whatever their order and number.
 
     The frequent words, which a writer changes freely, do not count. This is I-Match with a cut by
     share instead of a lexicon (Chowdhury, Frieder, Grossman and McCabe 2002, Collection statistics
     for fast duplicate document detection).
     """
-
-    name: ClassVar[str] = "idf_string"
-    summary: ClassVar[str] = "Hash of the 70 % rarest words by descending IDF (I-Match family)."
-    advice: ClassVar[str] = (
-        "Use it for copies that are reordered or differ in frequent words only. It is fast and"
-        " seldom wrong, and works best with a collection counted on your own pages. One new rare"
-        " word hides a copy."
-    )
-    defaults: ClassVar[type[Parameters]] = IdfStringParameters
 
     def string(self, page: PageText) -> str:
         """Return the kept words, rarest first; their number is rounded up."""
@@ -184,22 +175,19 @@ def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
     )
 
 
-class Lexicon(OneString[LexiconParameters]):
-    """Pages with the same words of a dictionary of middle frequency.
+class Lexicon(OneString[LexiconParameters], name="lexicon"):
+    """Hash of the page's words of medium frequency, sorted (I-Match).
+
+    Use it when order and frequent words change, and you have a collection with word counts. One
+    dictionary word more or less hides a copy; random_lexicon tolerates that.
+
+    Pages with the same words of a dictionary of middle frequency.
 
     Frequent words are on all pages, rare ones are names and typing errors; between them lie the
     words that tell topics apart and stay in a copy (I-Match: Chowdhury, Frieder, Grossman and
     McCabe 2002; descriptive words: Ilyinsky, Kuzmin, Melkov and Segalovich 2002). A page with few
     of them has no key, since other pages would share these by chance.
     """
-
-    name: ClassVar[str] = "lexicon"
-    summary: ClassVar[str] = "Hash of the page's words of medium frequency, sorted (I-Match)."
-    advice: ClassVar[str] = (
-        "Use it when order and frequent words change, and you have a collection with word counts."
-        " One dictionary word more or less hides a copy; random_lexicon tolerates that."
-    )
-    defaults: ClassVar[type[Parameters]] = LexiconParameters
 
     def string(self, page: PageText) -> str:
         """Return the page's words of the dictionary by alphabet; empty if they are too few."""
@@ -218,23 +206,20 @@ class RandomLexiconParameters(LexiconParameters):
     )
 
 
-class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
-    """Pages with the same words of the dictionary or of one of its parts.
+class RandomLexicon(SeveralStrings[RandomLexiconParameters], name="random_lexicon", threshold=0.01):
+    """The lexicon method with 10 random parts of the dictionary; one match.
+
+    Use it instead of lexicon when copies differ in a few words. Each part is one more key per page,
+    and one more chance for pages with few words to collide.
+
+    Pages with the same words of the dictionary or of one of its parts: the threshold is below 1 of
+    32, so any equal slot reaches it.
 
     A change of one word spares all parts that lack it: with k parts without a third of the words,
     (1 - 1/3)**k of the changes hit every part (Kolcz, Chowdhury and Alspector 2004, Improved
     robustness of signature-based near-replica detection via lexicon randomization). Which words a
     part lacks depends on the secret.
     """
-
-    name: ClassVar[str] = "random_lexicon"
-    summary: ClassVar[str] = "The lexicon method with 10 random parts of the dictionary; one match."
-    advice: ClassVar[str] = (
-        "Use it instead of lexicon when copies differ in a few words. Each part is one more key"
-        " per page, and one more chance for pages with few words to collide."
-    )
-    defaults: ClassVar[type[Parameters]] = RandomLexiconParameters
-    fixed_threshold: ClassVar[float] = 0.01  # below 1 of 32: any equal slot
 
     def __init__(self, parameters: RandomLexiconParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
@@ -269,8 +254,13 @@ class OptimumFrequencyParameters(StringParameters):
     )
 
 
-class OptimumFrequency(OneString[OptimumFrequencyParameters]):
-    """Pages whose words of best frequency are the same.
+class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_frequency"):
+    """Hash of the 6 words whose TF*IDF is nearest to the best value.
+
+    Use it for long articles on one topic, whose keywords stay when sentences change. Short pages of
+    one kind share their few words, and count as duplicates.
+
+    Pages whose words of best frequency are the same.
 
     A word's weight is TF * IDF', with TF = 1/2 + 1/2 * times / times of the most frequent word, and
     IDF' = min(IDF / best, best / IDF): 1 at the best IDF and less on both sides of it. Common words
@@ -279,14 +269,6 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters]):
     After Zelenkov and Segalovich 2007, who hash the six words nearest an optimum of TF and IDF.
     Ours are these two formulas, the best IDF of 6, and that words on all pages are left out.
     """
-
-    name: ClassVar[str] = "optimum_frequency"
-    summary: ClassVar[str] = "Hash of the 6 words whose TF*IDF is nearest to the best value."
-    advice: ClassVar[str] = (
-        "Use it for long articles on one topic, whose keywords stay when sentences change. "
-        "Short pages of one kind share their few words, and count as duplicates."
-    )
-    defaults: ClassVar[type[Parameters]] = OptimumFrequencyParameters
 
     def string(self, page: PageText) -> str:
         """Return the words of greatest weight by alphabet; empty if the page has fewer."""
@@ -367,22 +349,18 @@ class DigestsParameters(StringParameters):
     collection: CollectionOption = None
 
 
-class Digests(OneString[DigestsParameters]):
-    """Pages with the same description, or the same keywords.
+class Digests(OneString[DigestsParameters], name="digests", measure=Measure.WEIGHTED):
+    """Hash of the description or of the 10 keywords, in five variants.
+
+    Use sort for long pages and one cheap key, con_weights when false matches are expensive. Use
+    description only if sites write one for each page: many use one for all.
+
+    Pages with the same description, or the same keywords.
 
     Keywords are the N words of greatest TF*IDF; TF is the share of the page's words, so that pages
     of different length compare. Weights are near each other if those of each word, w and v, have
     (w - v)**2 / (w**2 + v**2) < a, which is a similarity above 1 - a.
     """
-
-    name: ClassVar[str] = "digests"
-    summary: ClassVar[str] = "Hash of the description or of the 10 keywords, in five variants."
-    advice: ClassVar[str] = (
-        "Use sort for long pages and one cheap key, con_weights when false matches are expensive."
-        " Use description only if sites write one for each page: many use one for all."
-    )
-    defaults: ClassVar[type[Parameters]] = DigestsParameters
-    measure: ClassVar[Measure] = Measure.WEIGHTED
 
     def __init__(self, parameters: DigestsParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)

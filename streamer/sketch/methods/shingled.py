@@ -146,18 +146,19 @@ class SupershingleParameters(ShingleParameters):
         return self
 
 
-class Supershingles(ShingledMethod[SupershingleParameters]):
-    """84 min-hashes as 6 blocks of 14 (Broder 2000; Fetterly, Manasse, Najork 2003)."""
+class Supershingles(
+    ShingledMethod[SupershingleParameters],
+    name="supershingles",
+    measure=Measure.SLOTS,
+    threshold=1 / 3,
+):
+    """One hash for each of 6 blocks of 14 min-hashes; 2 of 6 equal make a duplicate.
 
-    name = "supershingles"
-    summary = "One hash for each of 6 blocks of 14 min-hashes; 2 of 6 equal make a duplicate."
-    advice = (
-        "Use it for copies that hardly differ: it finds 88 of 100 pairs of resemblance 0.95, and "
-        "3 of 100 pairs of 0.8. A threshold of 0.16 requires one equal block instead of two."
-    )
-    defaults = SupershingleParameters
-    measure = Measure.SLOTS
-    fixed_threshold = 1 / 3
+    Use it for copies that hardly differ: it finds 88 of 100 pairs of resemblance 0.95, and 3 of 100
+    pairs of 0.8. A threshold of 0.16 requires one equal block instead of two.
+
+    84 min-hashes as 6 blocks of 14 (Broder 2000; Fetterly, Manasse, Najork 2003).
+    """
 
     @property
     def permutations(self) -> int:
@@ -177,15 +178,14 @@ class Supershingles(ShingledMethod[SupershingleParameters]):
         return MethodSignature(blocks, pack_slots(blocks))
 
 
-class Megashingles(Supershingles):
-    """The 15 pairs of 6 supershingles (Fetterly, Manasse, Najork 2003)."""
+class Megashingles(Supershingles, name="megashingles"):
+    """One key for each of the 15 pairs of 6 supershingles; any equal pair is a duplicate.
 
-    name = "megashingles"
-    summary = "One key for each of the 15 pairs of 6 supershingles; any equal pair is a duplicate."
-    advice = (
-        "Decides like `supershingles`, but compares only the pairs that it will accept. With large "
-        "buckets that is less work, at more than twice the keys."
-    )
+    Decides like `supershingles`, but compares only the pairs that it will accept. With large
+    buckets that is less work, at more than twice the keys.
+
+    The 15 pairs of 6 supershingles (Fetterly, Manasse, Najork 2003).
+    """
 
     @property
     def bands(self) -> int:
