@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -200,9 +201,7 @@ class _FileFold:
     def _note_verdicts(self, block: Verdicts) -> None:
         fingerprint = str(self.target.index.identity["fingerprint"])
         lines = stages.verdict_lines(block, self._locate, fingerprint).splitlines(keepends=True)
-        first = len(self._folded)
-        places = self.table.places(block.pages.refs)
-        self.lines[places] = np.arange(first + 1, first + 1 + len(lines))
+        self._number(block.pages.refs, len(self._folded))
         self._folded.note_verdicts(block, _digests(lines))
 
     def _note_letters(self, chunk: Chunk, batch: PageBatch) -> None:
@@ -212,9 +211,12 @@ class _FileFold:
             return
         letters = [stages.dead_letter(each, self._locate(ref)) for each, ref in dead]
         lines = stages.dead_letter_lines(letters).splitlines(keepends=True)
-        first, refs = len(self._letters), np.array([ref for _, ref in dead], np.uint64)
-        self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(dead))
+        self._number(np.array([ref for _, ref in dead], np.uint64), len(self._letters))
         self._letters.append(_digests(lines))
+
+    def _number(self, refs: Digests, first: int) -> None:
+        """Number the lines of records, from `first` on."""
+        self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(refs))
 
     # ---- what it tells ---------------------------------------------------------------------------
 
@@ -275,29 +277,32 @@ class _FileFold:
             yield self.table.places(np.array(rows.refs, np.uint64)), np.array(parts, np.uint64)
 
 
+@dataclass(slots=True)
 class _LineOrder:
-    """See that each line stands once, after those before it; `what` it is, for examples."""
+    """See that each line stands once, after those before it; `what` it is, for examples.
 
-    def __init__(self, what: str, fold: _FileFold) -> None:
-        self._what = what
-        self._fold = fold
-        self._last = -1
+    `flag` is set of records whose line was read.
+    """
 
-    def number(self, place: int, *, is_letter: bool, again: bool, at: str) -> int | None:
+    fold: _FileFold
+    what: str
+    flag: int
+    last: int = -1
+
+    def number(self, place: int, at: str) -> int | None:
         """Return the number of the line that the fold gives for a record; None if it gives none."""
-        fold = self._fold
+        fold, flags = self.fold, int(self.fold.table.flags[place])
         numbers, name = fold.report.numbers, fold.table.name(place)
         number = int(fold.lines[place]) - 1
-        judged = bool(fold.table.flags[place] & scene.JUDGED)
-        if number < 0 or judged == is_letter:
-            fold.report.outcomes.violate(f"{at}: {name} has no {self._what} by the fold")
+        if number < 0 or bool(flags & scene.JUDGED) == (self.flag == scene.DEAD):
+            fold.report.outcomes.violate(f"{at}: {name} has no {self.what} by the fold")
             return None
-        if again:
-            numbers.violate(f"{at}: a second {self._what} of {name}")
+        if flags & self.flag:
+            numbers.violate(f"{at}: a second {self.what} of {name}")
             return None
-        if number < self._last:
-            numbers.violate(f"{at}: the {self._what} of {name} stands before others")
-        self._last = max(number, self._last)
+        if number < self.last:
+            numbers.violate(f"{at}: the {self.what} of {name} stands before others")
+        self.last = max(number, self.last)
         return number
 
 
@@ -305,17 +310,21 @@ class _VerdictLines(VerdictAudit):
     """Takes the lines of verdict files."""
 
     def __init__(self, fold: _FileFold) -> None:
-        super().__init__(fold.place_of, fold.table, [fold.expected], fold.report)
-        self._order = _LineOrder("verdict", fold)
+        super().__init__(fold.table, [fold.expected], fold.report)
+        self._fold = fold
+        self._order = _LineOrder(fold, "verdict", scene.VERDICT)
+
+    def place_of(self, page: Location) -> int:
+        """Return the place of a record of the files."""
+        return self._fold.place_of(page)
 
     def take(self, line: bytes, at: str) -> None:
         """Take one line."""
         verdict = self._decoded(line, at)
         if verdict is None or (place := self._place_or_violation(verdict.page, at)) < 0:
             return
-        self._report.verdict_bytes.looked_at += 1
-        again = bool(self._table.flags[place] & scene.VERDICT)
-        number = self._order.number(place, is_letter=False, again=again, at=at)
+        self.report.verdict_bytes.looked_at += 1
+        number = self._order.number(place, at)
         if number is not None:
             found = scene.digest(line)
             self._check_bytes((0, number), found, at)
@@ -327,7 +336,7 @@ class _DeadLetterLines:
 
     def __init__(self, fold: _FileFold) -> None:
         self._fold = fold
-        self._order = _LineOrder("dead letter", fold)
+        self._order = _LineOrder(fold, "dead letter", scene.DEAD)
         self._decode = msgspec.json.Decoder(DeadLetter).decode
 
     def take(self, line: bytes, at: str) -> None:
@@ -343,8 +352,7 @@ class _DeadLetterLines:
         if place < 0:
             report.existing.violate(f"{at}: there is no such record")
             return
-        again = bool(fold.table.flags[place] & scene.DEAD)
-        number = self._order.number(place, is_letter=True, again=again, at=at)
+        number = self._order.number(place, at)
         if number is not None:
             fold.table.flags[place] |= np.uint8(scene.DEAD)
             report.counts["pages dead-lettered"] += 1

@@ -71,7 +71,7 @@ class IndexAudit:
     @contextmanager
     def verdicts(self) -> Iterator[PublishedVerdicts]:
         """Audit the verdicts: give it every message, then leave."""
-        verdicts = PublishedVerdicts(self._scene, self._table, self._expected, self.report)
+        verdicts = PublishedVerdicts(self._table, self._expected, self.report, self._scene)
         yield verdicts
         verdicts.finish()
 

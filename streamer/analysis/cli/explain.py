@@ -291,10 +291,9 @@ def _resemblance(
         return _Resemblance(common, union, sets.width)
     near = sets.page(text.body, text.flags)
     theirs = sets.of(near)
-    covered = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
-    return _Resemblance(
-        len(mine & theirs), len(mine | theirs), sets.width, jaccard(mine, theirs), covered
-    )
+    own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
+    exact, covered = jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
+    return _Resemblance(len(mine & theirs), len(mine | theirs), sets.width, exact, covered)
 
 
 def _print(report: ExplainReport) -> None:

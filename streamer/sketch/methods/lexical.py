@@ -18,23 +18,13 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from streamer.sketch import method
 from streamer.sketch.collection import CollectionOption, Shares, idf, rarest_first, shares_for
-from streamer.sketch.method import (
-    ABSENT_KEY,
-    WEIGHTS_MAX,
-    Measure,
-    Method,
-    MethodSignature,
-    PageText,
-    Parameters,
-    pack_slots,
-    pack_weighted,
-)
 from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, slots_of
 from streamer.text.words import canonical_words
 
 
-class StringParameters(Parameters):
+class StringParameters(method.Parameters):
     """The parameters of each method of strings."""
 
     hash: HashName = Field(default="md5", description="hash of a string that gives its key")
@@ -43,31 +33,31 @@ class StringParameters(Parameters):
 S = TypeVar("S", bound=StringParameters)
 
 
-class SeveralStrings(Method[S], Generic[S], measure=Measure.SLOTS):
+class SeveralStrings(method.Method[S], Generic[S], measure=method.Measure.SLOTS):
     """A method of as many strings as it has bands, compared one by one by their numbers."""
 
     def __init__(self, parameters: S, secret: bytes) -> None:
         super().__init__(parameters, secret)
         self._seeds = [seed_of(secret, f"{self.name} {band}") for band in range(self.bands)]
 
-    def strings(self, page: PageText) -> Sequence[str]:
+    def strings(self, page: method.PageText) -> Sequence[str]:
         """Return the strings of a page, empty where it lacks something; it may have fewer."""
         raise NotImplementedError
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return a key for each string that is there, and a slot for each."""
         strings = self.strings(page) or [""]
         slots = [slots_of(self.digest(string, page))[0] for string in strings]
-        return MethodSignature(self.keys(strings), pack_slots(slots))
+        return method.MethodSignature(self.keys(strings), method.pack_slots(slots))
 
     def keys(self, strings: Sequence[str]) -> list[int]:
         """Return the keys of strings, each under the seed of its number."""
         return [
-            hash64(string.encode(), seed, self.parameters.hash) if string else ABSENT_KEY
+            hash64(string.encode(), seed, self.parameters.hash) if string else method.ABSENT_KEY
             for string, seed in zip(strings, self._seeds, strict=False)  # a short page has fewer
         ]
 
-    def digest(self, string: str, page: PageText) -> int:
+    def digest(self, string: str, page: method.PageText) -> int:
         """Return 256 bits of a string, or of all words of a page that lacks it."""
         if string:
             return digest_of(string, self.secret, self.name)
@@ -77,18 +67,20 @@ class SeveralStrings(Method[S], Generic[S], measure=Measure.SLOTS):
 class OneString(SeveralStrings[S], Generic[S], threshold=1.0):
     """A method of a single string, of which the sketch holds 256 bits."""
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the string of a page; empty if the page lacks what it is made of."""
         raise NotImplementedError
 
-    def strings(self, page: PageText) -> Sequence[str]:
+    def strings(self, page: method.PageText) -> Sequence[str]:
         """Return the single string."""
         return [self.string(page)]
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the key of the string, if it is there, and its digest."""
         string = self.string(page)
-        return MethodSignature(self.keys([string]), pack_slots(slots_of(self.digest(string, page))))
+        return method.MethodSignature(
+            self.keys([string]), method.pack_slots(slots_of(self.digest(string, page)))
+        )
 
 
 class ExactContent(OneString[StringParameters], name="exact_content"):
@@ -100,7 +92,7 @@ class ExactContent(OneString[StringParameters], name="exact_content"):
     Pages with the same words in the same order; the canonical options say what is the same.
     """
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the words in order."""
         return page.content
 
@@ -131,7 +123,7 @@ class IdfString(OneString[IdfStringParameters], name="idf_string"):
     for fast duplicate document detection).
     """
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the kept words, rarest first; their number is rounded up."""
         shares = shares_for(self.parameters.collection, page.canonical)
         words = rarest_first(page.words, shares)
@@ -164,7 +156,7 @@ class LexiconParameters(StringParameters):
         return self
 
 
-def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
+def lexicon_words(page: method.PageText, parameters: LexiconParameters) -> list[str]:
     """Return the distinct words of a page that the dictionary has, by alphabet."""
     shares = shares_for(parameters.collection, page.canonical)
     least, most = parameters.least_share, parameters.most_share
@@ -189,7 +181,7 @@ class Lexicon(OneString[LexiconParameters], name="lexicon"):
     of them has no key, since other pages would share these by chance.
     """
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the page's words of the dictionary by alphabet; empty if they are too few."""
         words = lexicon_words(page, self.parameters)
         return " ".join(words) if len(words) >= self.parameters.min_words else ""
@@ -233,7 +225,7 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters], name="random_lexico
         """Return the number of dictionaries: the whole one and its parts."""
         return 1 + self.parameters.parts
 
-    def strings(self, page: PageText) -> list[str]:
+    def strings(self, page: method.PageText) -> list[str]:
         """Return the words of a page by each dictionary, joined; empty where they are too few."""
         words = lexicon_words(page, self.parameters)
         kept = [words, *([w for w in words if self._has(s, w)] for s in self._part_seeds)]
@@ -270,7 +262,7 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_freq
     Ours are these two formulas, the best IDF of 6, and that words on all pages are left out.
     """
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the words of greatest weight by alphabet; empty if the page has fewer."""
         shares = shares_for(self.parameters.collection, page.canonical)
         weights = self._weights(page.words, shares)
@@ -341,7 +333,7 @@ class DigestsParameters(StringParameters):
         default=Variant.SORT, description="description, con, sort, con_weights or sort_weights"
     )
     keywords: int = Field(
-        default=10, ge=1, le=WEIGHTS_MAX, description="N: number of keywords in the hash"
+        default=10, ge=1, le=method.WEIGHTS_MAX, description="N: number of keywords in the hash"
     )
     apart: float = Field(
         default=0.01, gt=0, lt=1, description="a: maximum difference between the weights of a word"
@@ -349,7 +341,7 @@ class DigestsParameters(StringParameters):
     collection: CollectionOption = None
 
 
-class Digests(OneString[DigestsParameters], name="digests", measure=Measure.WEIGHTED):
+class Digests(OneString[DigestsParameters], name="digests", measure=method.Measure.WEIGHTED):
     """Hash of the description or of the 10 keywords, in five variants.
 
     Use sort for long pages and one cheap key, con_weights when false matches are expensive. Use
@@ -371,21 +363,21 @@ class Digests(OneString[DigestsParameters], name="digests", measure=Measure.WEIG
         """Return 1 - a: weights that are near each other are at least so similar."""
         return 1 - self.parameters.apart
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return what stands for a page without keywords: its description, in that variant."""
         is_description = self.parameters.variant is Variant.DESCRIPTION
         return self.description(page) if is_description else ""
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the key of the description or keywords, and their digest with the weights."""
         keywords = self.keywords(page)
         string = " ".join(keyword.word for keyword in keywords) or self.string(page)
         weighted = self.parameters.variant in WITH_WEIGHTS
         weights = [keyword.weight for keyword in keywords] if weighted else []
         digest = self.digest(string, page) % 2**128
-        return MethodSignature(self.keys([string]), pack_weighted(digest, weights))
+        return method.MethodSignature(self.keys([string]), method.pack_weighted(digest, weights))
 
-    def description(self, page: PageText) -> str:
+    def description(self, page: method.PageText) -> str:
         """Return the words of the description, or of the beginning of a text without one."""
         words = canonical_words(page.description, page.canonical)
         if not words:
@@ -393,7 +385,7 @@ class Digests(OneString[DigestsParameters], name="digests", measure=Measure.WEIG
             words = canonical_words(beginning.decode(errors="ignore"), page.canonical)
         return " ".join(words)
 
-    def keywords(self, page: PageText) -> list[Keyword]:
+    def keywords(self, page: method.PageText) -> list[Keyword]:
         """Return the keywords of a page in the variant's order; none if it has fewer than N."""
         if self.parameters.variant is Variant.DESCRIPTION:
             return []
