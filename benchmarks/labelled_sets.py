@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks import quality
+from streamer.analysis.evaluation import LabelTruth, PageVerdict, evaluate
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
 
 RECORDS = 3_000
@@ -55,6 +56,14 @@ class Score(msgspec.Struct):
     wrong: int = 0
     kinds: dict[str, tuple[int, int]] = {}
 
+    def count(self, *, is_duplicate: bool, found: bool, was_seen: bool) -> None:
+        """Count a page that is said to be a duplicate, or one of a kept page of its label."""
+        self.seen += was_seen
+        self.new += not was_seen
+        self.found += found
+        self.wrong += is_duplicate and not found
+        self.false += is_duplicate and not was_seen
+
     @property
     def precision(self) -> float:
         """Return of the pages said to be duplicates the share that are."""
@@ -73,25 +82,22 @@ class Score(msgspec.Struct):
 
 def score(labelled: Set, verdicts: Path) -> Score:
     """Hold verdicts against the labels, in the order of the stream."""
-    kept: defaultdict[str, int] = defaultdict(int)
-    result = Score()
+    result, truth = Score(), LabelTruth(labelled.labels)
     kinds: defaultdict[str, list[bool]] = defaultdict(list)
-    for line in verdicts.read_bytes().splitlines():
-        verdict = msgspec.json.decode(line)
-        url, other = verdict["url"], verdict["representative"]
-        label = labelled.labels[url]
-        right = other is not None and labelled.labels[other["url"]] == label
-        if kept[label]:
-            result.seen += 1
-            result.found += right
-            kinds[labelled.kinds.get(url, "")].append(right)
-        else:
-            result.new += 1
-            result.false += other is not None
-        result.wrong += other is not None and not right
-        kept[label] += other is None
+    for (url, is_duplicate, _), value, _ in evaluate(truth, _said(verdicts)):
+        found, was_seen = is_duplicate and value == 1, truth.best(url) == 1
+        result.count(is_duplicate=is_duplicate, found=found, was_seen=was_seen)
+        if was_seen:
+            kinds[labelled.kinds.get(url, "")].append(found)
     result.kinds = {kind: (len(each), sum(each)) for kind, each in sorted(kinds.items())}
     return result
+
+
+def _said(verdicts: Path) -> Iterator[PageVerdict[str]]:
+    for line in verdicts.read_bytes().splitlines():
+        verdict = msgspec.json.decode(line)
+        of = verdict["representative"]
+        yield PageVerdict(verdict["url"], of is not None, of and of["url"])
 
 
 def sets(folder: Path) -> list[Set]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.labelled_sets import Score
 from streamer.text.main_text import WORDS_MIN, MainText, html_to_main_text
 from streamer.text.slices import Slices
 from streamer.text.visible import HTML, scratch_bytes, visible_text
@@ -51,28 +52,17 @@ def words_or_visible(text: str, page: str) -> list[str]:
     return words if len(words) >= WORDS_MIN else visible_words(page)
 
 
-@dataclass
-class Outcome:
-    """What a stream of templates came to."""
+class Outcome(Score):
+    """What a stream of templates came to; `elsewhere` are pages kept before on other sites only."""
 
-    new: int = 0
-    false: int = 0
-    seen: int = 0
-    found: int = 0
-    wrong: int = 0
     elsewhere: int = 0
     found_elsewhere: int = 0
 
     def shown(self) -> tuple[str, str, str, str]:
         """Return the shares of false and of found ones, those on another site, and F1."""
-        false, found = self.false / max(1, self.new), self.found / max(1, self.seen)
         elsewhere = f"{self.found_elsewhere:,} of {self.elsewhere:,}"
-        return f"{false:.2%}", f"{found:.3f}", elsewhere, f"{self.f1:.3f}"
-
-    @property
-    def f1(self) -> float:
-        """Return the harmonic mean of precision and recall."""
-        return 2 * self.found / max(1, self.found + self.wrong + self.seen)
+        false = self.false / max(1, self.new)
+        return f"{false:.2%}", f"{self.recall:.3f}", elsewhere, f"{self.f1:.3f}"
 
 
 @dataclass
@@ -109,11 +99,7 @@ class Stream:
 
     def _count(self, article: str, template: str, found: str | None) -> None:
         sites, out = self._sites[article], self.outcome
-        elsewhere = bool(sites) and template not in sites
-        out.new += not sites
-        out.seen += bool(sites)
+        elsewhere, is_right = bool(sites) and template not in sites, found == article
+        out.count(is_duplicate=found is not None, found=is_right, was_seen=bool(sites))
         out.elsewhere += elsewhere
-        out.found += found == article
-        out.found_elsewhere += elsewhere and found == article
-        out.wrong += found not in (None, article)
-        out.false += not sites and found is not None
+        out.found_elsewhere += elsewhere and is_right

@@ -27,6 +27,7 @@ from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.results import figures_of_page
 from streamer.analysis.datasets import open_dataset
+from streamer.analysis.evaluation import ConfusionCounts
 from streamer.analysis.trial import Yardstick, select, try_method
 from streamer.analysis.tuning import detection_probability
 from streamer.config import PURPOSES
@@ -46,20 +47,11 @@ KEYS = 5
 class Decided(msgspec.Struct):
     """Decisions on the pages of a set under some keys, held against their exact resemblance.
 
-    Attributes:
-        right, wrong: pages said to be duplicates; missed: those that were not, and are.
-        kept_bytes: what is kept of a page, mean: keys, sketch, shingles.
+    `kept_bytes` is what is kept of a page, mean: keys, sketch, shingles.
     """
 
-    right: int = 0
-    wrong: int = 0
-    missed: int = 0
+    outcomes: ConfusionCounts
     kept_bytes: float = 0.0
-
-    @property
-    def f1(self) -> float:
-        """Return the harmonic mean of precision and recall."""
-        return 2 * self.right / max(1, 2 * self.right + self.wrong + self.missed)
 
 
 def decided(pages: Path, scratch: Path) -> dict[str, Decided]:
@@ -67,12 +59,12 @@ def decided(pages: Path, scratch: Path) -> dict[str, Decided]:
     yardstick = Yardstick(open_dataset(pages, scratch), THRESHOLD)
     results = {}
     for method in select([BY_SKETCHES, BY_SHINGLES]):
-        result = results[method.name] = Decided()
+        result = results[method.name] = Decided(ConfusionCounts())
         for seed in range(KEYS):
             trial = try_method(yardstick, method, seed=seed)
-            result.right += trial.pages.said - trial.pages.wrong
-            result.wrong += trial.pages.wrong
-            result.missed += trial.pages.missed
+            result.outcomes.true_positive += trial.pages.said - trial.pages.wrong
+            result.outcomes.false_positive += trial.pages.wrong
+            result.outcomes.false_negative += trial.pages.missed
             result.kept_bytes += trial.signature_bytes / KEYS
     return results
 
@@ -84,10 +76,11 @@ def decided_table(results: Results) -> str:
     )
     for name, found in results.decided.items():
         for way, one in found.items():
+            all_keys = one.outcomes
             by = "shingles in doubt (`--exact`)" if way == BY_SHINGLES else "sketches"
             table.add_row(
-                name, by, f"{one.right:,}", f"{one.wrong:,}", f"{one.missed:,}",
-                f"{one.f1:.4f}", f"{one.kept_bytes:,.0f}",
+                name, by, f"{all_keys.true_positive:,}", f"{all_keys.false_positive:,}",
+                f"{all_keys.false_negative:,}", f"{all_keys.f1 or 0:.4f}", f"{one.kept_bytes:,.0f}",
             )  # fmt: skip
     return markdown([table])
 

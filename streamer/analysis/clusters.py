@@ -48,7 +48,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.sample.score import VerdictLine, read_places, read_verdict_at
+from streamer.analysis.verdicts import VerdictLine, read_places, read_verdict_at
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from streamer.analysis.documents import Document
 from streamer.analysis.exact import Comparison, Fragment, Span, compare_words, find_shared_fragments
@@ -202,35 +202,20 @@ class Report:
     methods: list[MethodResult]
     fragments: list[Fragment]
 
-    def exact_shares(self) -> dict[str, Any]:
-        """Return the exact figures by name; shares of nothing are None."""
-        (one, other), exact = self.exact.shingles, self.exact
-        return asdict(exact) | {
-            "dice_percentage": exact.dice_percentage if one or other else None,
-            "jaccard": exact.jaccard if one or other else None,
-            "containment": (
-                exact.containment[0] if one else None,
-                exact.containment[1] if other else None,
-            ),
-            "covered": (exact.covered[0] if one else None, exact.covered[1] if other else None),
-            "bag": exact.bag if any(self.words) else None,
-        }
-
     def exact_rows(self) -> list[tuple[str, str]]:
         """Return the exact figures as text."""
         exact, one, other = self.exact, *self.exact.shingles
-        shares = self.exact_shares()
         return [
             ("words", f"{self.words[0]:,} and {self.words[1]:,}"),
             (f"shingles of {exact.width} words", f"{one:,} and {other:,}"),
             ("distinct shingles shared", f"{exact.shared:,}"),
-            ("Jaccard similarity", _shown(shares["jaccard"], ".4f")),
-            ("Dice", _shown(shares["dice_percentage"], ".2f", " %")),
-            ("share of A in B", _shown(shares["containment"][0], ".2%")),
-            ("share of B in A", _shown(shares["containment"][1], ".2%")),
-            ("words of A covered", _shown(shares["covered"][0], ".2%")),
-            ("words of B covered", _shown(shares["covered"][1], ".2%")),
-            ("same words, any order", _shown(shares["bag"], ".4f")),
+            ("Jaccard similarity", _shown(exact.jaccard, ".4f")),
+            ("Dice", _shown(exact.dice_percentage, ".2f", " %")),
+            ("share of A in B", _shown(exact.containment[0], ".2%")),
+            ("share of B in A", _shown(exact.containment[1], ".2%")),
+            ("words of A covered", _shown(exact.covered[0], ".2%")),
+            ("words of B covered", _shown(exact.covered[1], ".2%")),
+            ("same words, any order", _shown(exact.bag, ".4f")),
             ("shared fragments", f"{len(self.fragments):,}"),
         ]
 

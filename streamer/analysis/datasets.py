@@ -30,9 +30,10 @@ from pathlib import Path, PurePath
 import msgspec
 
 from streamer.analysis.documents import page_texts
+from streamer.analysis.evaluation import ConfusionCounts
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
 from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, pages_of
-from streamer.analysis.sample.score import ConfusionCounts, KeptSoFar
+from streamer.analysis.sample.score import KeptSoFar
 from streamer.errors import InputError
 from streamer.model import Page
 from streamer.pages.files import Source

@@ -27,6 +27,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from streamer.errors import SettingsError
 from streamer.sketch.method import PageText
 from streamer.sketch.methods.minwise import Words, number_each_word
@@ -83,7 +85,7 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
 _ROUNDING = 1e-9  # of numbers of shingles, so that the threshold itself counts as reached
 
 
-class Edits(NamedTuple):
+class Edits(msgspec.Struct, frozen=True):
     """What would change a verdict: this many shingles more, and at least so many words.
 
     `differ` tells the direction: they would have to differ, else to agree.
@@ -125,7 +127,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Fragment(NamedTuple):
+class Fragment(msgspec.Struct, frozen=True, rename={"one": "a", "other": "b"}):
     """A run of `words` words that is in both texts."""
 
     one: Span
@@ -197,56 +199,54 @@ def _located(run: _Run, one: Sequence[Word], other: Sequence[Word], width: int) 
     )
 
 
-def dice_percentage(one: Sequence[str], other: Sequence[str]) -> float:
+def dice_percentage(one: Sequence[str], other: Sequence[str]) -> float | None:
     """Return 2 * same / (n1 + n2) * 100 over two lists of shingles, as the published `compaire`.
 
     `same` counts the items of `one` that `other` has, each as often as it stands in `one`; with
-    repeats the result therefore depends on the order of the two. Two empty lists give 0.
+    repeats the result therefore depends on the order of the two. Two empty lists give None.
     """
-    if not one and not other:
-        return 0.0
     there = frozenset(other)
     same = sum(item in there for item in one)
-    return same * 2 / (len(one) + len(other)) * 100
+    return same * 2 / (len(one) + len(other)) * 100 if one or other else None
 
 
-def jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """Return |A & B| / |A | B|: the resemblance of two sets; 0 if both are empty."""
+def jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float | None:
+    """Return |A & B| / |A | B|: the resemblance of two sets; None if both are empty."""
     union = len(one | other)
-    return len(one & other) / union if union else 0.0
+    return len(one & other) / union if union else None
 
 
-def containment(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """Return |A & B| / |A|: the share of the first set that is in the second; 0 if it is empty.
+def containment(one: AbstractSet[str], other: AbstractSet[str]) -> float | None:
+    """Return |A & B| / |A|: the share of the first set that is in the second; None if it is empty.
 
     Source: Broder 1997, On the resemblance and containment of documents.
     """
-    return len(one & other) / len(one) if one else 0.0
+    return len(one & other) / len(one) if one else None
 
 
-def covered_share(own: Sequence[str], others: AbstractSet[str], width: int) -> float:
+def covered_share(own: Sequence[str], others: AbstractSet[str], width: int) -> float | None:
     """Return the share of a text's words that lie in a shingle which `others` has as well.
 
-    `own` are the shingles of `width` words in order, one a word; a text without any gives 0.
+    `own` are the shingles of `width` words in order, one a word; a text without any gives None.
     """
     covered = end = 0  # words covered, and the place after the last of them
     for start, shingle in enumerate(own):
         if shingle in others:
             covered += start + width - max(start, end)
             end = start + width
-    return covered / (len(own) + width - 1) if own else 0.0
+    return covered / (len(own) + width - 1) if own else None
 
 
-def bag_resemblance(one: Iterable[str], other: Iterable[str]) -> float:
-    """Return sum(min) / sum(max) of how often each word is in both; 0 if there is none."""
+def bag_resemblance(one: Iterable[str], other: Iterable[str]) -> float | None:
+    """Return sum(min) / sum(max) of how often each word is in both; None if there is none."""
     first, second = Counter(one), Counter(other)
     union = (first | second).total()
-    return (first & second).total() / union if union else 0.0
+    return (first & second).total() / union if union else None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two texts share, exactly.
+    """What two texts share, exactly; shares of nothing are None.
 
     Attributes:
         width: words a shingle, as it was fit to the shorter text.
@@ -261,11 +261,11 @@ class Comparison:
     width: int
     shingles: tuple[int, int]
     shared: int
-    dice_percentage: float
-    jaccard: float
-    containment: tuple[float, float]
-    covered: tuple[float, float]
-    bag: float
+    dice_percentage: float | None
+    jaccard: float | None
+    containment: tuple[float | None, float | None]
+    covered: tuple[float | None, float | None]
+    bag: float | None
 
 
 def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Comparison:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.clusters import Grouping, Progress, Rank, Refs, SourceNumbers, group
-from streamer.analysis.sample.score import VerdictLine
+from streamer.analysis.verdicts import VerdictLine
 from streamer.errors import InputError
 from streamer.model import SEQUENCE_BITS, page_ref, split_ref
 from streamer.pages.chunk import PageBatch

@@ -31,17 +31,10 @@ from streamer.analysis.datasets import (
     true_labels,
     true_pairs,
 )
-from streamer.analysis.sample.reference import ReferencePages
-from streamer.analysis.sample.score import (
-    THRESHOLD,
-    ConfusionCounts,
-    ratio_text,
-    read_verdicts,
-    score_pages,
-)
+from streamer.analysis.evaluation import ConfusionCounts, ratio_text
+from streamer.analysis.sample.score import THRESHOLD, score_pages
 from streamer.errors import SettingsError
 from streamer.index.settings import IndexSettings
-from streamer.model import Decision
 from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder
@@ -227,16 +220,14 @@ def try_method(
         verdicts = Path(scratch) / "verdicts.jsonl"
         signer, seconds = _judge(dataset, method, seed, verdicts, progress)
         scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
-        labels = labels_by_verdicts(dataset.pages, verdicts)
+    labels, labelled = scored.labels, dataset.labelled
     return Trial(
         dataset.name,
         method.name,
         ratios(scored.outcomes),
         ratios(pair_outcomes(labels, yardstick.pairs)),
         adjusted_rand_index(labels, yardstick.labels),
-        (count_shared_pairs(labels, dataset.labelled), len(dataset.labelled))
-        if dataset.labelled
-        else None,
+        (count_shared_pairs(labels, labelled), len(labelled)) if labelled else None,
         {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
         len(dataset.pages) / seconds,
         signer.bytes / max(1, signer.pages),
@@ -248,28 +239,10 @@ def secret_of(seed: int) -> bytes:
     return hashlib.blake2b(f"evaluation {seed}".encode(), digest_size=SECRET_BYTES).digest()
 
 
-def ratios(outcomes: ConfusionCounts) -> Ratios:
+def ratios(found: ConfusionCounts) -> Ratios:
     """Return the ratios of outcomes."""
-    return Ratios(
-        outcomes.precision,
-        outcomes.recall,
-        outcomes.f1,
-        outcomes.duplicates,
-        outcomes.false_positive,
-        outcomes.false_negative,
-    )
-
-
-def labels_by_verdicts(pages: ReferencePages, verdicts: Path) -> list[int]:
-    """Return each page's representative by its verdict, itself where it was kept."""
-    labels = list(range(len(pages)))
-    for said in read_verdicts(verdicts):
-        page = pages.find(said.page, said.url)
-        other = said.representative
-        if page is not None and other is not None and said.verdict is Decision.DUPLICATE:
-            kept = pages.find(other.page, other.url)
-            labels[page] = page if kept is None else kept
-    return labels
+    counts = found.duplicates, found.false_positive, found.false_negative
+    return Ratios(found.precision, found.recall, found.f1, *counts)
 
 
 def _judge(

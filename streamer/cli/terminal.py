@@ -8,25 +8,71 @@ sentences. Colour comes from styles and from `Text`. ruff refuses rich's own cla
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from streamer.errors import mask
 
+Cell = str | int | Text
+Report = TypeVar("Report")
 
-def figures(rows: Iterable[tuple[str, str | int]]) -> Table:
+
+def figures(
+    rows: Iterable[tuple[str, str | int]], justify: Literal["left", "right"] = "right"
+) -> Table:
     """Return a table of names and their figures, without lines."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right", overflow="fold")
-    for name, figure in rows:
-        table.add_row(name, figure if isinstance(figure, str) else f"{figure:,}")
+    table.add_column(style="bold", no_wrap=justify == "left")
+    table.add_column(justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_shown, row))
     return table
+
+
+def listing(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    text: int = 1,
+    title: str | None = None,
+    caption: str | None = None,
+) -> Table:
+    """Return a table under names of columns: the first `text` columns are text, others figures.
+
+    Integers are grouped by thousands. An empty row is a line between the rows around it.
+    """
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    for number, head in enumerate(heads):
+        if number < text:
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        if row:
+            table.add_row(*map(_shown, row))
+        else:
+            table.add_section()
+    return table
+
+
+def _shown(cell: Cell) -> str | Text:
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def show(report: Report, as_text: Callable[[Report], None], *, as_json: bool) -> None:
+    """Print a report: as JSON, or as `as_text` prints it."""
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        as_text(report)
 
 
 class Terminal(Console):

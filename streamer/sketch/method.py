@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -104,8 +104,12 @@ P = TypeVar("P", bound=Parameters)
 class Method(Generic[P]):
     """A method with its parameters, under one secret; subclasses are found by scheme.py.
 
+    What a method is stands at the head of its class: `class X(Method[XParameters], name="x", ...)`,
+    and a docstring. Its first line is the summary, one sentence; the paragraph after that is the
+    advice, on when to use the method. The documents and `streamer methods` show both.
+
     Attributes:
-        name: as on the command line; summary: one sentence; advice: two, on when to use it.
+        name: as on the command line; a class without one is a mould for others.
         defaults: the class of its parameters.
         measure: how its sketches compare.
         fixed_threshold: its threshold, if no parameter moves that; others override `threshold`.
@@ -116,7 +120,22 @@ class Method(Generic[P]):
     advice: ClassVar[str]
     defaults: ClassVar[type[Parameters]]
     measure: ClassVar[Measure]
-    fixed_threshold: ClassVar[float]
+    fixed_threshold: ClassVar[float] = 0.8
+
+    def __init_subclass__(
+        cls, *, name: str = "", measure: Measure | None = None, threshold: float | None = None
+    ) -> None:
+        """Take what the head of a class says."""
+        super().__init_subclass__()
+        if measure is not None:
+            cls.measure = measure
+        if threshold is not None:
+            cls.fixed_threshold = threshold
+        if name:
+            paragraphs = (cls.__doc__ or "\n\n").split("\n\n")
+            cls.summary, cls.advice = (" ".join(each.split()) for each in paragraphs[:2])
+            cls.name = name
+            cls.defaults = get_args(cls.__orig_bases__[0])[0]  # type: ignore[attr-defined]
 
     def __init__(self, parameters: P, secret: bytes) -> None:
         self.parameters = parameters

@@ -25,26 +25,9 @@ import numpy.typing as npt
 from streamer.errors import StoreMismatch
 from streamer.kernel import uint64
 from streamer.rules import MAIN, VISIBLE
+from streamer.sketch import minhash, resemblance
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, Sketch, empty_sketch
-from streamer.sketch.minhash import (
-    EMPTY_MINIMUM,
-    FEW_MAX,
-    Minima,
-    fill_band_keys,
-    fill_empty,
-    lower_minima,
-)
-from streamer.sketch.resemblance import (
-    BINS,
-    DENSE_LEVEL,
-    EMPTY_BIN,
-    LISTED_MAX,
-    hash_for_sketch,
-    lower_bins,
-    pack_dense,
-    pack_listed,
-)
 from streamer.sketch.scheme import scheme_of
 from streamer.sketch.scopes import ScopedSigner
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, HashSeeds, SignatureSettings
@@ -57,30 +40,30 @@ Hashes = npt.NDArray[np.uint64]
 def mix(values: Hashes, mask: int = 0) -> Hashes:
     """Return MurmurHash3's finaliser of each value XOR `mask`: a bijection."""
     result = values ^ np.uint64(mask)
-    hash_for_sketch(result, len(result), uint64(0))
+    resemblance.hash_for_sketch(result, len(result), uint64(0))
     return result
 
 
-def min_hashes(hashes: Hashes, seeds: HashSeeds) -> Minima:
+def min_hashes(hashes: Hashes, seeds: HashSeeds) -> minhash.Minima:
     """Return the min-hashes of a set: uint32[hashes of `keys`]."""
-    minima = np.full(len(seeds.round_masks) // 2, EMPTY_MINIMUM, np.uint32)
-    lower_minima(hashes, len(hashes), minima)
+    minima = np.full(len(seeds.round_masks) // 2, minhash.EMPTY_MINIMUM, np.uint32)
+    minhash.lower_minima(hashes, len(hashes), minima)
     further = _of_further_rounds(np.sort(mix(hashes, seeds.sketch_mask)))
-    fill_empty(further, len(further), seeds.round_masks, minima)
+    minhash.fill_empty(further, len(further), seeds.round_masks, minima)
     return minima
 
 
 def _of_further_rounds(hashes: Hashes) -> Hashes:
     """Return of ascending sketch hashes all if they are few, else the least one of each bin."""
-    _, firsts = np.unique(hashes >> np.uint64(64 - DENSE_LEVEL), return_index=True)
-    few = len(firsts) <= LISTED_MAX and len(hashes) <= FEW_MAX
+    _, firsts = np.unique(hashes >> np.uint64(64 - resemblance.DENSE_LEVEL), return_index=True)
+    few = len(firsts) <= resemblance.LISTED_MAX and len(hashes) <= minhash.FEW_MAX
     return hashes if few else hashes[firsts]
 
 
-def block_hashes(minima: Minima, rows: int, seed: int) -> list[int]:
+def block_hashes(minima: minhash.Minima, rows: int, seed: int) -> list[int]:
     """Return one 64-bit hash for each `rows` minima; the block's number is in its seed."""
     result = np.empty(len(minima) // rows, np.uint64)
-    fill_band_keys(minima, rows, uint64(seed), result)
+    minhash.fill_band_keys(minima, rows, uint64(seed), result)
     return [int(value) for value in result]
 
 
@@ -88,10 +71,10 @@ def resemblance_sketch(hashes: Hashes, mask: int) -> Sketch:
     """Return the one-permutation sketch of resemblance.py, under the mask of the secret."""
     masked = np.sort(mix(hashes, mask))
     sketch = empty_sketch()
-    if not pack_listed(masked, len(masked), sketch):
-        bins = np.full(BINS, EMPTY_BIN, np.uint64)
-        lower_bins(masked, len(masked), bins)
-        pack_dense(bins, sketch)
+    if not resemblance.pack_listed(masked, len(masked), sketch):
+        bins = np.full(resemblance.BINS, resemblance.EMPTY_BIN, np.uint64)
+        resemblance.lower_bins(masked, len(masked), bins)
+        resemblance.pack_dense(bins, sketch)
     return sketch
 
 
@@ -102,11 +85,11 @@ def class_keys(values: Hashes, classes: Hashes, bands: int, rows: int, seed: int
     in a class with about the probability of their resemblance, as with min-hashes, for one hash a
     shingle. A key whose classes are all empty is ABSENT_KEY.
     """
-    minima = np.full(bands * rows, EMPTY_MINIMUM, np.uint32)
+    minima = np.full(bands * rows, minhash.EMPTY_MINIMUM, np.uint32)
     found, firsts = np.unique(classes, return_index=True)  # the first one of a class is its least
     minima[found.astype(np.int64)] = values[firsts] >> np.uint64(32)
     keys = block_hashes(minima, rows, seed)
-    empty = (minima.reshape(bands, rows) == EMPTY_MINIMUM).all(axis=1).tolist()
+    empty = (minima.reshape(bands, rows) == minhash.EMPTY_MINIMUM).all(axis=1).tolist()
     return [ABSENT_KEY if none else key for key, none in zip(keys, empty, strict=True)]
 
 

@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.analysis.sample.prose import (
-    ENGLISH,
-    FRENCH,
-    GERMAN,
-    RUSSIAN,
-    SPANISH,
-    draw_topic,
-    draw_words,
-)
+from streamer.analysis.sample import prose
 from streamer.sketch.minhash import EMPTY_MINIMUM
 from streamer.sketch.settings import HashSeeds, derive_seeds
 from streamer.text.tokens import tokens
@@ -43,7 +35,7 @@ if TYPE_CHECKING:
 
 WIDTH = SETTINGS.shingle_width
 RESEMBLANCE_MAX = 0.72
-LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, RUSSIAN)
+LANGUAGES = prose.LANGUAGES[:5]  # that are written with spaces
 PUBLISHED = bytes(32)  # the key that everybody knows
 VOCABULARY = 16_384  # the attacker's own words
 LOOK = (512, 4_096, VOCABULARY)  # how many of them he tries for a place, in turn
@@ -65,7 +57,9 @@ def true_resemblance(one: Sequence[str], other: Sequence[str]) -> float:
 def make_victim(rng: Random, least: int = 150, most: int = 900) -> list[str]:
     """Return a page's canonical words."""
     language = rng.choice(LANGUAGES)
-    words = draw_words(rng, language, draw_topic(rng, language), rng.randint(least, most))
+    words = prose.draw_words(
+        rng, language, prose.draw_topic(rng, language), rng.randint(least, most)
+    )
     return tokens(" ".join(words))
 
 

@@ -92,7 +92,7 @@ class SmallIndex:
         """Give an audit all that there is; return what it finds."""
         with audit.log(0) as log:
             for offset, data in enumerate(self.log):
-                log.take(offset, data)
+                log.take(Message(0, offset, None, data))
         with audit.verdicts() as verdicts:
             for message in self.verdicts:
                 verdicts.take(message)
@@ -101,7 +101,7 @@ class SmallIndex:
                 outcomes.take_dead_letter(message)
             for message in self.records:
                 outcomes.take_record(message)
-        return audit.conclude()
+        return audit.report
 
     def place(self, kind: str) -> int:
         """Return where the first verdict stands that says `kind`."""

@@ -11,64 +11,51 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from streamer.analysis.audit import scene
 from streamer.analysis.audit.file_target import FileTarget
 from streamer.analysis.audit.folded import Digests, ExpectedVerdicts, FoldedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import VerdictAudit
-from streamer.analysis.audit.scene import (
-    DEAD,
-    JUDGED,
-    VERDICT,
-    AuditReport,
-    Column,
-    PageTable,
-    Places,
-    PromiseCheck,
-    digest,
-)
 from streamer.errors import InputError
 from streamer.index.messages import Verdicts
 from streamer.model import DeadLetter, Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch
+from streamer.run import stages
 from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
 from streamer.run.outputs import mark_of
 from streamer.run.site_store import new_sites
 from streamer.run.small_files import gather_small_files, split_by_source
-from streamer.run.stages import (
-    CHUNKS_AHEAD,
-    dead_letter,
-    dead_letter_lines,
-    in_order,
-    signing_pool,
-    verdict_lines,
-)
 from streamer.run.totals import Totals
 from streamer.run.verdict_files import open_verdicts
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
 
-Progress = Callable[[str, int, int], None]  # what is read, how much so far, of how much; 0: unknown
 _LINES_A_REPORT = 1_000
 
 
-class FileReport(AuditReport):
+class FileReport(scene.AuditReport):
     """The checks of an index of files."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.verdict_bytes = PromiseCheck("lines are those that a fresh fold of the pages gives")
-        self.numbers = PromiseCheck("each line stands once, in the order of judgement")
-        self.index_rows = PromiseCheck("the index holds the pages that the fold keeps, and counts")
+        self.verdict_bytes = scene.PromiseCheck(
+            "lines are those that a fresh fold of the pages gives"
+        )
+        self.numbers = scene.PromiseCheck("each line stands once, in the order of judgement")
+        self.index_rows = scene.PromiseCheck(
+            "the index holds the pages that the fold keeps, and counts"
+        )
 
     @property
-    def checks(self) -> dict[str, PromiseCheck]:
+    def checks(self) -> dict[str, scene.PromiseCheck]:
         """Return the checks by name, without those that only topics have."""
         own = ("outcomes", "existing", "numbers", "verdict_bytes", "representatives")
         return {name: getattr(self, name) for name in (*own, "kept_pairs", "index_rows")}
@@ -79,7 +66,7 @@ def verify_files(
     verdicts: Sequence[Path],
     dead_letters: Sequence[Path],
     threads: int,
-    progress: Progress,
+    progress: scene.Progress,
 ) -> FileReport:
     """Audit an index of files, and the files that it has written.
 
@@ -117,7 +104,7 @@ def _check_whole(target: FileTarget, path: Path) -> None:
         )
 
 
-def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: Progress) -> None:
+def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: scene.Progress) -> None:
     try:
         with open_verdicts(path) as file:
             for number, line in enumerate(file, 1):
@@ -138,11 +125,11 @@ class _FileFold:
         self._locate = target.catalogue.locator()
         self._numbers = {(e.name, e.partition): number for number, e in enumerate(entries)}
         ends = {number: entry.position for number, entry in enumerate(entries)}
-        self.table = PageTable(ends, self._name_of)
+        self.table = scene.PageTable(ends, self._name_of)
         self.lines = np.zeros(sum(ends.values()), np.int64)  # number plus 1 of each place's line
         self._kept = KeptPages(folder, int(target.index.identity["bands"]), self._name_of)
         self._folded = FoldedVerdicts(self.table, self._kept)
-        self._letters = Column(np.uint64)
+        self._letters = scene.Column(np.uint64)
         self._totals = Totals()
         options = JudgeOptions(
             REPLAY_FLUSHES, index_memory=target.index_memory, references=target.references
@@ -179,7 +166,7 @@ class _FileFold:
 
     # ---- the fold --------------------------------------------------------------------------------
 
-    def run(self, threads: int, progress: Progress) -> None:
+    def run(self, threads: int, progress: scene.Progress) -> None:
         """Judge all that the index has judged, in its order."""
         chunks = (
             step
@@ -187,8 +174,10 @@ class _FileFold:
             if isinstance(step, Chunk)
         )
         with (
-            signing_pool(threads) as pool,
-            closing(in_order(chunks, partial(self._signing.submit, pool), CHUNKS_AHEAD)) as ahead,
+            stages.signing_pool(threads) as pool,
+            closing(
+                stages.in_order(chunks, partial(self._signing.submit, pool), stages.CHUNKS_AHEAD)
+            ) as ahead,
         ):
             for chunk, result in ahead:
                 assert result is not None, chunk
@@ -211,10 +200,8 @@ class _FileFold:
 
     def _note_verdicts(self, block: Verdicts) -> None:
         fingerprint = str(self.target.index.identity["fingerprint"])
-        lines = verdict_lines(block, self._locate, fingerprint).splitlines(keepends=True)
-        first = len(self._folded)
-        places = self.table.places(block.pages.refs)
-        self.lines[places] = np.arange(first + 1, first + 1 + len(lines))
+        lines = stages.verdict_lines(block, self._locate, fingerprint).splitlines(keepends=True)
+        self._number(block.pages.refs, len(self._folded))
         self._folded.note_verdicts(block, _digests(lines))
 
     def _note_letters(self, chunk: Chunk, batch: PageBatch) -> None:
@@ -222,11 +209,14 @@ class _FileFold:
         dead = [(each, page_ref(own.source, each.sequence)) for own in parts for each in own.dead]
         if not dead:
             return
-        letters = [dead_letter(each, self._locate(ref)) for each, ref in dead]
-        lines = dead_letter_lines(letters).splitlines(keepends=True)
-        first, refs = len(self._letters), np.array([ref for _, ref in dead], np.uint64)
-        self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(dead))
+        letters = [stages.dead_letter(each, self._locate(ref)) for each, ref in dead]
+        lines = stages.dead_letter_lines(letters).splitlines(keepends=True)
+        self._number(np.array([ref for _, ref in dead], np.uint64), len(self._letters))
         self._letters.append(_digests(lines))
+
+    def _number(self, refs: Digests, first: int) -> None:
+        """Number the lines of records, from `first` on."""
+        self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(refs))
 
     # ---- what it tells ---------------------------------------------------------------------------
 
@@ -234,9 +224,11 @@ class _FileFold:
         """See that each record has what the fold gives it, and that the index counts the same."""
         check, flags = self.report.outcomes, self.table.flags
         check.looked_at += self._totals.records
-        for place in np.flatnonzero((flags & (JUDGED | VERDICT)) == JUDGED).tolist():
+        for place in np.flatnonzero(
+            (flags & (scene.JUDGED | scene.VERDICT)) == scene.JUDGED
+        ).tolist():
             check.violate(f"{self.table.name(place)}: no verdict")
-        is_dead = (self.lines > 0) & (flags & (JUDGED | DEAD) == 0)
+        is_dead = (self.lines > 0) & (flags & (scene.JUDGED | scene.DEAD) == 0)
         for place in np.flatnonzero(is_dead).tolist():
             check.violate(f"{self.table.name(place)}: no dead letter")
         for code, count in self._totals.skipped.items():
@@ -274,40 +266,43 @@ class _FileFold:
         for place in np.flatnonzero(wanted).tolist() if not may_go else ():
             check.violate(f"{name(place)}: the fold keeps it, and the index has no row of it")
 
-    def _rows(self, store: Store) -> Iterator[tuple[Places, Digests]]:
+    def _rows(self, store: Store) -> Iterator[tuple[scene.Places, Digests]]:
         for scanned in scan_rows(store):
             rows = scanned.rows
             columns = zip(rows.urls, rows.sketches, scanned.marks, rows.times, strict=True)
             parts = [
-                digest(url, sketch.tobytes(), marks.tobytes(), time.tobytes())
+                scene.digest(url, sketch.tobytes(), marks.tobytes(), time.tobytes())
                 for url, sketch, marks, time in columns
             ]
             yield self.table.places(np.array(rows.refs, np.uint64)), np.array(parts, np.uint64)
 
 
+@dataclass(slots=True)
 class _LineOrder:
-    """See that each line stands once, after those before it; `what` it is, for examples."""
+    """See that each line stands once, after those before it; `what` it is, for examples.
 
-    def __init__(self, what: str, fold: _FileFold) -> None:
-        self._what = what
-        self._fold = fold
-        self._last = -1
+    `flag` is set of records whose line was read.
+    """
 
-    def number(self, place: int, *, is_letter: bool, again: bool, at: str) -> int | None:
+    fold: _FileFold
+    what: str
+    flag: int
+    last: int = -1
+
+    def number(self, place: int, at: str) -> int | None:
         """Return the number of the line that the fold gives for a record; None if it gives none."""
-        fold = self._fold
+        fold, flags = self.fold, int(self.fold.table.flags[place])
         numbers, name = fold.report.numbers, fold.table.name(place)
         number = int(fold.lines[place]) - 1
-        judged = bool(fold.table.flags[place] & JUDGED)
-        if number < 0 or judged == is_letter:
-            fold.report.outcomes.violate(f"{at}: {name} has no {self._what} by the fold")
+        if number < 0 or bool(flags & scene.JUDGED) == (self.flag == scene.DEAD):
+            fold.report.outcomes.violate(f"{at}: {name} has no {self.what} by the fold")
             return None
-        if again:
-            numbers.violate(f"{at}: a second {self._what} of {name}")
+        if flags & self.flag:
+            numbers.violate(f"{at}: a second {self.what} of {name}")
             return None
-        if number < self._last:
-            numbers.violate(f"{at}: the {self._what} of {name} stands before others")
-        self._last = max(number, self._last)
+        if number < self.last:
+            numbers.violate(f"{at}: the {self.what} of {name} stands before others")
+        self.last = max(number, self.last)
         return number
 
 
@@ -315,19 +310,23 @@ class _VerdictLines(VerdictAudit):
     """Takes the lines of verdict files."""
 
     def __init__(self, fold: _FileFold) -> None:
-        super().__init__(fold.place_of, fold.table, [fold.expected], fold.report)
-        self._order = _LineOrder("verdict", fold)
+        super().__init__(fold.table, [fold.expected], fold.report)
+        self._fold = fold
+        self._order = _LineOrder(fold, "verdict", scene.VERDICT)
+
+    def place_of(self, page: Location) -> int:
+        """Return the place of a record of the files."""
+        return self._fold.place_of(page)
 
     def take(self, line: bytes, at: str) -> None:
         """Take one line."""
         verdict = self._decoded(line, at)
         if verdict is None or (place := self._place_or_violation(verdict.page, at)) < 0:
             return
-        self._report.verdict_bytes.looked_at += 1
-        again = bool(self._table.flags[place] & VERDICT)
-        number = self._order.number(place, is_letter=False, again=again, at=at)
+        self.report.verdict_bytes.looked_at += 1
+        number = self._order.number(place, at)
         if number is not None:
-            found = digest(line)
+            found = scene.digest(line)
             self._check_bytes((0, number), found, at)
             self._take_first(place, found, verdict, (0, number), at)
 
@@ -337,7 +336,7 @@ class _DeadLetterLines:
 
     def __init__(self, fold: _FileFold) -> None:
         self._fold = fold
-        self._order = _LineOrder("dead letter", fold)
+        self._order = _LineOrder(fold, "dead letter", scene.DEAD)
         self._decode = msgspec.json.Decoder(DeadLetter).decode
 
     def take(self, line: bytes, at: str) -> None:
@@ -353,14 +352,13 @@ class _DeadLetterLines:
         if place < 0:
             report.existing.violate(f"{at}: there is no such record")
             return
-        again = bool(fold.table.flags[place] & DEAD)
-        number = self._order.number(place, is_letter=True, again=again, at=at)
+        number = self._order.number(place, at)
         if number is not None:
-            fold.table.flags[place] |= np.uint8(DEAD)
+            fold.table.flags[place] |= np.uint8(scene.DEAD)
             report.counts["pages dead-lettered"] += 1
-            if fold.letters[number] != digest(line):
+            if fold.letters[number] != scene.digest(line):
                 report.verdict_bytes.violate(f"{at}: not the dead letter that the fold gives")
 
 
 def _digests(lines: Sequence[bytes]) -> Digests:
-    return np.array([digest(line) for line in lines], np.uint64)
+    return np.array([scene.digest(line) for line in lines], np.uint64)

@@ -12,7 +12,8 @@ lost. A verdict beats a dead letter, which a worker with older rules may have le
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -62,57 +63,51 @@ _decode = msgspec.json.Decoder(_VerdictFields).decode
 Number = tuple[int, int]  # a shard, and the number of a verdict of its fold
 
 
+@dataclass(slots=True)
 class VerdictAudit:
-    """Takes the first verdict on each page; `expected` is by shard.
+    """Takes the first verdict on each page; `expected` is by shard."""
 
-    `place_of` returns the place of a record in the table, -1 if there cannot be one.
-    """
+    table: PageTable
+    expected: Sequence[ExpectedVerdicts]
+    report: AuditReport
 
-    def __init__(
-        self,
-        place_of: Callable[[Location], int],
-        table: PageTable,
-        expected: Sequence[ExpectedVerdicts],
-        report: AuditReport,
-    ) -> None:
-        self._place_of = place_of
-        self._table = table
-        self._expected = expected
-        self._report = report
+    def place_of(self, page: Location) -> int:
+        """Return the place of a record in the table, -1 if there cannot be one."""
+        raise NotImplementedError
 
     def _decoded(self, data: bytes, at: str) -> _VerdictFields | None:
         try:
             return _decode(data)
         except msgspec.MsgspecError:
-            check = self._report.verdict_bytes
+            check = self.report.verdict_bytes
             check.looked_at += 1
             check.violate(f"{at}: no verdict of this schema")
             return None
 
     def _place_or_violation(self, page: Location, at: str) -> int:
         """Return the place of a page; where there is none, -1, which is a violation."""
-        place = self._place_of(page)
+        place = self.place_of(page)
         if place < 0:
-            self._report.existing.looked_at += 1
-            self._report.existing.violate(f"{at}: there is no record {_name(page)}")
+            self.report.existing.looked_at += 1
+            self.report.existing.violate(f"{at}: there is no record {_name(page)}")
         return place
 
     def _check_bytes(self, number: Number, found: int, at: str) -> None:
         """Hold the digest of a verdict against that of the fold's verdict of its number."""
-        expected = self._expected[number[0]]
+        expected = self.expected[number[0]]
         expected.seen[number[1]] = True
         if expected.digests[number[1]] != found:
             which = "{}:{}".format(*number)
-            self._report.verdict_bytes.violate(f"{at}: not the verdict {which} of the fold")
+            self.report.verdict_bytes.violate(f"{at}: not the verdict {which} of the fold")
 
     def _take_first(
         self, place: int, found: int, verdict: _VerdictFields, number: Number | None, at: str
     ) -> None:
         """Note a page's effective verdict."""
-        table, unique = self._table, verdict.verdict is Decision.UNIQUE
+        table, unique = self.table, verdict.verdict is Decision.UNIQUE
         table.digests[place] = found
         table.flags[place] |= np.uint8(VERDICT | UNIQUE if unique else VERDICT)
-        self._report.counts[f"pages {verdict.verdict.value}"] += 1
+        self.report.counts[f"pages {verdict.verdict.value}"] += 1
         if not unique:
             self._check_representative(place, verdict, number, at)
             return
@@ -123,14 +118,14 @@ class VerdictAudit:
         self, place: int, verdict: _VerdictFields, number: Number | None, at: str
     ) -> None:
         if verdict.similarity is None:
-            self._report.representatives.violate(f"{at}: a duplicate without a similarity")
+            self.report.representatives.violate(f"{at}: a duplicate without a similarity")
             return
         self._check_named(place, verdict.representative, number, at)
         if number is None:
             return
-        least = self._expected[number[0]].least[number[1]]
+        least = self.expected[number[0]].least[number[1]]
         if round(verdict.similarity * SIMILARITY_ONE) < least:
-            self._report.representatives.violate(
+            self.report.representatives.violate(
                 f"{at}: a similarity of {verdict.similarity}, less than the threshold"
             )
 
@@ -138,62 +133,56 @@ class VerdictAudit:
         self, place: int, other: _ReferenceIndexFields | None, number: Number | None, at: str
     ) -> None:
         """See that the page that a verdict names was indexed before, and note it."""
-        check = self._report.representatives
+        check = self.report.representatives
         check.looked_at += 1
         elsewhere = other is not None and bool(other.index)
-        where = -1 if other is None else self._place_of(other.page)
+        where = -1 if other is None else self.place_of(other.page)
         if other is None or (where < 0 and not elsewhere):
             check.violate(f"{at}: it names no page that exists")
             return
         if elsewhere:
             return
-        self._table.representatives[place] = where + 1
+        self.table.representatives[place] = where + 1
         if number is None:
             return
-        limits = self._expected[number[0]].limits
-        if not 0 < self._table.arrivals[where] < limits[number[1]]:
+        limits = self.expected[number[0]].limits
+        if not 0 < self.table.arrivals[where] < limits[number[1]]:
             check.violate(f"{at}: {_name(other.page)} was not indexed before")
 
     def finish(self) -> None:
         """Report what only all verdicts together tell."""
         self._check_kept()
-        numbers = self._report.numbers
-        for shard, expected in enumerate(self._expected):
+        numbers = self.report.numbers
+        for shard, expected in enumerate(self.expected):
             numbers.looked_at += len(expected)
             for number in np.flatnonzero(expected.owed & ~expected.seen).tolist():
                 numbers.violate(f"verdict {shard}:{number} is missing")
 
     def _check_kept(self) -> None:
         """See that the verdict on each page that is named says unique, or is still on its way."""
-        table = self._table
+        table = self.table
         pages = np.flatnonzero(table.representatives)
         flags = table.flags[table.representatives[pages] - 1]
         on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
         for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
             names = [table.name(i) for i in (page, int(table.representatives[page]) - 1)]
-            self._report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
+            self.report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
 
 
+@dataclass(slots=True)
 class PublishedVerdicts(VerdictAudit):
     """Takes the messages of the topic of verdicts."""
 
-    def __init__(
-        self,
-        scene: AuditTarget,
-        table: PageTable,
-        expected: Sequence[ExpectedVerdicts],
-        report: AuditReport,
-    ) -> None:
-        def place_of(page: Location) -> int:
-            known = page.topic == scene.names.pages
-            return table.place(page.partition, page.offset) if known else -1
+    scene: AuditTarget
 
-        super().__init__(place_of, table, expected, report)
-        self._partitions = scene.verdict_partitions
+    def place_of(self, page: Location) -> int:
+        """Return the place of a record in the topic of pages."""
+        known = page.topic == self.scene.names.pages
+        return self.table.place(page.partition, page.offset) if known else -1
 
     def take(self, message: Incoming) -> None:
         """Take one message."""
-        report = self._report
+        report = self.report
         report.counts["verdict messages"] += 1
         at = f"verdict at {place_name(message)}"
         verdict = self._decoded(message.value or b"", at)
@@ -205,16 +194,16 @@ class PublishedVerdicts(VerdictAudit):
         place = self._place_or_violation(verdict.page, at)
         if place < 0:
             return
-        if self._table.flags[place] & VERDICT:
+        if self.table.flags[place] & VERDICT:
             report.repeats.looked_at += 1
-            if self._table.digests[place] != found:
+            if self.table.digests[place] != found:
                 report.repeats.violate(f"{at}: another one than before, of {_name(verdict.page)}")
         else:
             self._take_first(place, found, verdict, number, at)
 
     def _check_number(self, message: Incoming, found: int, at: str) -> Number | None:
         """Hold a message against the fold's verdict of its number; return shard and number."""
-        report = self._report
+        report = self.report
         header = dict(message.headers).get(SEQUENCE, b"")
         match = _SEQUENCE.fullmatch(header)
         report.verdict_bytes.looked_at += 1
@@ -222,14 +211,14 @@ class PublishedVerdicts(VerdictAudit):
             report.verdict_bytes.violate(f"{at}: no number, but {header[:40]!r}")
             return None
         shard, number = int(match[1]), int(match[2])
-        if shard >= len(self._expected) or number >= len(self._expected[shard]):
+        if shard >= len(self.expected) or number >= len(self.expected[shard]):
             report.numbers.violate(f"{at}: the fold gives no verdict {shard}:{number}")
             return None
         self._check_bytes((shard, number), found, at)
         return shard, number
 
     def _check_partition(self, message: Incoming, page: Location, at: str) -> None:
-        check, partitions = self._report.places, self._partitions
+        check, partitions = self.report.places, self.scene.verdict_partitions
         check.looked_at += 1
         if message.partition != page.partition % partitions:
             check.violate(f"{at}: of {_name(page)}, whose place is {page.partition % partitions}")
@@ -243,25 +232,19 @@ _CONNECT = "__connect.errors."
 _IN_INDEX, _NOT_READ = "open: in the index", "open: not read"
 
 
+@dataclass(slots=True)
 class Outcomes:
     """Takes dead letters, then records; `covered` is how the logs cover the pages."""
 
-    def __init__(
-        self,
-        scene: AuditTarget,
-        table: PageTable,
-        covered: Sequence[LogReading],
-        report: AuditReport,
-    ) -> None:
-        self._scene = scene
-        self._table = table
-        self._covered = covered
-        self._report = report
+    scene: AuditTarget
+    table: PageTable
+    covered: Sequence[LogReading]
+    report: AuditReport
 
     def take_dead_letter(self, message: Incoming) -> None:
         """Take a message of the topic of dead letters; those of other indexes are skipped."""
-        headers, report = dict(message.headers), self._report
-        if headers.get(INDEX) != self._scene.names.index.encode():
+        headers, report = dict(message.headers), self.report
+        if headers.get(INDEX) != self.scene.names.index.encode():
             report.counts["dead letters of others"] += 1
             return
         report.counts["dead letters"] += 1
@@ -271,20 +254,20 @@ class Outcomes:
             report.existing.looked_at += 1
             report.existing.violate(f"{at}: there is no such record")
         else:
-            self._table.flags[place] |= np.uint8(DEAD)
+            self.table.flags[place] |= np.uint8(DEAD)
 
     def _named_place(self, headers: dict[str, bytes]) -> int:
         try:
             numbers = [int(headers[_CONNECT + name]) for name in ("partition", "offset")]
         except (KeyError, ValueError):
             return -1
-        return self._table.place(numbers[0], numbers[1])
+        return self.table.place(numbers[0], numbers[1])
 
     def take_record(self, message: Incoming) -> None:
         """Take a record of the pages' topic."""
-        report, place = self._report, self._table.place(message.partition, message.offset)
-        flags = int(self._table.flags[place])
-        self._table.flags[place] = flags | RECORD
+        report, place = self.report, self.table.place(message.partition, message.offset)
+        flags = int(self.table.flags[place])
+        self.table.flags[place] = flags | RECORD
         report.outcomes.looked_at += 1
         if flags & VERDICT:
             if flags & DEAD:
@@ -303,27 +286,27 @@ class Outcomes:
 
     def _take_without_trace(self, message: Incoming) -> None:
         """Take a record that is neither in a log nor in any output."""
-        report, partition, offset = self._report, message.partition, message.offset
+        report, partition, offset = self.report, message.partition, message.offset
         one = (offset, message.key, add_frame(message.value, message.headers))
-        skipped = self._scene.parser.parse_messages(offset, offset + 1, [one]).skipped
+        skipped = self.scene.parser.parse_messages(offset, offset + 1, [one]).skipped
         if skipped:
             for code in skipped:
                 report.counts[f"skipped: {code}"] += 1
-        elif offset < max(each.mark(source_name(partition)) for each in self._covered):
+        elif offset < max(each.mark(source_name(partition)) for each in self.covered):
             report.outcomes.violate(f"{place_name(message)}: read, and nothing became of it")
-        elif offset < self._scene.signed.get(partition, 0):
+        elif offset < self.scene.signed.get(partition, 0):
             report.outcomes.violate(f"{place_name(message)}: committed, but not in the log")
         else:
             report.counts[_NOT_READ] += 1
 
     def finish(self) -> None:
         """Report what only all records together tell."""
-        report, table = self._report, self._table
+        report, table = self.report, self.table
         said = np.flatnonzero(table.flags & (VERDICT | DEAD))
         report.existing.looked_at += len(said)
         for place in said[table.flags[said] & RECORD == 0].tolist():
             partition, offset = split_ref(table.ref(place))
-            if offset < self._scene.page_bounds[partition][0]:
+            if offset < self.scene.page_bounds[partition][0]:
                 report.counts["outcomes of records that have expired"] += 1
             else:
                 report.existing.violate(f"{table.name(place)}: there is no such record")

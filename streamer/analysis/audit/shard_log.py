@@ -15,6 +15,7 @@ from streamer.analysis.audit.scene import (
     ARRIVED,
     AuditReport,
     AuditTarget,
+    Incoming,
     LogReading,
     PageTable,
     message_digest,
@@ -75,19 +76,19 @@ class LogAudit:
         self._locate = topic_locator(scene.names.pages)
         self._folded = FoldedVerdicts(table, kept)
 
-    def take(self, offset: int, data: bytes) -> None:
-        """Take the record at `offset`, which follows the one before.
+    def take(self, message: Incoming) -> None:
+        """Take the next record of the log.
 
         Raises:
             StoreMismatch: it is not a record of this index, or the log has no beginning.
         """
-        record = unpack_record(data, self._scene.identity)
+        record = unpack_record(message.value or b"", self._scene.identity)
         first = self.reading.accept(record)
         if first is not None:
             self._note_taken(record.items, first)
         output = self._fresh.take(record)
         if output is not None:
-            owed = offset < self._scene.applied[self._number]
+            owed = message.offset < self._scene.applied[self._number]
             self._note_verdicts(output.verdicts, output.start, owed=owed)
 
     def _note_taken(self, items: Items, first: int) -> None:

@@ -15,21 +15,23 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
-from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable
+from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable, Progress
 from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Fetched, Reader, open_reader, reach
+from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
@@ -40,9 +42,9 @@ class IndexAudit:
     """Audits the index in `scene`; scratch files go to `folder`, which must be empty."""
 
     def __init__(self, scene: AuditTarget, folder: Path) -> None:
+        self.report = AuditReport(settled=scene.settled)
         self._scene = scene
         self._folder = folder
-        self._report = AuditReport(settled=scene.settled)
         ends = {partition: end for partition, (_, end) in scene.page_bounds.items()}
         self._table = PageTable(ends)
         self._readings: list[LogReading] = []
@@ -61,28 +63,24 @@ class IndexAudit:
             yield log
         finally:
             log.close()
-        self._expected.append(log.finish(self._report))
-        kept.compare(self._report)
+        self._expected.append(log.finish(self.report))
+        kept.compare(self.report)
         self._readings.append(log.reading)
         shutil.rmtree(folder)
 
     @contextmanager
     def verdicts(self) -> Iterator[PublishedVerdicts]:
         """Audit the verdicts: give it every message, then leave."""
-        verdicts = PublishedVerdicts(self._scene, self._table, self._expected, self._report)
+        verdicts = PublishedVerdicts(self._table, self._expected, self.report, self._scene)
         yield verdicts
         verdicts.finish()
 
     @contextmanager
     def outcomes(self) -> Iterator[Outcomes]:
         """Audit the records: give it every dead letter, then every record, then leave."""
-        outcomes = Outcomes(self._scene, self._table, self._readings, self._report)
+        outcomes = Outcomes(self._scene, self._table, self._readings, self.report)
         yield outcomes
         outcomes.finish()
-
-    def conclude(self) -> AuditReport:
-        """Return what was found."""
-        return self._report
 
 
 POLL_SECONDS = 0.3
@@ -115,7 +113,6 @@ async def _behind(reader: Reader, group: str, topic: str) -> int:
     return behind
 
 
-Progress = Callable[[str, int, int], None]  # what is read, messages so far, of so many
 Bounds = dict[int, tuple[int, int]]
 
 
@@ -138,13 +135,12 @@ class VerifyOptions:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
+class _Ends(NamedTuple):
     """Up to where each topic is read, besides what is in the scene."""
 
     verdicts: Bounds
     dead_letters: Bounds
-    logs: tuple[int, ...]
+    logs: list[int]
 
 
 async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
@@ -159,13 +155,11 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
     async with open_reader(options.connection.client_options()) as reader:
         with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
             scene, ends = await _scene(reader, options)
-            fingerprint = scene.identity.fingerprint
-            with closing(ReferenceIndexes(options.also, fingerprint)) as references:
-                scene = replace(scene, references=references)
-                audit = IndexAudit(scene, Path(folder))
-                await _Audit(reader, progress, scene, ends).feed(audit)
+            with closing(ReferenceIndexes(options.also, scene.identity.fingerprint)) as references:
+                audit = IndexAudit(replace(scene, references=references), Path(folder))
+                await _feed(audit, scene, ends, partial(_read, reader, progress))
             progress("comparing kept pages", 0, 0)
-            return audit.conclude()
+            return audit.report
 
 
 # ---- what there is -------------------------------------------------------------------------------
@@ -199,7 +193,7 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _
         await _all_bounds(reader, names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
-    return scene, _Ends(verdicts, dead_letters, tuple(ends))
+    return scene, _Ends(verdicts, dead_letters, ends)
 
 
 async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
@@ -234,7 +228,9 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
     start, end = await reader.bounds(log, 0)
     if start or not end:
         raise StoreMismatch(_begins_late(log, start))
-    data = await _first(reader, log)
+    data = await reader.value_at(log, 0)
+    if data is None:
+        raise StoreMismatch(_begins_late(log, 1))
     identity, record = identity_in(data), unpack_record(data)
     if not isinstance(record.items, IndexSettings):
         raise StoreMismatch(_begins_late(log, start))
@@ -246,13 +242,6 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
             "the index of this one with --index-name."
         )
     return identity
-
-
-async def _first(reader: Reader, log: str) -> bytes:
-    data: bytes | None = await reader.value_at(log, 0)
-    if data is not None:
-        return data
-    raise StoreMismatch(_begins_late(log, 1))
 
 
 async def _bands(reader: Reader, log: str, end: int, identity: LogIdentity) -> int:
@@ -275,38 +264,32 @@ def _begins_late(log: str, start: int) -> str:
 # ---- reading it ----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Audit:
-    """One run over all topics."""
+async def _feed(
+    audit: IndexAudit, scene: AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
+) -> None:
+    """Give the audit all that there is; `read` has a topic's messages taken."""
+    for shard, end in enumerate(ends.logs):
+        with audit.log(shard) as log:
+            await read(scene.names.log(shard), {0: (0, end)}, log.take)
+    with audit.verdicts() as verdicts:
+        await read(scene.names.verdicts, ends.verdicts, verdicts.take)
+    with audit.outcomes() as outcomes:
+        await read(scene.names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
+        await read(scene.names.pages, scene.page_bounds, outcomes.take_record)
 
-    reader: Reader
-    progress: Progress
-    scene: AuditTarget
-    ends: _Ends
 
-    async def feed(self, audit: IndexAudit) -> None:
-        """Give the audit all that there is."""
-        names, ends = self.scene.names, self.ends
-        for shard, end in enumerate(ends.logs):
-            with audit.log(shard) as log:
-                await self._read(
-                    names.log(shard),
-                    {0: (0, end)},
-                    lambda message, log=log: log.take(message.offset, message.value),
-                )
-        with audit.verdicts() as verdicts:
-            await self._read(names.verdicts, ends.verdicts, verdicts.take)
-        with audit.outcomes() as outcomes:
-            await self._read(names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
-            await self._read(names.pages, dict(self.scene.page_bounds), outcomes.take_record)
-
-    async def _read(self, topic: str, bounds: Bounds, take: Callable[..., None]) -> None:
-        total = sum(end - start for start, end in bounds.values())
-        done = 0
-        for partition, (start, end) in bounds.items():
-            chunk: Fetched
-            async for chunk in self.reader.read(topic, partition, start, end):
-                for message in chunk.records:
-                    take(message)
-                done += chunk.end - chunk.start
-                self.progress(topic, done, total)
+async def _read(
+    reader: Reader,
+    progress: Progress,
+    topic: str,
+    bounds: Mapping[int, tuple[int, int]],
+    take: Callable[[Any], None],
+) -> None:
+    total = sum(end - start for start, end in bounds.values())
+    done = 0
+    for partition, (start, end) in bounds.items():
+        async for chunk in reader.read(topic, partition, start, end):
+            for message in chunk.records:
+                take(message)
+            done += chunk.end - chunk.start
+            progress(topic, done, total)

@@ -26,7 +26,7 @@ from streamer.analysis.clusters import (
     rows,
     suspects,
 )
-from streamer.analysis.sample.score import VerdictLine
+from streamer.analysis.verdicts import VerdictLine
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +17,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from streamer.analysis import documents
 from streamer.analysis.cli import write_file
 from streamer.analysis.comparison import (
     MethodOptions,
@@ -29,21 +30,11 @@ from streamer.analysis.comparison import (
     side_by_side,
     visible,
 )
-from streamer.analysis.documents import (
-    Body,
-    CollectionFiles,
-    Document,
-    collect,
-    page_texts,
-    read_body,
-    read_documents,
-    read_pairs,
-)
 from streamer.analysis.exact import Uniqueness
 from streamer.cli.main import Command, Group
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, Near
@@ -108,7 +99,9 @@ class Form:
             )
         return steps
 
-    def read(self, bodies: Sequence[Body], key_file: Path | None) -> list[Document]:
+    def read(
+        self, bodies: Sequence[documents.Body], key_file: Path | None
+    ) -> list[documents.Document]:
         """Return what is compared of bodies."""
         if self.index is None:
             return [body.document(canonical_options(self.steps())) for body in bodies]
@@ -180,7 +173,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     if pairs is not None:
         if a or b or page.html or form.index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
-        both = read_pairs(pairs, canonical)
+        both = documents.read_pairs(pairs, canonical)
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
         return
@@ -188,14 +181,16 @@ def compare(  # noqa: PLR0913 - the options of the command
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if (html := page.html) is not None:
         check_new(str(html), overwrite=page.overwrite)
-    one, other = form.read([read_body(path, reader) for path in (a, b)], settings.key_file)
+    one, other = form.read(
+        [documents.read_body(path, reader) for path in (a, b)], settings.key_file
+    )
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlight(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
     if html is not None:
         write_file(html, side_by_side(report, *shown).encode())
     if as_json:
-        typer.echo(_json(report))
+        typer.echo(msgspec.json.encode(report).decode())
     else:
         _print(report, *shown, html)
 
@@ -215,14 +210,6 @@ def _method_options(given: Sequence[str]) -> MethodOptions:
     return result
 
 
-def _json(report: Report) -> str:
-    fragments = [
-        {"a": list(one.one), "b": list(one.other), "words": one.words} for one in report.fragments
-    ]
-    exact = report.exact_shares()
-    return msgspec.json.encode({**asdict(report), "exact": exact, "fragments": fragments}).decode()
-
-
 def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
     """Print a line a pair as soon as it is compared, and how many there were."""
     console, count, duplicates = Terminal(), 0, 0
@@ -231,7 +218,7 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
         said = sorted(one.name for one in report.methods if one.duplicate)
         duplicates += bool(said)
         if as_json:
-            typer.echo(_json(report))
+            typer.echo(msgspec.json.encode(report).decode())
             continue
         rows = dict(report.exact_rows())
         console.say(
@@ -247,12 +234,8 @@ def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: P
     console = Terminal()
     console.print(figures(report.exact_rows()))
     if report.methods:
-        table = Table(box=SIMPLE_HEAD)
-        for column in ("method", "similarity", "threshold", "shared keys", "says"):
-            table.add_column(column, overflow="fold")
-        for row in report.method_rows():
-            table.add_row(*map(Text, row))
-        console.print(table)
+        heads = ("method", "similarity", "threshold", "shared keys", "says")
+        console.print(listing(heads, report.method_rows(), text=5))
     if sum(len(piece.text) for piece in (*one, *other)) > SHOWN_CHARACTERS_MAX:
         console.print("The texts are too long to show here; --html OUT writes them to a page.")
     else:
@@ -311,19 +294,15 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     if (against is None) == (index is None):
         raise SettingsError("Say what to look through: either --against or --index, not both.")
     form = canonical_options(canonical or [])
-    body = read_body(text, reader)
+    body = documents.read_body(text, reader)
     compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
     if not document.page.words:
         raise InputError(f"{document.name}: has no words; name a text with some")
     if against is not None:
         result = Uniqueness(document.page.words, shingle_width)
-        _look_through(result, collect(against, reader, aside=text), form, reader)
-        report, heads = _report(result, sources), ("source", "shingles", "of the text")
-        rows = (
-            (each["source"], f"{each['shingles']:,}", f"{each['shingles'] / result.shingles:.2%}")
-            for each in report["sources"]
-        )
+        _look_through(result, documents.collect(against, reader, aside=text), form, reader)
+        report = _report(result, sources)
     else:
         assert index is not None
         if form != CanonicalOptions():
@@ -331,43 +310,44 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
         with closing(KeptIndex(index, settings.key_file)) as kept:
             compile_with_bar(main_text=kept.signature.takes_main_text)
             near, method = kept.near(body.utf8, body.flags), kept.signature.method
-        report, heads = (
-            _near_report(near, method, sources),
-            ("kept page", "similarity", "shared keys"),
-        )
-        rows = (
-            (page.url, f"{page.similarity:.4f}", f"{page.shared_keys}") for page in near[:sources]
-        )
+        report = _near_report(near, method, sources)
     report = {"text": document.name, "words": len(document.page.words), **report}
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
-    _print_uniqueness(report["summary"], heads, rows)
+    show(report, _print_uniqueness, as_json=as_json)
 
 
-def _print_uniqueness(
-    summary: Sequence[str], heads: Sequence[str], rows: Iterable[tuple[str, ...]]
-) -> None:
+def _print_uniqueness(report: dict[str, Any]) -> None:
+    """Print what a text shares, and the sources or kept pages that have it."""
     console = Terminal()
-    for line in summary:
+    for line in report["summary"]:
         console.print(visible(line))
-    table = Table(box=SIMPLE_HEAD)
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
-    for name, *shown in rows:
-        table.add_row(Text(visible(name)), *shown)
-    if table.row_count:
-        console.print(table)
+    if "nearest" in report:
+        heads = ("kept page", "similarity", "shared keys")
+        rows = [
+            (visible(each["url"]), f"{each['similarity']:.4f}", each["shared_keys"])
+            for each in report["nearest"]
+        ]
+    else:
+        heads = ("source", "shingles", "of the text")
+        rows = [
+            (
+                visible(each["source"]),
+                each["shingles"],
+                f"{each['shingles'] / report['shingles']:.2%}",
+            )
+            for each in report["sources"]
+        ]
+    if rows:
+        console.print(listing(heads, rows))
 
 
 def _look_through(
-    result: Uniqueness, files: CollectionFiles, form: CanonicalOptions, reader: PageReader
+    result: Uniqueness, files: documents.CollectionFiles, form: CanonicalOptions, reader: PageReader
 ) -> None:
     """Have all texts of a collection counted."""
     if not any(files):
         raise SettingsError("There is nothing to look through but the text itself; name others.")
     with amount_bar("reading", files.size) as report:
-        for other in read_documents(files, form, reader, report):
+        for other in documents.read_documents(files, form, reader, report):
             result.add(other.name, other.page.words)
 
 
@@ -448,7 +428,7 @@ def build(
     compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
     with progress_bar(sources) as report:
-        texts = page_texts(reader, sources, options, report)
+        texts = documents.page_texts(reader, sources, options, report)
         result = count_words((page.words for page in texts), options, min_pages)
     if not result.documents:
         names = ", ".join(source.name for source in sources)
@@ -457,8 +437,10 @@ def build(
     print_collection(out, result, time.perf_counter() - started)
 
 
-@collection.command(cls=Command)
-def show(file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")]) -> None:
+@collection.command("show", cls=Command)
+def show_collection(
+    file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
+) -> None:
     """Show what a collection file contains.
 
     Example: streamer collection show words.json

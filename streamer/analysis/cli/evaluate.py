@@ -8,33 +8,24 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from streamer.analysis import tuning
 from streamer.analysis.cli import write_file
 from streamer.analysis.datasets import open_dataset, write_collection
-from streamer.analysis.sample.score import THRESHOLD, ratio_text
+from streamer.analysis.evaluation import ratio_text
+from streamer.analysis.sample.score import THRESHOLD
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
-from streamer.analysis.tuning import (
-    HASHES_MAX,
-    WEIGHT_FP,
-    BandChoice,
-    BandTrial,
-    detection_probability,
-    rank_bandings,
-    try_bandings,
-    weigh_banding,
-)
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.run.outputs import check_new
 from streamer.run.page_reader import PageReader
@@ -123,20 +114,11 @@ def evaluate(
             dataset = open_dataset(path, Path(scratch), reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
-    _show(trials, threshold, picture.plot, as_json=as_json)
-
-
-def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(trials)).decode())
-    else:
-        console = Terminal()
-        for _, group in groupby(trials, key=lambda trial: trial.dataset):
-            console.print(trial_table(list(group), threshold))
-    if plot is not None:
-        draw_quality(trials, plot)
+    show(trials, partial(_print_trials, threshold), as_json=as_json)
+    if picture.plot is not None:
+        draw_quality(trials, picture.plot)
         if not as_json:
-            Terminal().say(f"The plot is in {plot}.")
+            Terminal().say(f"The plot is in {picture.plot}.")
 
 
 def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
@@ -147,22 +129,17 @@ def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Ite
             yield try_method(yardstick, method, seed=seed, progress=report)
 
 
-def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
-    """Return the trials of one dataset as a table, in their order."""
-    table = Table(
-        title=f"{trials[0].dataset}: duplicates at exact resemblance {threshold:g} or more; pages,"
-        " pairs of a cluster, clusters, labelled pairs",
-        box=SIMPLE_HEAD,
-        padding=(0, 0, 0, 1),
-    )
-    table.add_column("method", overflow="fold")
-    labels = [f"of {trials[0].labelled[1]:,}"] if trials[0].labelled else []
-    columns = ("P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for trial in trials:
-        table.add_row(*trial.cells())
-    return table
+def _print_trials(threshold: float, trials: Sequence[Trial]) -> None:
+    """Print a table for each dataset, with its trials in their order."""
+    for dataset, group in groupby(trials, key=lambda trial: trial.dataset):
+        own = list(group)
+        labels = [f"of {own[0].labelled[1]:,}"] if own[0].labelled else []
+        heads = ("method", "P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
+        title = (
+            f"{dataset}: duplicates at exact resemblance {threshold:g} or more; pages, pairs of a "
+            "cluster, clusters, labelled pairs"
+        )
+        Terminal().print(listing(heads, [trial.cells() for trial in own], title=title))
 
 
 DEFAULT = SignatureSettings()
@@ -176,7 +153,8 @@ def tune(
         float, typer.Option(min=0.01, max=0.99, help="Minimum resemblance of duplicates.")
     ] = THRESHOLD,
     hashes: Annotated[
-        int, typer.Option(min=1, max=HASHES_MAX, help="Maximum number of min-hashes per page.")
+        int,
+        typer.Option(min=1, max=tuning.HASHES_MAX, help="Maximum number of min-hashes per page."),
     ] = 84,
     weight_fp: Annotated[
         float,
@@ -185,7 +163,7 @@ def tune(
             max=1.0,
             help="Weight of false positives, 0 to 1; false negatives have the rest.",
         ),
-    ] = WEIGHT_FP,
+    ] = tuning.WEIGHT_FP,
     sample: Annotated[
         list[str] | None, typer.Option(help="Page files or folders on which to count candidates.")
     ] = None,
@@ -207,7 +185,7 @@ def tune(
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
     """
     picture.check()
-    ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
+    ranked = tuning.rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
     shown = _with_default(ranked, threshold, weight_fp)
     console.print(_banding_table(shown, threshold))
@@ -220,20 +198,22 @@ def tune(
     console.say(_settings(ranked[0], threshold))
 
 
-def _with_default(ranked: list[BandChoice], threshold: float, weight_fp: float) -> list[BandChoice]:
+def _with_default(
+    ranked: list[tuning.BandChoice], threshold: float, weight_fp: float
+) -> list[tuning.BandChoice]:
     """Return the bandings with the default after them, unless it is one of them."""
     if any(_mark(banding.bands, banding.rows) for banding in ranked):
         return ranked
-    return [*ranked, weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
+    return [*ranked, tuning.weigh_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)]
 
 
 def _trials_of_bandings(
     sample: Sequence[str],
-    ranked: Sequence[BandChoice],
+    ranked: Sequence[tuning.BandChoice],
     threshold: float,
     shingle_width: int,
     reader: PageReader,
-) -> list[BandTrial]:
+) -> list[tuning.BandTrial]:
     """Return what the bandings find on the sample.
 
     Raises:
@@ -244,56 +224,52 @@ def _trials_of_bandings(
     bandings = [(banding.bands, banding.rows) for banding in ranked]
     total = sum(source.total_bytes or 0 for source in sources)
     with amount_bar("signing the sample", total) as report:
-        trials = try_bandings(sources, bandings, threshold, shingle_width, report, reader)
+        trials = tuning.try_bandings(sources, bandings, threshold, shingle_width, report, reader)
     if not trials[0].pages:
         raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
     return trials
 
 
-def _banding_table(ranked: Sequence[BandChoice], threshold: float) -> Table:
+def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Table:
     """Return the bandings with their areas and the probabilities about the threshold."""
     around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
     shown = [similarity for similarity in around if 0 < similarity < 1]
-    table = Table(
-        title="areas of false positives and negatives, the least error first",
-        caption=CAPTION,
-        box=SIMPLE_HEAD,
-        padding=(0, 0, 0, 1),
-    )
-    names = ("bands", "rows", "fp area", "fn area", "error")
-    for name in (*names, *(f"P({similarity:g})" for similarity in shown)):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    heads = [
+        "bands",
+        "rows",
+        "fp area",
+        "fn area",
+        "error",
+        *(f"P({each:g})" for each in shown),
+        "",
+    ]
+    lines: list[tuple[str | int, ...]] = []
     for bands, rows, *areas in ranked:
-        found = (detection_probability(similarity, bands, rows) for similarity in shown)
+        found = (tuning.detection_probability(similarity, bands, rows) for similarity in shown)
         figures = (f"{value:.4f}" for value in (*areas, *found))
-        table.add_row(str(bands), str(rows), *figures, _mark(bands, rows))
-    return table
+        lines.append((bands, rows, *figures, _mark(bands, rows)))
+    title = "areas of false positives and negatives, the least error first"
+    return listing(heads, lines, text=0, title=title, caption=CAPTION)
 
 
-def _candidates_table(trials: Sequence[BandTrial], threshold: float) -> Table:
+def _candidates_table(trials: Sequence[tuning.BandTrial], threshold: float) -> Table:
     """Return the candidates that the bandings find on the sample."""
-    table = Table(
-        title=f"candidates on the sample of {trials[0].pages:,} pages",
-        caption=CAPTION,
-        box=SIMPLE_HEAD,
-    )
-    names = ("bands", "rows", "candidates a page", f"at {threshold:g} or more", "below", "recall")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("", no_wrap=True)
-    for trial in trials:
-        counts = (f"{trial.candidates_a_page:.2f}", f"{trial.true:,}", f"{trial.false:,}")
-        mark = _mark(trial.bands, trial.rows)
-        table.add_row(str(trial.bands), str(trial.rows), *counts, ratio_text(trial.recall), mark)
-    return table
+    least = f"at {threshold:g} or more"
+    heads = ("bands", "rows", "candidates a page", least, "below", "recall", "")
+    rows = [
+        (each.bands, each.rows, f"{each.candidates_a_page:.2f}", each.true, each.false,
+         ratio_text(each.recall), _mark(each.bands, each.rows))
+        for each in trials
+    ]  # fmt: skip
+    title = f"candidates on the sample of {trials[0].pages:,} pages"
+    return listing(heads, rows, text=0, title=title, caption=CAPTION)
 
 
 def _mark(bands: int, rows: int) -> str:
     return "*" if (bands, rows) == (DEFAULT.bands, DEFAULT.rows) else ""
 
 
-def _settings(banding: BandChoice, threshold: float) -> str:
+def _settings(banding: tuning.BandChoice, threshold: float) -> str:
     """Return the settings of a banding, to paste into a file or a command line."""
     bands, rows = banding.bands, banding.rows
     return (
@@ -323,7 +299,7 @@ def _save(figure: Figure, path: Path) -> None:
     write_file(path, drawn.getvalue())
 
 
-def draw_curves(bandings: Sequence[BandChoice], threshold: float, path: Path) -> None:
+def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: Path) -> None:
     """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
 
     Raises:
@@ -335,7 +311,7 @@ def draw_curves(bandings: Sequence[BandChoice], threshold: float, path: Path) ->
     axes = figure.add_subplot()
     places = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
     for number, banding in enumerate(bandings):
-        curve = [detection_probability(s, banding.bands, banding.rows) for s in places]
+        curve = [tuning.detection_probability(s, banding.bands, banding.rows) for s in places]
         label = f"{banding.bands} x {banding.rows}"
         axes.plot(places, curve, label=label, linewidth=2 if number == 0 else 1)
         if number == 0:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from streamer.analysis.comparison import visible
@@ -23,13 +22,13 @@ from streamer.analysis.exact import (
     jaccard,
     shingle_sets,
 )
-from streamer.analysis.sample.score import VerdictLine, read_places
+from streamer.analysis.verdicts import VerdictLine, read_places
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, figures, show
 from streamer.config import Settings
 from streamer.errors import InputError
-from streamer.model import SignedText
+from streamer.model import Decision, SignedText
 from streamer.pages.files import Source
 from streamer.run.explanation import (
     Explained,
@@ -100,11 +99,8 @@ def explain(
             url = explained.kept.url if explained.kept else own.url if own else ""
             report = _report(page, kept.signature_for(url), own, explained, files)
             if own is not None and kept.signature_for(url).takes_main_text:
-                report["blocks"] = _blocks(kept.text_parts(own.body, own.flags, own.url))
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
-    else:
-        _print(report)
+                report.blocks = _blocks(kept.text_parts(own.body, own.flags, own.url))
+    show(report, _print, as_json=as_json)
 
 
 def _explain_by_one(
@@ -149,37 +145,60 @@ def _find_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
     return None
 
 
-def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> dict[str, Any]:
-    """Return the explanation of a duplicate by its verdict, as JSON values."""
+class NearestReport(msgspec.Struct, frozen=True):
+    """The kept page that decides, and how near it is.
+
+    Attributes:
+        shared_keys: how many of `keys` both pages have; None where only a verdict is known.
+        margin: by how much the similarity is above the threshold.
+        covered: of each page, the one in hand first, the share of its words that are in a run of
+            words that both have.
+    """
+
+    url: str
+    place: str
+    shared_keys: int | None
+    keys: int
+    equal_content: bool
+    similarity: float
+    exact: bool
+    margin: float
+    exact_resemblance: float | None = None
+    covered: tuple[float, float] | None = None
+
+
+class ExplainReport(msgspec.Struct):
+    """All that the command says of a page; `blocks` are there where main text is compared."""
+
+    page: str
+    place: str | None
+    kept: bool
+    verdict: Decision
+    too_short: bool | None
+    threshold: float
+    method: str
+    not_looked_at: list[str]
+    nearest: NearestReport | None
+    why: str
+    edits: Edits | None = None
+    blocks: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+
+
+def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> ExplainReport:
+    """Return the explanation of a duplicate by its verdict."""
     near = said.representative
-    settings = kept.settings.of_url(said.url, main=said.text != SignedText.VISIBLE)
+    threshold = kept.settings.of_url(said.url, main=said.text != SignedText.VISIBLE).threshold
     assert near is not None, said
     similarity = said.similarity or 0.0
-    content = said.basis != "signature"
-    return {
-        "page": said.url,
-        "place": said.page and place_name(said.page),
-        "kept": False,
-        "verdict": "duplicate",
-        "too_short": said.basis == "too_short",
-        "threshold": settings.threshold,
-        "method": kept.signature.method,
-        "not_looked_at": [],
-        "nearest": {
-            "url": near.url,
-            "place": place_name(near.page),
-            "shared_keys": None,
-            "keys": kept.signature.bands + 1,
-            "equal_content": content,
-            "similarity": similarity,
-            "exact": said.exact,
-            "margin": round(similarity - settings.threshold, 4),
-            "exact_resemblance": None,
-            "covered": None,
-        },
-        "why": why_duplicate(said.basis),
-        "edits": None,
-    }
+    nearest = NearestReport(
+        near.url, place_name(near.page), None, kept.signature.bands + 1, said.basis != "signature",
+        similarity, said.exact, round(similarity - threshold, 4),
+    )  # fmt: skip
+    return ExplainReport(
+        said.url, place_name(said.page) if said.page else None, False, Decision.DUPLICATE,
+        said.basis == "too_short", threshold, kept.signature.method, [], nearest,
+        why_duplicate(said.basis),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -205,13 +224,8 @@ class _Texts:
             return find_texts(self.reader, self.sources, names, report)
 
 
-@dataclass(frozen=True)
-class _Resemblance:
-    """What is known of the shingles of two pages: exactly, or as the sketches tell.
-
-    `covered` is of each page, the one in hand first, the share of its words that lie in a run of
-    words that both have.
-    """
+class _Resemblance(NamedTuple):
+    """What is known of the shingles of two pages: exactly, or as the sketches estimate it."""
 
     common: float
     union: float
@@ -226,43 +240,34 @@ def _report(
     own: FoundText | None,
     explained: Explained,
     texts: _Texts,
-) -> dict[str, Any]:
-    """Return the explanation as JSON values."""
-    nearest = explained.nearest
-    threshold = explained.settings.threshold
-    report: dict[str, Any] = {
-        "page": explained.kept.url if explained.kept else (own.url if own else name),
-        "place": explained.kept and place_name(explained.kept.place),
-        "kept": explained.kept is not None,
-        "verdict": "duplicate" if explained.is_duplicate else "unique",
-        "too_short": explained.too_short,
-        "threshold": threshold,
-        "method": signature.method,
-        "not_looked_at": [corpus.name for corpus in explained.settings.also],
-        "nearest": None,
-    }
+) -> ExplainReport:
+    """Return the explanation by what an index says, and by texts where they are at hand."""
+    nearest, kept, threshold = explained.nearest, explained.kept, explained.settings.threshold
+    report = ExplainReport(
+        page=kept.url if kept else own.url if own else name,
+        place=kept and place_name(kept.place),
+        kept=kept is not None,
+        verdict=Decision.DUPLICATE if explained.is_duplicate else Decision.UNIQUE,
+        too_short=explained.too_short,
+        threshold=threshold,
+        method=signature.method,
+        not_looked_at=[corpus.name for corpus in explained.settings.also],
+        nearest=None,
+        why=explained.why,
+    )
     if nearest is None:
-        return report | {"why": explained.why}
+        return report
     known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
     edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
-    if edits is not None and (nearest.equal_content or edits.differ != explained.is_duplicate):
-        edits = None  # nothing is near, or the exact resemblance is across the threshold already
-    return report | {
-        "nearest": {
-            "url": nearest.page.url,
-            "place": place_name(nearest.page.place),
-            "shared_keys": nearest.shared_keys,
-            "keys": explained.keys + 1,
-            "equal_content": nearest.equal_content,
-            "similarity": nearest.similarity,
-            "exact": nearest.exact,
-            "margin": round(nearest.similarity - threshold, 4),
-            "exact_resemblance": known and known.exact,
-            "covered": known and known.covered,
-        },
-        "why": explained.why,
-        "edits": edits and edits._asdict(),
-    }
+    # Otherwise nothing is near, or the exact resemblance is across the threshold already.
+    if edits and not nearest.equal_content and edits.differ == explained.is_duplicate:
+        report.edits = edits
+    report.nearest = NearestReport(
+        nearest.page.url, place_name(nearest.page.place), nearest.shared_keys, explained.keys + 1,
+        nearest.equal_content, nearest.similarity, nearest.exact,
+        round(nearest.similarity - threshold, 4), known and known.exact, known and known.covered,
+    )  # fmt: skip
+    return report
 
 
 def _resemblance(
@@ -286,45 +291,39 @@ def _resemblance(
         return _Resemblance(common, union, sets.width)
     near = sets.page(text.body, text.flags)
     theirs = sets.of(near)
-    covered = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
-    return _Resemblance(
-        len(mine & theirs), len(mine | theirs), sets.width, jaccard(mine, theirs), covered
-    )
+    own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
+    exact, covered = jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
+    return _Resemblance(len(mine & theirs), len(mine | theirs), sets.width, exact, covered)
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: ExplainReport) -> None:
     """Print the explanation as a table and a sentence or two."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name in ("page", "place", "verdict"):
-        if report[name] is not None:
-            table.add_row(name, str(report[name]))
-    if near := report["nearest"]:
-        table.add_row("nearest kept page", near["url"])
-        table.add_row("  its place", near["place"])
-        if near["shared_keys"] is not None:
-            table.add_row("  keys shared", f"{near['shared_keys']} of {near['keys']}")
-        told = "exactly, by the shingles" if near["exact"] else "as the sketches tell"
-        table.add_row("  similarity", f"{near['similarity']:.4f} {told}")
-        if near["exact_resemblance"] is not None:
-            table.add_row("  exact resemblance", f"{near['exact_resemblance']:.4f}")
-            mine, theirs = near["covered"]
+    named = ("page", report.page), ("place", report.place), ("verdict", report.verdict)
+    rows = [(name, value) for name, value in named if value is not None]
+    if near := report.nearest:
+        rows += [("nearest kept page", near.url), ("  its place", near.place)]
+        if near.shared_keys is not None:
+            rows.append(("  keys shared", f"{near.shared_keys} of {near.keys}"))
+        told = "exactly, by the shingles" if near.exact else "as the sketches tell"
+        rows.append(("  similarity", f"{near.similarity:.4f} {told}"))
+        if near.exact_resemblance is not None and near.covered is not None:
+            rows.append(("  exact resemblance", f"{near.exact_resemblance:.4f}"))
+            mine, theirs = near.covered
             covered = f"{mine:.2%} of this page, {theirs:.2%} of that one"
-            table.add_row("  words in shared runs", covered)
-        table.add_row("threshold", f"{report['threshold']:g} ({near['margin']:+.4f})")
+            rows.append(("  words in shared runs", covered))
+        rows.append(("threshold", f"{report.threshold:g} ({near.margin:+.4f})"))
     console = Terminal()
-    console.print(table)
-    console.say(report["why"])
-    if names := report["not_looked_at"]:
+    console.print(figures(rows, "left"))
+    console.say(report.why)
+    if names := report.not_looked_at:
         console.say(
             f"Pages that it is compared with in other indexes ({', '.join(names)}) are not looked "
             "at: explain its file with the --index of these, too."
         )
-    if blocks := report.get("blocks"):
-        _print_blocks(console, blocks)
-    if edits := report.get("edits"):
-        console.say(_edits_sentence(Edits(**edits)))
+    if report.blocks:
+        _print_blocks(console, report.blocks)
+    if report.edits:
+        console.say(_edits_sentence(report.edits))
 
 
 def _blocks(parts: Sequence[TextPart]) -> list[dict[str, Any]]:
@@ -338,15 +337,10 @@ def _blocks(parts: Sequence[TextPart]) -> list[dict[str, Any]]:
 
 def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
     """Print the page's text, what does not count dimmed."""
-    whole = all(block["counts"] for block in blocks)
-    sentence = (
-        "All visible text counts: the page has no main text."
-        if whole
-        else ("What counts of the page's text is bright, what belongs to its site dim:")
-    )
-    console.say(sentence)
-    if whole:
+    if all(block["counts"] for block in blocks):
+        console.say("All visible text counts: the page has no main text.")
         return
+    console.say("What counts of the page's text is bright, what belongs to its site dim:")
     text = Text()
     for block in blocks:
         words = visible(" ".join(block["text"].split()))

@@ -10,17 +10,16 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
 from streamer.analysis.hints.parameters import WHOLE_HOST
-from streamer.analysis.sample.score import read_places
+from streamer.analysis.verdicts import read_places
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, progress_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, listing
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.pages.files import Source
@@ -222,34 +221,29 @@ class _Shown:
     """The hints as a table, those of the first hosts."""
 
     def __init__(self) -> None:
-        self._table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
-        for name in ("host", "hint", "name"):
-            self._table.add_column(name, overflow="fold")
-        for name in ("URLs", "support", "differ", "error", "recheck", "canonical"):
-            self._table.add_column(name, justify="right")
+        self._rows: list[tuple[str | int, ...]] = []
         self._hosts = self._hints = 0
 
     def add(self, learned: HostHints) -> None:
         self._hosts += 1
-        for hint in learned.hints:
-            self._hints += 1
-            if self._hints <= ROWS_SHOWN:
-                self._table.add_row(learned.host, *_row(hint))
+        self._hints += len(learned.hints)
+        room = ROWS_SHOWN - len(self._rows)
+        self._rows += [(learned.host, *_row(hint)) for hint in learned.hints[:room]]
 
     def shown(self) -> Table:
-        self._table.title = f"{self._hints:,} hints for {self._hosts:,} hosts"
-        if self._hints > ROWS_SHOWN:
-            self._table.caption = f"the first {ROWS_SHOWN}; --out writes all"
-        return self._table
+        heads = ("host", "hint", "name", "URLs", "support", "differ", "error", "recheck",
+                 "canonical")  # fmt: skip
+        title = f"{self._hints:,} hints for {self._hosts:,} hosts"
+        cut = f"the first {ROWS_SHOWN}; --out writes all" if self._hints > ROWS_SHOWN else None
+        return listing(heads, self._rows, text=3, title=title, caption=cut)
 
 
-def _row(hint: Hint) -> tuple[str, ...]:
+def _row(hint: Hint) -> tuple[str | int, ...]:
     where = "" if hint.under == WHOLE_HOST else f" under {hint.under}"
     name = hint.name
     if hint.kind is HintKind.SOFT_404 and hint.representative:
         name = hint.representative.url
     error = "-" if hint.error is None else f"{hint.error:.3f}"
-    counts = (f"{each:,}" for each in (hint.urls, hint.support, hint.differing))
     agrees = f"{hint.canonical.agree:,} of {hint.canonical.pages:,}" if hint.canonical else ""
-    shares = error, f"{hint.recheck:.3f}", agrees
-    return hint.kind.replace("_", " "), name + where, *counts, *shares
+    counts = hint.urls, hint.support, hint.differing
+    return hint.kind.replace("_", " "), name + where, *counts, error, f"{hint.recheck:.3f}", agrees

@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, listing
 from streamer.errors import SettingsError
 from streamer.sketch.method import Measure, Method
 from streamer.sketch.scheme import PRESETS, method_class, write_options
@@ -169,13 +168,15 @@ def methods(
 
 def _list() -> Table:
     """Return all methods and presets as a table."""
-    table = Table("method", "what it does", "threshold", box=SIMPLE_HEAD)
-    for name, method in all_methods().items():
-        table.add_row(name, method.summary, f"{default_threshold(method):.4g}")
-    table.add_section()
-    for name, preset in PRESETS.items():
-        table.add_row(name, f"Preset of {preset.method}. {preset.purpose}", f"{preset.threshold:g}")
-    return table
+    own = [
+        (name, method.summary, f"{default_threshold(method):.4g}")
+        for name, method in all_methods().items()
+    ]
+    presets = [
+        (name, f"Preset of {preset.method}. {preset.purpose}", f"{preset.threshold:g}")
+        for name, preset in PRESETS.items()
+    ]
+    return listing(("method", "what it does", "threshold"), [*own, (), *presets], text=2)
 
 
 def _show(console: Terminal, name: str) -> None:
@@ -183,8 +184,9 @@ def _show(console: Terminal, name: str) -> None:
     method = method_class(PRESETS[name].method if name in PRESETS else name)
     console.print(Text.assemble((method.name, "bold"), f"  {method.summary}\n\n{method.advice}\n"))
     console.print(decision(method))
-    table = Table("parameter", "default", "meaning", box=SIMPLE_HEAD)
     own = PRESETS[name].options if name in PRESETS else {}
-    for option in options_of(method.defaults):
-        table.add_row(option.name, own.get(option.name, option.default), option.meaning)
-    console.print(table)
+    rows = [
+        (option.name, own.get(option.name, option.default), option.meaning)
+        for option in options_of(method.defaults)
+    ]
+    console.print(listing(("parameter", "default", "meaning"), rows, text=3))

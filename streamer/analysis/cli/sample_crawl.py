@@ -6,31 +6,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
+from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
 from streamer.analysis.sample.reference import MIN_SHINGLES
-from streamer.analysis.sample.score import (
-    MARGIN,
-    THRESHOLD,
-    Cluster,
-    ConfusionCounts,
-    Score,
-    largest_clusters,
-    ratio_text,
-    read_verdicts,
-)
+from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score
 from streamer.analysis.sample.score import score as score_verdicts
 from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
 from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
 from streamer.analysis.sample.url_variants import write_url_variants
+from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
 from streamer.cli.options import command
 from streamer.cli.progress import compile_with_bar, count_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, listing, show
 from streamer.run.page_reader import PageReader
+
+RATIOS = ("precision", "recall", "f1")
 
 
 def sample(
@@ -122,81 +114,54 @@ def score(
         min_shingles=min_shingles,
         reader=reader,
     )
-    clusters = largest_clusters(read_verdicts(verdicts))
-    if as_json:
-        typer.echo(msgspec.json.encode(_report(result, clusters)).decode())
-        return
-    console = Terminal()
-    console.print(_outcome_table(result))
-    console.print(
-        f"kept {result.kept:,}, without a verdict {result.missing:,}, repeated {result.repeats:,},"
-        f" with a representative that was not kept {result.bad_representatives:,}"
-    )
-    if clusters:
-        console.print(_cluster_table(clusters))
+    report = _report(result, largest_clusters(read_verdicts(verdicts)))
+    show(report, _print, as_json=as_json)
 
 
 def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
     """Return counts and ratios of one line."""
+    ratios = {name: getattr(outcomes, name) for name in RATIOS}
     return {
         "pages": outcomes.pages,
         "duplicates": outcomes.duplicates,
         **asdict(outcomes),
-        "precision": _rounded(outcomes.precision),
-        "recall": _rounded(outcomes.recall),
-        "f1": _rounded(outcomes.f1),
+        **{name: ratio if ratio is None else round(ratio, 6) for name, ratio in ratios.items()},
     }
-
-
-def _rounded(ratio: float | None) -> float | None:
-    return None if ratio is None else round(ratio, 6)
 
 
 def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
     """Return all of a score as JSON values."""
+    counts = ("kept", "missing", "repeats", "bad_representatives")
     return {
         "threshold": result.threshold,
         "all": _figures(result.outcomes),
         "outside_margin": _figures(result.clear),
         "kinds": {kind: _figures(one) for kind, one in sorted(result.kinds.items())},
-        "kept": result.kept,
-        "missing": result.missing,
-        "repeats": result.repeats,
-        "bad_representatives": result.bad_representatives,
-        "clusters": [asdict(cluster) for cluster in clusters],
+        **{name: getattr(result, name) for name in counts},
+        "clusters": clusters,
     }
 
 
-def _outcome_table(result: Score) -> Table:
-    """Return the figures as a table: all pages, those outside the margin, each planted kind."""
-    table = Table(
-        title=f"duplicates at resemblance {result.threshold:g} or more",
-        box=SIMPLE_HEAD,
-        padding=(0, 0, 0, 1),
+def _print(report: dict[str, Any]) -> None:
+    """Print the figures of all pages, of those outside the margin, and of each planted kind."""
+    console = Terminal()
+    heads = ("among", "pages", "said", "wrong", "missed", "precision", "recall", "F1")
+    lines = {"all": report["all"], "outside the margin": report["outside_margin"]}
+    rows = [*map(_row, lines.items()), (), *map(_row, report["kinds"].items())]
+    title = f"duplicates at resemblance {report['threshold']:g} or more"
+    console.print(listing(heads, rows, title=title))
+    console.print(
+        f"kept {report['kept']:,}, without a verdict {report['missing']:,}, repeated "
+        f"{report['repeats']:,}, with a representative that was not kept "
+        f"{report['bad_representatives']:,}"
     )
-    table.add_column("among", no_wrap=True)
-    for name in ("pages", "said", "wrong", "missed", "precision", "recall", "F1"):
-        table.add_column(name, justify="right")
-    lines = {"all": result.outcomes, "outside the margin": result.clear}
-    for name, one in {**lines, **dict(sorted(result.kinds.items()))}.items():
-        table.add_row(
-            name,
-            f"{one.pages:,}",
-            f"{one.duplicates:,}",
-            f"{one.false_positive:,}",
-            f"{one.false_negative:,}",
-            *map(ratio_text, (one.precision, one.recall, one.f1)),
-            end_section=name == "outside the margin",
-        )
-    return table
+    if clusters := report["clusters"]:
+        sizes = [(each.url, each.size, f"{each.share:.2%}") for each in clusters]
+        table = listing(("representative", "pages", "share"), sizes, title="largest clusters")
+        console.print(table)
 
 
-def _cluster_table(clusters: list[Cluster]) -> Table:
-    """Return the largest clusters as a table."""
-    table = Table(title="largest clusters", box=SIMPLE_HEAD)
-    table.add_column("representative", overflow="fold")
-    table.add_column("pages", justify="right")
-    table.add_column("share", justify="right")
-    for cluster in clusters:
-        table.add_row(cluster.url, f"{cluster.size:,}", f"{cluster.share:.2%}")
-    return table
+def _row(line: tuple[str, dict[str, Any]]) -> tuple[str | int, ...]:
+    name, found = line
+    counts = (found[each] for each in ("pages", "duplicates", "false_positive", "false_negative"))
+    return name, *counts, *(ratio_text(found[each]) for each in RATIOS)

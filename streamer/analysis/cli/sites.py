@@ -13,16 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from streamer.analysis.comparison import visible
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.hosts import host_of, plain_host
@@ -74,15 +71,11 @@ def sites(
     compile_with_bar(main_text=True)
     with closing(KeptIndex(index, settings.key_file, settings.input_topic)) as kept:
         if host is None:
-            report = _table_report(kept.site_figures())
+            report, as_text = _table_report(kept.site_figures()), _print_table
         else:
             report = _host_report(_listed(kept, host, reader, texts or []), limit)
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
-    elif host is None:
-        _print_table(report)
-    else:
-        _print_host(report)
+            as_text = _print_host
+    show(report, as_text, as_json=as_json)
 
 
 @dataclass(slots=True)
@@ -190,16 +183,14 @@ def _table_report(found: TableFigures) -> dict[str, Any]:
 
 def _print_host(report: dict[str, Any]) -> None:
     console = Terminal()
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("other pages", "in the files", "left out", "compared", "words"):
-        table.add_column(name, justify="right")
-    table.add_column("block", overflow="fold")
-    for each in report["blocks"]:
-        counts = (each.repeats, each.pages, each.dropped, each.compared, each.words)
-        shown = visible(each.text[:SHOWN_CHARACTERS_MAX])
-        table.add_row(*(f"{count:,}" for count in counts), Text(shown))
-    if report["blocks"]:
-        console.print(table)
+    rows = [
+        (Text(visible(each.text[:SHOWN_CHARACTERS_MAX])),
+         each.repeats, each.pages, each.dropped, each.compared, each.words)
+        for each in report["blocks"]
+    ]  # fmt: skip
+    if rows:
+        heads = ("block", "other pages", "in the files", "left out", "compared", "words")
+        console.print(listing(heads, rows))
     more = report["blocks_total"] - len(report["blocks"])
     console.say(
         f"{report['host']}: {report['pages']:,} pages in the files have {report['blocks_total']:,} "

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
 
 from streamer.analysis.audit.file_target import open_target
 from streamer.analysis.audit.files import verify_files
@@ -21,7 +20,7 @@ from streamer.analysis.cli import write_file
 from streamer.assembly import page_parser
 from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, listing
 from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
@@ -148,17 +147,12 @@ def _verify_files(pages: Sequence[str], files: OfFiles, settings: Settings) -> A
 
 def _print(report: AuditReport) -> None:
     console = Terminal()
-    table = Table("check", "promise", "looked at", "broken", box=None, pad_edge=False)
-    for column in table.columns[2:]:
-        column.justify = "right"
-    for name, check in report.checks.items():
-        table.add_row(name, check.promise, f"{check.looked_at:,}", f"{check.violations:,}")
-    console.print(table)
-    counts = Table("\ncount", "", show_header=True, box=None, pad_edge=False)
-    counts.columns[1].justify = "right"
-    for name, count in sorted(report.counts.items()):
-        counts.add_row(name, f"{count:,}")
-    console.print(counts)
+    rows = [
+        (name, each.promise, each.looked_at, each.violations)
+        for name, each in report.checks.items()
+    ]
+    console.print(listing(("check", "promise", "looked at", "broken"), rows, text=2))
+    console.print(listing(("count", ""), sorted(report.counts.items())))
     for name in report.broken:
         check = report.checks[name]
         console.print(f"\n{name}: {check.violations:,} times")

@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
+from streamer.analysis.hints import paths
 from streamer.analysis.hints.addresses import Address, directory, split
 from streamer.analysis.hints.hint import (
     CanonicalAgreement,
@@ -19,19 +20,6 @@ from streamer.analysis.hints.hint import (
     error_bound,
 )
 from streamer.analysis.hints.parameters import WHOLE_HOST, FoundParameter, UrlPage, learn_parameters
-from streamer.analysis.hints.paths import (
-    SOFT_404_FAMILIES,
-    FoundSegment,
-    Swallowed,
-    Trap,
-    bases_of,
-    drop_segments,
-    drop_varying,
-    learn_segments,
-    learn_soft_404,
-    learn_traps,
-    learn_varying,
-)
 from streamer.model import Representative
 
 URLS_MAX = 200_000  # of a host: the first ones
@@ -74,7 +62,7 @@ def learn_host(
     contents = len({verdict.content for verdict in known.values()})
     hints: list[Hint] = []
     # Each hint needs pages with the same content; most hosts are too small, or have none.
-    if len(known) - contents >= min(SOFT_404_FAMILIES - 1, int(limits.support_min / 2)):
+    if len(known) - contents >= min(paths.SOFT_404_FAMILIES - 1, int(limits.support_min / 2)):
         hints = _Learner(host, known, limits, canonicals).hints()
     return HostHints(host, len(known), contents, left_out, hints)
 
@@ -106,13 +94,13 @@ class _Learner:
         ignored: dict[str, frozenset[str]] = {}
         for name, under, _ in parameters:
             ignored[under] = ignored.get(under, frozenset()) | {name}
-        bases = bases_of(self._pages, ignored)
-        segments = learn_segments(bases, limits)
-        bases = drop_segments(bases, [each.name for each in segments])
-        varying = learn_varying(bases, limits)
-        bases = drop_varying(bases, [each.name for each in varying])
-        swallowed = learn_soft_404(bases)
-        traps = learn_traps(bases, {each.content for each in swallowed}, limits)
+        bases = paths.bases_of(self._pages, ignored)
+        segments = paths.learn_segments(bases, limits)
+        bases = paths.drop_segments(bases, [each.name for each in segments])
+        varying = paths.learn_varying(bases, limits)
+        bases = paths.drop_varying(bases, [each.name for each in varying])
+        swallowed = paths.learn_soft_404(bases)
+        traps = paths.learn_traps(bases, {each.content for each in swallowed}, limits)
         return [
             *map(self._of_parameter, parameters),
             *map(self._of_segment, segments),
@@ -133,16 +121,16 @@ class _Learner:
         hint = msgspec.structs.replace(hint, under=under, without=len(evidence.without))
         return self._compared(hint, pages, lambda link: not has_parameter(link, name))
 
-    def _of_segment(self, found: FoundSegment) -> Hint:
+    def _of_segment(self, found: paths.FoundSegment) -> Hint:
         name, evidence, pages = found
         hint = self._hint(HintKind.SEGMENT, name, pages, evidence)
         return self._compared(hint, pages, lambda link: name not in link.segments)
 
-    def _of_varying(self, found: FoundSegment) -> Hint:
+    def _of_varying(self, found: paths.FoundSegment) -> Hint:
         name, evidence, pages = found
         return self._hint(HintKind.VARYING_SEGMENT, name, pages, evidence)
 
-    def _of_soft_404(self, found: Swallowed) -> Hint:
+    def _of_soft_404(self, found: paths.Swallowed) -> Hint:
         kept = (self._known[page.url].kept for page in found.pages)
         hint = self._hint(HintKind.SOFT_404, "", found.pages, None)
         return msgspec.structs.replace(
@@ -151,7 +139,7 @@ class _Learner:
             representative=next(each for each in kept if each is not None),
         )
 
-    def _of_trap(self, found: Trap) -> Hint:
+    def _of_trap(self, found: paths.Trap) -> Hint:
         hint = self._hint(HintKind.TRAP, found.name, found.pages, None)
         error = round(error_bound(found.new, found.newer), 4)
         return msgspec.structs.replace(hint, support=found.newer, differing=found.new, error=error)

@@ -19,22 +19,16 @@ from __future__ import annotations
 import base64
 import csv
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from streamer.analysis.sample.prose import (
-    Article,
-    delete_words,
-    insert_words,
-    move_paragraphs,
-    replace_words,
-    write_article,
-)
+from streamer.analysis.sample import prose
 from streamer.analysis.sample.reference import (
     TextShingler,
     page_text,
@@ -47,10 +41,10 @@ from streamer.errors import InputError
 from streamer.model import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from streamer.analysis.sample.prose import Edit
+    from streamer.analysis.sample import prose
 
 
 class Kind(StrEnum):
@@ -77,38 +71,35 @@ class Kind(StrEnum):
     NOT_TEXT = "not_text"  # a PDF
 
 
-# Of 1,000 records; a little under half are originals, so a detector sees more repeats than news.
-PER_MILLE = {
-    Kind.ORIGINAL: 460,
-    Kind.EXACT_COPY: 60,
-    Kind.SESSION_MIRROR: 60,
-    Kind.PRINT_VIEW: 50,
-    Kind.RECODED: 30,
-    Kind.RECRAWL: 60,
-    Kind.REPLACED_01: 40,
-    Kind.REPLACED_02: 40,
-    Kind.REPLACED_05: 30,
-    Kind.REPLACED_20: 20,
-    Kind.INSERTED_02: 20,
-    Kind.DELETED_02: 20,
-    Kind.MOVED_20: 20,
-    Kind.BOILERPLATE: 35,
-    Kind.TOO_SHORT: 20,
-    Kind.TOO_SHORT_COPY: 15,
-    Kind.INVALID_JSON: 5,
-    Kind.MISSING_BODY: 5,
-    Kind.NOT_TEXT: 10,
-}
+class Recipe(NamedTuple):
+    """How many of 1,000 records are of a kind, and the edit of a copy with its share of words."""
 
-EDITS: dict[Kind, tuple[Edit, float]] = {
-    Kind.RECRAWL: (replace_words, 0.015),
-    Kind.REPLACED_01: (replace_words, 0.01),
-    Kind.REPLACED_02: (replace_words, 0.02),
-    Kind.REPLACED_05: (replace_words, 0.05),
-    Kind.REPLACED_20: (replace_words, 0.20),
-    Kind.INSERTED_02: (insert_words, 0.02),
-    Kind.DELETED_02: (delete_words, 0.02),
-    Kind.MOVED_20: (move_paragraphs, 0.20),
+    per_mille: int
+    edit: prose.Edit | None = None
+    share: float = 0.0
+
+
+# A little under half are originals, so a detector sees more repeats than news.
+RECIPES = {
+    Kind.ORIGINAL: Recipe(460),
+    Kind.EXACT_COPY: Recipe(60),
+    Kind.SESSION_MIRROR: Recipe(60),
+    Kind.PRINT_VIEW: Recipe(50),
+    Kind.RECODED: Recipe(30),
+    Kind.RECRAWL: Recipe(60, prose.replace_words, 0.015),
+    Kind.REPLACED_01: Recipe(40, prose.replace_words, 0.01),
+    Kind.REPLACED_02: Recipe(40, prose.replace_words, 0.02),
+    Kind.REPLACED_05: Recipe(30, prose.replace_words, 0.05),
+    Kind.REPLACED_20: Recipe(20, prose.replace_words, 0.20),
+    Kind.INSERTED_02: Recipe(20, prose.insert_words, 0.02),
+    Kind.DELETED_02: Recipe(20, prose.delete_words, 0.02),
+    Kind.MOVED_20: Recipe(20, prose.move_paragraphs, 0.20),
+    Kind.BOILERPLATE: Recipe(35),
+    Kind.TOO_SHORT: Recipe(20),
+    Kind.TOO_SHORT_COPY: Recipe(15),
+    Kind.INVALID_JSON: Recipe(5),
+    Kind.MISSING_BODY: Recipe(5),
+    Kind.NOT_TEXT: Recipe(10),
 }
 
 
@@ -126,7 +117,7 @@ class Origin:
     ordinal: int
     url: str
     site: Site
-    article: Article
+    article: prose.Article
     is_bare: bool = False
 
     def html(self) -> str:
@@ -157,10 +148,10 @@ class Crawl:
 
     def records(self, pages: int) -> Iterator[Planted]:
         """Yield `pages` records."""
-        kinds, weights = list(PER_MILLE), list(PER_MILLE.values())
+        weights = [each.per_mille for each in RECIPES.values()]
         for ordinal in range(pages):
             rng = Random(f"{self._seed}/{ordinal}")  # noqa: S311 - a repeatable crawl, not a secret
-            yield self._record(rng, ordinal, rng.choices(kinds, weights)[0])
+            yield self._record(rng, ordinal, rng.choices(list(RECIPES), weights)[0])
 
     def _record(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
         """Make one record; a copy becomes an original while there is nothing to copy."""
@@ -179,7 +170,7 @@ class Crawl:
 
     def _original(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
-        article = write_article(rng, site.language, _length(rng))
+        article = prose.write_article(rng, site.language, _length(rng))
         origin = Origin(ordinal, _address(rng, site.host), site, article)
         self._originals += 1
         if len(self._origins) < ORIGINS_MAX:
@@ -195,9 +186,8 @@ class Crawl:
         origin = self._origins[place]
         site, article = origin.site, origin.article
         url, charset = _address(rng, site.host), None
-        if kind in EDITS:
-            edit, share = EDITS[kind]
-            article = edit(rng, article, share)
+        if edit := RECIPES[kind].edit:
+            article = edit(rng, article, RECIPES[kind].share)
         html = site.render(article)
         if kind is Kind.EXACT_COPY:
             url = origin.url.replace("www.", f"mirror{rng.getrandbits(8)}.", 1)
@@ -215,7 +205,7 @@ class Crawl:
 
     def _boilerplate(self, rng: Random, ordinal: int) -> Planted:
         site = self._site(rng)
-        text = write_article(rng, site.language, 4)
+        text = prose.write_article(rng, site.language, 4)
         article = replace(text, title=site.name)
         url = _address(rng, site.host)
         line = page_line(ordinal, url, site.render(article))
@@ -229,7 +219,7 @@ class Crawl:
             article = origin.article
         else:
             kind, origin = Kind.TOO_SHORT, None
-            article = write_article(rng, site.language, 2)
+            article = prose.write_article(rng, site.language, 2)
             if len(self._shorts) < ORIGINS_MAX:
                 self._shorts.append(Origin(ordinal, url, site, article, is_bare=True))
         return Planted(ordinal, url, kind, origin, page_line(ordinal, url, site.bare_page(article)))
@@ -244,7 +234,7 @@ class Crawl:
         elif kind is Kind.MISSING_BODY:
             line = msgspec.json.encode({"url": url, "content_type": "text/html"})
         else:
-            line = page_line(ordinal, url, site.render(write_article(rng, site.language, 40)))
+            line = page_line(ordinal, url, site.render(prose.write_article(rng, site.language, 40)))
             line = line[: len(line) // 2].removesuffix(b"\\")
         return Planted(ordinal, url, kind, None, line)
 
@@ -261,16 +251,11 @@ def _address(rng: Random, host: str) -> str:
 def page_line(ordinal: int, url: str, html: str, charset: str | None = None) -> bytes:
     """Return a page message; with `charset` its body is bytes, not yet decoded."""
     fetched = (START + timedelta(seconds=7 * ordinal)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if charset is None:
-        page = Page(url=url, body=html, content_type="text/html", fetched_at=fetched)
-    else:
+    page = Page(url=url, body=html, content_type="text/html", fetched_at=fetched)
+    if charset is not None:
         encoded = base64.b64encode(html.encode(charset, "xmlcharrefreplace")).decode()
-        page = Page(
-            url=url,
-            body_base64=encoded,
-            content_type="text/html",
-            charset=charset,
-            fetched_at=fetched,
+        page = msgspec.structs.replace(
+            page, body=msgspec.UNSET, body_base64=encoded, charset=charset
         )
     return msgspec.json.encode(page)
 
@@ -291,22 +276,35 @@ def write_crawl(
         InputError: the folder or a file in it cannot be written.
     """
     counts: Counter[Kind] = Counter()
+    with open_truth(folder, PAGES_FILE, TRUTH_FILE, COLUMNS) as (lines, table):
+        for planted in Crawl(seed).records(pages):
+            lines.write(planted.line + b"\n")
+            table.writerow(_row(planted))
+            counts[planted.kind] += 1
+            progress(counts.total())
+    return counts
+
+
+@contextmanager
+def open_truth(
+    folder: Path, pages: str, truth: str, columns: Sequence[str]
+) -> Iterator[tuple[BinaryIO, Any]]:
+    """Open a file of pages in `folder`, which is made, and a table of what is true of them.
+
+    Raises:
+        InputError: the folder or a file in it cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (
-            (folder / PAGES_FILE).open("wb") as lines,
-            (folder / TRUTH_FILE).open("w", encoding="utf-8", newline="") as truth,
+            (folder / pages).open("wb") as lines,
+            (folder / truth).open("w", encoding="utf-8", newline="") as file,
         ):
-            table = csv.writer(truth, "excel-tab", lineterminator="\n")
-            table.writerow(COLUMNS)
-            for planted in Crawl(seed).records(pages):
-                lines.write(planted.line + b"\n")
-                table.writerow(_row(planted))
-                counts[planted.kind] += 1
-                progress(counts.total())
+            table = csv.writer(file, "excel-tab", lineterminator="\n")
+            table.writerow(columns)
+            yield lines, table
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}; choose another folder") from error
-    return counts
 
 
 def _row(planted: Planted) -> tuple[object, ...]:

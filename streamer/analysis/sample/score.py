@@ -1,206 +1,38 @@
 """The score of a verdict stream: page-level precision and recall against exact resemblance.
 
-A page is a true duplicate if an earlier page *that the detector itself kept* has exact resemblance
->= threshold with it; a said duplicate is right if that holds with its representative. So a detector
-is judged on its own kept set, and one early mistake is counted once. A representative that was not
-kept before is counted apart, as is what is within `margin` of the threshold: there the measured
-text and the detector's canonical form may differ by a token.
-
-Of a verdict file lines without a `verdict` (dead letters in the same stream) are skipped. A
-line that is no JSON object of this shape ends the reading with its number: a score over half a file
-would mislead. A verdict is found again by the place of its line, so that no text has to be kept.
+evaluation.py says what is right. A representative that was not kept before is counted apart, as is
+what is within `margin` of the threshold: there the measured text and the detector's canonical form
+may differ by a token.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streamer.analysis.evaluation import ConfusionCounts, PageVerdict, evaluate
 from streamer.analysis.sample.crawl import read_kinds
 from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages, resemblance
+from streamer.analysis.verdicts import VerdictLine, read_verdicts
 from streamer.errors import InputError
-from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative
+from streamer.model import Decision
 from streamer.run.page_reader import DEFAULT_READER, PageReader
-from streamer.run.verdict_files import open_verdicts
-from streamer.run.verdict_lines import VerdictCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamer.analysis.sample.reference import Exact, Shingles
 
 
-REPORT_LINES = 10_000  # after so many lines `progress` is called
-
-
-class VerdictLine(msgspec.Struct, frozen=True):
-    """What a verdict line says; `verdict` is None on lines that are none."""
-
-    page: Location | None = None
-    url: str = ""
-    verdict: Decision | None = None
-    representative: Representative | None = None
-    basis: str = ""
-    similarity: float | None = None
-    exact: bool = False
-    index: str = ""
-    text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    text: str = ""
-    schema: str = VERDICT_SCHEMA
-    carried: dict[str, Any] = {}
-
-
-_DECODE = msgspec.json.Decoder(VerdictLine).decode
-
-
-def read_places(
-    path: Path, progress: Callable[[int], None] = lambda _bytes: None
-) -> Iterator[tuple[int, VerdictLine]]:
-    """Yield (place of the line in bytes, verdict) of a JSON-lines file, in its order.
-
-    `progress` gets the bytes read so far, now and then.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not a verdict; the message has its number.
-    """
-    try:
-        with open_verdicts(path) as file:
-            place, check = 0, VerdictCheck(path)
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    judged = _decoded(line, path, number)
-                    if judged.verdict is not None:
-                        check.take(judged, number)
-                        yield place, judged
-                place += len(line)
-                if number % REPORT_LINES == 0:
-                    progress(place)
-            progress(place)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
-
-
-def read_verdicts(path: Path) -> Iterator[VerdictLine]:
-    """Yield the verdicts of a JSON-lines file as `read_places` does, without their places."""
-    return (judged for _, judged in read_places(path))
-
-
-def read_verdict_at(file: BinaryIO, place: int) -> VerdictLine:
-    """Return the verdict whose line begins at `place`, as `read_places` yields it."""
-    file.seek(place)
-    return _DECODE(file.readline())
-
-
-def _decoded(line: bytes, path: Path, number: int) -> VerdictLine:
-    try:
-        return _DECODE(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
-
-
-LARGEST = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A kept page with its duplicates: `size` counts it too, `share` is of all pages judged."""
-
-    url: str
-    size: int
-    share: float
-
-
-def largest_clusters(verdicts: Iterable[VerdictLine], count: int = LARGEST) -> list[Cluster]:
-    """Return the `count` largest clusters of two or more pages, the largest first, ties by URL.
-
-    Memory is one number for each representative, never one for each page, and so a repeated verdict
-    counts again. One cluster with a large share of all pages is the sign of a block page or of a
-    template taken for content.
-    """
-    judged = 0
-    sizes: Counter[Location] = Counter()
-    urls: dict[Location, str] = {}
-    for said in verdicts:
-        judged += 1
-        if said.representative is not None:
-            place = said.representative.page
-            sizes[place] += 1
-            urls.setdefault(place, said.representative.url)
-    clusters = (
-        Cluster(urls[place], duplicates + 1, (duplicates + 1) / judged)
-        for place, duplicates in sizes.items()
-    )
-    return heapq.nsmallest(count, clusters, key=lambda cluster: (-cluster.size, cluster.url))
-
-
 THRESHOLD = 0.8
 MARGIN = 0.05
-
-
-@dataclass(slots=True)
-class ConfusionCounts:
-    """Decisions by what they should have been; "positive" is "duplicate"."""
-
-    true_positive: int = 0
-    false_positive: int = 0
-    false_negative: int = 0
-    true_negative: int = 0
-
-    def count(self, *, said: bool, right: bool) -> None:
-        """Count one decision: `said` duplicate or not, and whether that is right."""
-        if said:
-            self.true_positive += right
-            self.false_positive += not right
-        else:
-            self.true_negative += right
-            self.false_negative += not right
-
-    @property
-    def pages(self) -> int:
-        """Return the number of pages judged."""
-        return self.duplicates + self.false_negative + self.true_negative
-
-    @property
-    def duplicates(self) -> int:
-        """Return the number of pages called duplicate."""
-        return self.true_positive + self.false_positive
-
-    @property
-    def precision(self) -> float | None:
-        """Return the share of right ones among the said duplicates; None where none was said."""
-        return _share(self.true_positive, self.duplicates)
-
-    @property
-    def recall(self) -> float | None:
-        """Return the share of true duplicates that were said; None where there is none."""
-        return _share(self.true_positive, self.true_positive + self.false_negative)
-
-    @property
-    def f1(self) -> float | None:
-        """Return the harmonic mean of precision and recall; None where there is nothing to find.
-
-        As 2 TP / (2 TP + FP + FN) it is 0 where one of the two is none of anything.
-        """
-        right = 2 * self.true_positive
-        return _share(right, right + self.false_positive + self.false_negative)
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def ratio_text(ratio: float | None, digits: int = 4) -> str:
-    """Return a ratio as tables show it: a hyphen where it is of nothing."""
-    return "-" if ratio is None else f"{ratio:.{digits}f}"
 
 
 @dataclass(slots=True)
@@ -212,6 +44,7 @@ class Score:
         clear: of the pages whose resemblance is not within `margin` of the threshold.
         kinds: by planted kind, where there is a truth file.
         kept: pages said to be unique.
+        labels: of each page its representative; itself where it was kept, or that is unknown.
         missing: pages without a verdict.
         repeats: further verdicts of a page; the first one counts.
         bad_representatives: duplicates of a page that was not kept before.
@@ -222,6 +55,7 @@ class Score:
     clear: ConfusionCounts = field(default_factory=ConfusionCounts)
     kinds: dict[str, ConfusionCounts] = field(default_factory=dict)
     kept: int = 0
+    labels: list[int] = field(default_factory=list)
     missing: int = 0
     repeats: int = 0
     bad_representatives: int = 0
@@ -264,42 +98,30 @@ def score_pages(
         InputError: the verdicts cannot be read, or are not of these pages.
     """
     assert 0 < threshold <= 1, threshold
-    result = Score(threshold)
+    result = Score(threshold, labels=list(range(len(table))))
     by_page = _verdicts_by_page(table, verdicts, result)
+    result.missing = len(table) - len(by_page)
     kept = KeptSoFar(table.exact, max(threshold - margin, threshold / 2), min_shingles)
-    kept_pages: set[int] = set()
-    for page in range(len(table)):
-        said = by_page.get(page)
-        if said is None:
-            result.missing += 1
-            continue
-        if said.verdict is Decision.DUPLICATE:
-            place = said.representative
-            other = table.find(place.page, place.url) if place else None
-            result.bad_representatives += other not in kept_pages
-            value = 0.0
-            if other is not None:
-                value = resemblance(table.exact[page], table.exact[other], min_shingles)
-        else:
-            value = kept.best(page)
-            kept.keep(page)
-            kept_pages.add(page)
-        _count(result, said, value, margin, kinds.get(table.ordinals[page]))
-    result.kept = len(kept_pages)
+    for (page, is_duplicate, of), value, of_kept in evaluate(kept, _said(table, by_page)):
+        result.kept += not is_duplicate
+        result.bad_representatives += not of_kept
+        result.labels[page] = page if of is None else of
+        counted = [result.outcomes]
+        if abs(value - threshold) >= margin:
+            counted.append(result.clear)
+        if kind := kinds.get(table.ordinals[page]):
+            counted.append(result.kinds.setdefault(kind, ConfusionCounts()))
+        for outcomes in counted:
+            outcomes.count(said=is_duplicate, right=(value >= threshold) == is_duplicate)
     return result
 
 
-def _count(result: Score, said: VerdictLine, value: float, margin: float, kind: str | None) -> None:
-    """Count one decision whose page has the exact resemblance `value` to what it is judged by."""
-    duplicate = said.verdict is Decision.DUPLICATE
-    right = (value >= result.threshold) == duplicate
-    counted = [result.outcomes]
-    if abs(value - result.threshold) >= margin:
-        counted.append(result.clear)
-    if kind is not None:
-        counted.append(result.kinds.setdefault(kind, ConfusionCounts()))
-    for outcomes in counted:
-        outcomes.count(said=duplicate, right=right)
+def _said(table: ReferencePages, by_page: Mapping[int, VerdictLine]) -> Iterator[PageVerdict[int]]:
+    """Yield the verdicts in the order of the pages."""
+    for page, said in sorted(by_page.items()):
+        other = said.representative
+        of = table.find(other.page, other.url) if other else None
+        yield PageVerdict(page, said.verdict is Decision.DUPLICATE, of)
 
 
 def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[int, VerdictLine]:
@@ -385,9 +207,13 @@ class KeptSoFar:
         prefix = self._prefix(page)
         candidates = {kept for shingle in prefix for kept in self._by_shingle.get(shingle, ())}
         for kept in candidates.difference(equal):
-            value = self._resemblance(page, kept)
+            value = self.resemblance(page, kept)
             if value >= self._floor:
                 yield kept, value
+
+    def resemblance(self, page: int, other: int) -> float:
+        """Return the resemblance of two pages; of short ones 1 where they are equal, else 0."""
+        return resemblance(self._pages[page], self._pages[other], self._min_shingles)
 
     def _prefix(self, page: int) -> list[int]:
         """Return the page's rarest shingles, one of which any match shares; none if it is short."""
@@ -398,14 +224,6 @@ class KeptSoFar:
         least = math.ceil(self._floor * len(ranks) - 1e-9)
         prefix: list[int] = ranks[: len(ranks) - least + 1].tolist()
         return prefix
-
-    def _resemblance(self, page: int, kept: int) -> float:
-        left, right = self._ranks[page], self._ranks[kept]
-        smaller, larger = sorted((len(left), len(right)))
-        if smaller < self._floor * larger:
-            return 0.0
-        common = len(np.intersect1d(left, right, assume_unique=True))
-        return common / (smaller + larger - common)
 
 
 def _ranks(sets: list[Shingles]) -> list[Ranks]:

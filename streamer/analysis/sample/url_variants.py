@@ -10,16 +10,14 @@ that are true, one a line. A hint for one of these hosts that is not there is wr
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from streamer.analysis.sample.crawl import SEED, page_line
+from streamer.analysis.sample.crawl import SEED, open_truth, page_line
 from streamer.analysis.sample.prose import Article, replace_words, write_article
 from streamer.analysis.sample.sites import Site, make_site
-from streamer.errors import InputError
 
 FIRST_SITE = 1_000  # the sites of the crawl have lower numbers
 ARTICLES = 40  # of a site
@@ -243,22 +241,14 @@ def write_url_variants(folder: Path, sites: int, seed: int = SEED) -> int:
         InputError: a file cannot be written.
     """
     ordinal = 0
-    try:
-        with (
-            (folder / PAGES_FILE).open("wb") as lines,
-            (folder / TRUTH_FILE).open("w", encoding="utf-8", newline="") as truth,
-        ):
-            table = csv.writer(truth, "excel-tab", lineterminator="\n")
-            table.writerow(COLUMNS)
-            for number in range(sites * len(KINDS)):
-                maker, true = list(KINDS.items())[number % len(KINDS)]
-                site = make_site(seed, FIRST_SITE + number)
-                table.writerows((site.host, *each) for each in true)
-                for url, html in _pages(maker, site, f"{seed}/urls/{number}"):
-                    lines.write(page_line(ordinal, url, html) + b"\n")
-                    ordinal += 1
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror or error}; choose another folder") from error
+    with open_truth(folder, PAGES_FILE, TRUTH_FILE, COLUMNS) as (lines, table):
+        for number in range(sites * len(KINDS)):
+            maker, true = list(KINDS.items())[number % len(KINDS)]
+            site = make_site(seed, FIRST_SITE + number)
+            table.writerows((site.host, *each) for each in true)
+            for url, html in _pages(maker, site, f"{seed}/urls/{number}"):
+                lines.write(page_line(ordinal, url, html) + b"\n")
+                ordinal += 1
     return ordinal
 
 

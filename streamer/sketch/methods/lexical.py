@@ -14,27 +14,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from streamer.sketch import method
 from streamer.sketch.collection import CollectionOption, Shares, idf, rarest_first, shares_for
-from streamer.sketch.method import (
-    ABSENT_KEY,
-    WEIGHTS_MAX,
-    Measure,
-    Method,
-    MethodSignature,
-    PageText,
-    Parameters,
-    pack_slots,
-    pack_weighted,
-)
 from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, slots_of
 from streamer.text.words import canonical_words
 
 
-class StringParameters(Parameters):
+class StringParameters(method.Parameters):
     """The parameters of each method of strings."""
 
     hash: HashName = Field(default="md5", description="hash of a string that gives its key")
@@ -43,70 +33,66 @@ class StringParameters(Parameters):
 S = TypeVar("S", bound=StringParameters)
 
 
-class SeveralStrings(Method[S], Generic[S]):
+class SeveralStrings(method.Method[S], Generic[S], measure=method.Measure.SLOTS):
     """A method of as many strings as it has bands, compared one by one by their numbers."""
-
-    measure: ClassVar[Measure] = Measure.SLOTS
 
     def __init__(self, parameters: S, secret: bytes) -> None:
         super().__init__(parameters, secret)
         self._seeds = [seed_of(secret, f"{self.name} {band}") for band in range(self.bands)]
 
-    def strings(self, page: PageText) -> Sequence[str]:
+    def strings(self, page: method.PageText) -> Sequence[str]:
         """Return the strings of a page, empty where it lacks something; it may have fewer."""
         raise NotImplementedError
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return a key for each string that is there, and a slot for each."""
         strings = self.strings(page) or [""]
         slots = [slots_of(self.digest(string, page))[0] for string in strings]
-        return MethodSignature(self.keys(strings), pack_slots(slots))
+        return method.MethodSignature(self.keys(strings), method.pack_slots(slots))
 
     def keys(self, strings: Sequence[str]) -> list[int]:
         """Return the keys of strings, each under the seed of its number."""
         return [
-            hash64(string.encode(), seed, self.parameters.hash) if string else ABSENT_KEY
+            hash64(string.encode(), seed, self.parameters.hash) if string else method.ABSENT_KEY
             for string, seed in zip(strings, self._seeds, strict=False)  # a short page has fewer
         ]
 
-    def digest(self, string: str, page: PageText) -> int:
+    def digest(self, string: str, page: method.PageText) -> int:
         """Return 256 bits of a string, or of all words of a page that lacks it."""
         if string:
             return digest_of(string, self.secret, self.name)
         return digest_of(page.content, self.secret, f"{self.name} lacking")
 
 
-class OneString(SeveralStrings[S], Generic[S]):
+class OneString(SeveralStrings[S], Generic[S], threshold=1.0):
     """A method of a single string, of which the sketch holds 256 bits."""
 
-    fixed_threshold: ClassVar[float] = 1.0
-
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the string of a page; empty if the page lacks what it is made of."""
         raise NotImplementedError
 
-    def strings(self, page: PageText) -> Sequence[str]:
+    def strings(self, page: method.PageText) -> Sequence[str]:
         """Return the single string."""
         return [self.string(page)]
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the key of the string, if it is there, and its digest."""
         string = self.string(page)
-        return MethodSignature(self.keys([string]), pack_slots(slots_of(self.digest(string, page))))
+        return method.MethodSignature(
+            self.keys([string]), method.pack_slots(slots_of(self.digest(string, page)))
+        )
 
 
-class ExactContent(OneString[StringParameters]):
-    """Pages with the same words in the same order; the canonical options say what is the same."""
+class ExactContent(OneString[StringParameters], name="exact_content"):
+    """Hash of all words in order: finds pages of equal text only.
 
-    name: ClassVar[str] = "exact_content"
-    summary: ClassVar[str] = "Hash of all words in order: finds pages of equal text only."
-    advice: ClassVar[str] = (
-        "Use it when only exact copies may be dropped, or as a baseline for other methods. "
-        "A date or a counter on the page is enough to hide a copy."
-    )
-    defaults: ClassVar[type[Parameters]] = StringParameters
+    Use it when only exact copies may be dropped, or as a baseline for other methods. A date or a
+    counter on the page is enough to hide a copy.
 
-    def string(self, page: PageText) -> str:
+    Pages with the same words in the same order; the canonical options say what is the same.
+    """
+
+    def string(self, page: method.PageText) -> str:
         """Return the words in order."""
         return page.content
 
@@ -123,24 +109,21 @@ class IdfStringParameters(StringParameters):
     )
 
 
-class IdfString(OneString[IdfStringParameters]):
-    """Pages with the same rarer words, whatever their order and number.
+class IdfString(OneString[IdfStringParameters], name="idf_string"):
+    """Hash of the 70 % rarest words by descending IDF (I-Match family).
+
+    Use it for copies that are reordered or differ in frequent words only. It is fast and seldom
+    wrong, and works best with a collection counted on your own pages. One new rare word hides a
+    copy.
+
+    Pages with the same rarer words, whatever their order and number.
 
     The frequent words, which a writer changes freely, do not count. This is I-Match with a cut by
     share instead of a lexicon (Chowdhury, Frieder, Grossman and McCabe 2002, Collection statistics
     for fast duplicate document detection).
     """
 
-    name: ClassVar[str] = "idf_string"
-    summary: ClassVar[str] = "Hash of the 70 % rarest words by descending IDF (I-Match family)."
-    advice: ClassVar[str] = (
-        "Use it for copies that are reordered or differ in frequent words only. It is fast and"
-        " seldom wrong, and works best with a collection counted on your own pages. One new rare"
-        " word hides a copy."
-    )
-    defaults: ClassVar[type[Parameters]] = IdfStringParameters
-
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the kept words, rarest first; their number is rounded up."""
         shares = shares_for(self.parameters.collection, page.canonical)
         words = rarest_first(page.words, shares)
@@ -173,7 +156,7 @@ class LexiconParameters(StringParameters):
         return self
 
 
-def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
+def lexicon_words(page: method.PageText, parameters: LexiconParameters) -> list[str]:
     """Return the distinct words of a page that the dictionary has, by alphabet."""
     shares = shares_for(parameters.collection, page.canonical)
     least, most = parameters.least_share, parameters.most_share
@@ -184,8 +167,13 @@ def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
     )
 
 
-class Lexicon(OneString[LexiconParameters]):
-    """Pages with the same words of a dictionary of middle frequency.
+class Lexicon(OneString[LexiconParameters], name="lexicon"):
+    """Hash of the page's words of medium frequency, sorted (I-Match).
+
+    Use it when order and frequent words change, and you have a collection with word counts. One
+    dictionary word more or less hides a copy; random_lexicon tolerates that.
+
+    Pages with the same words of a dictionary of middle frequency.
 
     Frequent words are on all pages, rare ones are names and typing errors; between them lie the
     words that tell topics apart and stay in a copy (I-Match: Chowdhury, Frieder, Grossman and
@@ -193,15 +181,7 @@ class Lexicon(OneString[LexiconParameters]):
     of them has no key, since other pages would share these by chance.
     """
 
-    name: ClassVar[str] = "lexicon"
-    summary: ClassVar[str] = "Hash of the page's words of medium frequency, sorted (I-Match)."
-    advice: ClassVar[str] = (
-        "Use it when order and frequent words change, and you have a collection with word counts."
-        " One dictionary word more or less hides a copy; random_lexicon tolerates that."
-    )
-    defaults: ClassVar[type[Parameters]] = LexiconParameters
-
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the page's words of the dictionary by alphabet; empty if they are too few."""
         words = lexicon_words(page, self.parameters)
         return " ".join(words) if len(words) >= self.parameters.min_words else ""
@@ -218,23 +198,20 @@ class RandomLexiconParameters(LexiconParameters):
     )
 
 
-class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
-    """Pages with the same words of the dictionary or of one of its parts.
+class RandomLexicon(SeveralStrings[RandomLexiconParameters], name="random_lexicon", threshold=0.01):
+    """The lexicon method with 10 random parts of the dictionary; one match.
+
+    Use it instead of lexicon when copies differ in a few words. Each part is one more key per page,
+    and one more chance for pages with few words to collide.
+
+    Pages with the same words of the dictionary or of one of its parts: the threshold is below 1 of
+    32, so any equal slot reaches it.
 
     A change of one word spares all parts that lack it: with k parts without a third of the words,
     (1 - 1/3)**k of the changes hit every part (Kolcz, Chowdhury and Alspector 2004, Improved
     robustness of signature-based near-replica detection via lexicon randomization). Which words a
     part lacks depends on the secret.
     """
-
-    name: ClassVar[str] = "random_lexicon"
-    summary: ClassVar[str] = "The lexicon method with 10 random parts of the dictionary; one match."
-    advice: ClassVar[str] = (
-        "Use it instead of lexicon when copies differ in a few words. Each part is one more key"
-        " per page, and one more chance for pages with few words to collide."
-    )
-    defaults: ClassVar[type[Parameters]] = RandomLexiconParameters
-    fixed_threshold: ClassVar[float] = 0.01  # below 1 of 32: any equal slot
 
     def __init__(self, parameters: RandomLexiconParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
@@ -248,7 +225,7 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
         """Return the number of dictionaries: the whole one and its parts."""
         return 1 + self.parameters.parts
 
-    def strings(self, page: PageText) -> list[str]:
+    def strings(self, page: method.PageText) -> list[str]:
         """Return the words of a page by each dictionary, joined; empty where they are too few."""
         words = lexicon_words(page, self.parameters)
         kept = [words, *([w for w in words if self._has(s, w)] for s in self._part_seeds)]
@@ -269,8 +246,13 @@ class OptimumFrequencyParameters(StringParameters):
     )
 
 
-class OptimumFrequency(OneString[OptimumFrequencyParameters]):
-    """Pages whose words of best frequency are the same.
+class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_frequency"):
+    """Hash of the 6 words whose TF*IDF is nearest to the best value.
+
+    Use it for long articles on one topic, whose keywords stay when sentences change. Short pages of
+    one kind share their few words, and count as duplicates.
+
+    Pages whose words of best frequency are the same.
 
     A word's weight is TF * IDF', with TF = 1/2 + 1/2 * times / times of the most frequent word, and
     IDF' = min(IDF / best, best / IDF): 1 at the best IDF and less on both sides of it. Common words
@@ -280,15 +262,7 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters]):
     Ours are these two formulas, the best IDF of 6, and that words on all pages are left out.
     """
 
-    name: ClassVar[str] = "optimum_frequency"
-    summary: ClassVar[str] = "Hash of the 6 words whose TF*IDF is nearest to the best value."
-    advice: ClassVar[str] = (
-        "Use it for long articles on one topic, whose keywords stay when sentences change. "
-        "Short pages of one kind share their few words, and count as duplicates."
-    )
-    defaults: ClassVar[type[Parameters]] = OptimumFrequencyParameters
-
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return the words of greatest weight by alphabet; empty if the page has fewer."""
         shares = shares_for(self.parameters.collection, page.canonical)
         weights = self._weights(page.words, shares)
@@ -359,7 +333,7 @@ class DigestsParameters(StringParameters):
         default=Variant.SORT, description="description, con, sort, con_weights or sort_weights"
     )
     keywords: int = Field(
-        default=10, ge=1, le=WEIGHTS_MAX, description="N: number of keywords in the hash"
+        default=10, ge=1, le=method.WEIGHTS_MAX, description="N: number of keywords in the hash"
     )
     apart: float = Field(
         default=0.01, gt=0, lt=1, description="a: maximum difference between the weights of a word"
@@ -367,22 +341,18 @@ class DigestsParameters(StringParameters):
     collection: CollectionOption = None
 
 
-class Digests(OneString[DigestsParameters]):
-    """Pages with the same description, or the same keywords.
+class Digests(OneString[DigestsParameters], name="digests", measure=method.Measure.WEIGHTED):
+    """Hash of the description or of the 10 keywords, in five variants.
+
+    Use sort for long pages and one cheap key, con_weights when false matches are expensive. Use
+    description only if sites write one for each page: many use one for all.
+
+    Pages with the same description, or the same keywords.
 
     Keywords are the N words of greatest TF*IDF; TF is the share of the page's words, so that pages
     of different length compare. Weights are near each other if those of each word, w and v, have
     (w - v)**2 / (w**2 + v**2) < a, which is a similarity above 1 - a.
     """
-
-    name: ClassVar[str] = "digests"
-    summary: ClassVar[str] = "Hash of the description or of the 10 keywords, in five variants."
-    advice: ClassVar[str] = (
-        "Use sort for long pages and one cheap key, con_weights when false matches are expensive."
-        " Use description only if sites write one for each page: many use one for all."
-    )
-    defaults: ClassVar[type[Parameters]] = DigestsParameters
-    measure: ClassVar[Measure] = Measure.WEIGHTED
 
     def __init__(self, parameters: DigestsParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
@@ -393,21 +363,21 @@ class Digests(OneString[DigestsParameters]):
         """Return 1 - a: weights that are near each other are at least so similar."""
         return 1 - self.parameters.apart
 
-    def string(self, page: PageText) -> str:
+    def string(self, page: method.PageText) -> str:
         """Return what stands for a page without keywords: its description, in that variant."""
         is_description = self.parameters.variant is Variant.DESCRIPTION
         return self.description(page) if is_description else ""
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the key of the description or keywords, and their digest with the weights."""
         keywords = self.keywords(page)
         string = " ".join(keyword.word for keyword in keywords) or self.string(page)
         weighted = self.parameters.variant in WITH_WEIGHTS
         weights = [keyword.weight for keyword in keywords] if weighted else []
         digest = self.digest(string, page) % 2**128
-        return MethodSignature(self.keys([string]), pack_weighted(digest, weights))
+        return method.MethodSignature(self.keys([string]), method.pack_weighted(digest, weights))
 
-    def description(self, page: PageText) -> str:
+    def description(self, page: method.PageText) -> str:
         """Return the words of the description, or of the beginning of a text without one."""
         words = canonical_words(page.description, page.canonical)
         if not words:
@@ -415,7 +385,7 @@ class Digests(OneString[DigestsParameters]):
             words = canonical_words(beginning.decode(errors="ignore"), page.canonical)
         return " ".join(words)
 
-    def keywords(self, page: PageText) -> list[Keyword]:
+    def keywords(self, page: method.PageText) -> list[Keyword]:
         """Return the keywords of a page in the variant's order; none if it has fewer than N."""
         if self.parameters.variant is Variant.DESCRIPTION:
             return []

@@ -59,22 +59,17 @@ class MinHashParameters(Parameters):
     rows: int = Field(default=6, ge=1, le=32, description="min-hashes per key")
 
 
-class MinHash(Method[MinHashParameters]):
-    """Keys from bands of min-hashes (Broder 1997); verified by the sketch of resemblance.py.
+class MinHash(Method[MinHashParameters], name="minhash", measure=Measure.RESEMBLANCE):
+    """Bands of min-hashes find candidates; a one-permutation sketch verifies them.
+
+    The default, for pages of any length and language, and the fastest by far. Use another method
+    for comparison, or if texts are only a few words long.
+
+    Keys from bands of min-hashes (Broder 1997); verified by the sketch of resemblance.py.
 
     It is what the native signer computes, bit for bit, for texts whose words are brought to another
     canonical form and for pairings with another method.
     """
-
-    name = "minhash"
-    summary = "Bands of min-hashes find candidates; a one-permutation sketch verifies them."
-    advice = (
-        "The default, for pages of any length and language, and the fastest by far. "
-        "Use another method for comparison, or if texts are only a few words long."
-    )
-    defaults = MinHashParameters
-    measure = Measure.RESEMBLANCE
-    fixed_threshold = 0.8
 
     def __init__(self, parameters: MinHashParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
@@ -101,18 +96,14 @@ class BottomKParameters(ShingleParameters):
     rows: int = Field(default=4, ge=1, le=32, description="classes of hashes per key")
 
 
-class BottomK(ShingledMethod[BottomKParameters]):
-    """Bottom-k sampling: the k least of the union tell the resemblance (Broder 1997)."""
+class BottomK(ShingledMethod[BottomKParameters], name="bottom_k", measure=Measure.BOTTOM):
+    """Keeps the k least shingle hashes; similarity is the share in common.
 
-    name = "bottom_k"
-    summary = "Keeps the k least shingle hashes; similarity is the share in common."
-    advice = (
-        "Use it for a simple estimate with one hash per shingle. The error is 0.05 at k = 64. "
-        "A text of fewer than k shingles is compared exactly."
-    )
-    defaults = BottomKParameters
-    measure = Measure.BOTTOM
-    fixed_threshold = 0.8
+    Use it for a simple estimate with one hash per shingle. The error is 0.05 at k = 64. A text of
+    fewer than k shingles is compared exactly.
+
+    Bottom-k sampling: the k least of the union tell the resemblance (Broder 1997).
+    """
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page: keys and sketch of its k least hashes."""
@@ -128,18 +119,16 @@ class OnePermutationParameters(ShingleParameters):
     rows: int = Field(default=6, ge=1, le=32, description="classes per key")
 
 
-class OnePermutation(ShingledMethod[OnePermutationParameters]):
-    """One-permutation hashing (Li, Owen, Zhang 2012) for keys and sketch alike."""
+class OnePermutation(
+    ShingledMethod[OnePermutationParameters], name="one_permutation", measure=Measure.RESEMBLANCE
+):
+    """One hash per shingle: the least hash of each class makes the keys and the sketch.
 
-    name = "one_permutation"
-    summary = "One hash per shingle: the least hash of each class makes the keys and the sketch."
-    advice = (
-        "Use it for long texts: it is as exact as many hash functions for a fraction of the work. "
-        "Texts of fewer shingles than classes leave classes empty: lower bands or rows for them."
-    )
-    defaults = OnePermutationParameters
-    measure = Measure.RESEMBLANCE
-    fixed_threshold = 0.8
+    Use it for long texts: it is as exact as many hash functions for a fraction of the work. Texts
+    of fewer shingles than classes leave classes empty: lower bands or rows for them.
+
+    One-permutation hashing (Li, Owen, Zhang 2012) for keys and sketch alike.
+    """
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page."""
@@ -156,18 +145,14 @@ class ModPParameters(ShingleParameters):
     rows: int = Field(default=2, ge=1, le=32, description="classes of kept hashes per key")
 
 
-class ModP(ShingledMethod[ModPParameters]):
-    """Sampling by divisibility (Manber 1994; Broder et al. 1997 with p = 25)."""
+class ModP(ShingledMethod[ModPParameters], name="mod_p", measure=Measure.SAMPLE):
+    """Keeps the shingle hashes divisible by p; similarity is the samples' resemblance.
 
-    name = "mod_p"
-    summary = "Keeps the shingle hashes divisible by p; similarity is the samples' resemblance."
-    advice = (
-        "Use it for long texts of different lengths, since a longer text keeps more hashes (the 64 "
-        "least at most). A few hundred words keep a dozen hashes: lower p for them."
-    )
-    defaults = ModPParameters
-    measure = Measure.SAMPLE
-    fixed_threshold = 0.8
+    Use it for long texts of different lengths, since a longer text keeps more hashes (the 64 least
+    at most). A few hundred words keep a dozen hashes: lower p for them.
+
+    Sampling by divisibility (Manber 1994; Broder et al. 1997 with p = 25).
+    """
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; one of which nothing is kept keeps its least hash."""
@@ -193,18 +178,14 @@ class BandingParameters(ShingleParameters):
         return self
 
 
-class Banding(ShingledMethod[BandingParameters]):
-    """Locality-sensitive hashing of min-hashes (Indyk and Motwani 1998), b bands of r rows."""
+class Banding(ShingledMethod[BandingParameters], name="banding", measure=Measure.SLOTS):
+    """84 min-hashes: 14 bands of 6 find candidates; the share of equal ones decides.
 
-    name = "banding"
-    summary = "84 min-hashes: 14 bands of 6 find candidates; the share of equal ones decides."
-    advice = (
-        "The textbook form, for comparison with other systems. Its error is about 0.04. "
-        "It finds pairs of resemblance s with probability 1-(1-s^rows)^bands."
-    )
-    defaults = BandingParameters
-    measure = Measure.SLOTS
-    fixed_threshold = 0.8
+    The textbook form, for comparison with other systems. Its error is about 0.04. It finds pairs of
+    resemblance s with probability 1-(1-s^rows)^bands.
+
+    Locality-sensitive hashing of min-hashes (Indyk and Motwani 1998), b bands of r rows.
+    """
 
     @property
     def permutations(self) -> int:
@@ -227,24 +208,19 @@ class WordsParameters(Parameters):
     rows: int = Field(default=8, ge=1, le=32, description="min-hashes per key")
 
 
-class Words(Method[WordsParameters]):
-    """The words of a page and how often each is there, in any order.
+class Words(Method[WordsParameters], name="words", measure=Measure.RESEMBLANCE):
+    """Bag of words: compares how often each word occurs, in any order.
+
+    Closer to what readers call the same page than runs of five words: scattered edits and moved
+    parts cost little. Pages of one template or on one subject are similar too, so use texts of 100
+    words or more, or `--text main`.
+
+    The words of a page and how often each is there, in any order.
 
     A bag as a set: the second `rose` of a text is another thing than the first, so that the
     resemblance of two such sets is that of two multisets, sum(min) / sum(max) of the words' counts.
     The native signer computes the same, bit for bit, where the canonical form is the default one.
     """
-
-    name = "words"
-    summary = "Bag of words: compares how often each word occurs, in any order."
-    advice = (
-        "Closer to what readers call the same page than runs of five words: scattered edits and"
-        " moved parts cost little. Pages of one template or on one subject are similar too, so use"
-        " texts of 100 words or more, or `--text main`."
-    )
-    defaults = WordsParameters
-    measure = Measure.RESEMBLANCE
-    fixed_threshold = 0.8
 
     def __init__(self, parameters: WordsParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)

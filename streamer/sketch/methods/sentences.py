@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from streamer.sketch.method import PageText, Parameters
+from streamer.sketch.method import PageText
 from streamer.sketch.methods.hashes import share_of
 from streamer.sketch.methods.lexical import OneString, SeveralStrings, StringParameters
 from streamer.text.words import StopWordLanguages, canonical_words, sentences, words_of_part
@@ -25,22 +25,19 @@ class LongSentencesParameters(StringParameters):
     )
 
 
-class LongSentences(OneString[LongSentencesParameters]):
-    """Pages whose longest sentences are the same.
+class LongSentences(OneString[LongSentencesParameters], name="long_sentences"):
+    """Hash of the two longest sentences.
+
+    Use it for articles in changing page templates. Pages of a site that repeats two long legal
+    sentences become duplicates of each other.
+
+    Pages whose longest sentences are the same.
 
     What changes from copy to copy (dates, counters, links, headings) is short; the longest
     sentences are the author's. After Zelenkov and Segalovich 2007, who hash the two longest. Ours
     are where a sentence ends (text/words.py), length in words, the least length, and the order: by
     alphabet, so that it does not matter which comes first.
     """
-
-    name: ClassVar[str] = "long_sentences"
-    summary: ClassVar[str] = "Hash of the two longest sentences."
-    advice: ClassVar[str] = (
-        "Use it for articles in changing page templates. "
-        "Pages of a site that repeats two long legal sentences become duplicates of each other."
-    )
-    defaults: ClassVar[type[Parameters]] = LongSentencesParameters
 
     def string(self, page: PageText) -> str:
         """Return the distinct sentences of most words by alphabet, one a line."""
@@ -80,20 +77,17 @@ def cut(parts: Sequence[str], pieces: int) -> list[list[str]]:
     return [list(parts[start:end]) for start, end in pairwise([0, *borders])]
 
 
-class Segments(SeveralStrings[SegmentsParameters]):
-    """Pages of which at least m of n pieces are equal.
+class Segments(SeveralStrings[SegmentsParameters], name="segments"):
+    """Hashes of 10 pieces of the page; duplicates if half are equal.
+
+    Use it when copies differ in one place, such as the header or the end. Added or removed words
+    shift the borders of all later pieces, less so with the rule sentences.
+
+    Pages of which at least m of n pieces are equal.
 
     A change costs the pieces that it touches, and those after it as far as it moves their borders:
     pieces of whole sentences move less than pieces of equal numbers of words.
     """
-
-    name: ClassVar[str] = "segments"
-    summary: ClassVar[str] = "Hashes of 10 pieces of the page; duplicates if half are equal."
-    advice: ClassVar[str] = (
-        "Use it when copies differ in one place, such as the header or the end. Added or removed "
-        "words shift the borders of all later pieces, less so with the rule sentences."
-    )
-    defaults: ClassVar[type[Parameters]] = SegmentsParameters
 
     @property
     def bands(self) -> int:
@@ -136,20 +130,17 @@ class PageVectorParameters(StringParameters):
     )
 
 
-class PageVector(OneString[PageVectorParameters]):
-    """Pages with the same feature words of about the same weight.
+class PageVector(OneString[PageVectorParameters], name="page_vector"):
+    """Hash of the most frequent words except stop words, weights in steps.
+
+    Use it for long pages on one topic that are copied with small changes anywhere. Words of similar
+    counts swap places easily, so it misses copies of short pages.
+
+    Pages with the same feature words of about the same weight.
 
     Weights are the words' counts over the greatest count, rounded up to whole steps. One more or
     less of a frequent word seldom changes a step, and so seldom the digest.
     """
-
-    name: ClassVar[str] = "page_vector"
-    summary: ClassVar[str] = "Hash of the most frequent words except stop words, weights in steps."
-    advice: ClassVar[str] = (
-        "Use it for long pages on one topic that are copied with small changes anywhere. "
-        "Words of similar counts swap places easily, so it misses copies of short pages."
-    )
-    defaults: ClassVar[type[Parameters]] = PageVectorParameters
 
     def string(self, page: PageText) -> str:
         """Return `word:step` by descending step, then alphabet; empty with too few words."""

@@ -22,14 +22,7 @@ import mmh3
 import numpy as np
 from pydantic import Field, model_validator
 
-from streamer.sketch.method import (
-    Measure,
-    Method,
-    MethodSignature,
-    PageText,
-    Parameters,
-    pack_slots,
-)
+from streamer.sketch import method
 from streamer.sketch.method_signer import Hashes, block_hashes, min_hashes, mix
 from streamer.sketch.methods.hashes import HASHES, HashName, hash64
 from streamer.sketch.settings import HashSeeds, derive_seeds
@@ -64,7 +57,7 @@ def as_characters(words: Sequence[str]) -> str:
     return unicodedata.normalize("NFC", "".join(parts))
 
 
-class ShingleParameters(Parameters):
+class ShingleParameters(method.Parameters):
     """Which shingles a text has, and how they are hashed."""
 
     shingle_width: int = Field(
@@ -96,7 +89,7 @@ class Shingler:
         own = hashlib.blake2b(seeded, digest_size=32).digest() if parameters.seed else secret
         self.seeds: HashSeeds = derive_seeds(own, 1, permutations)
 
-    def shingles(self, page: PageText) -> list[str]:
+    def shingles(self, page: method.PageText) -> list[str]:
         """Return the shingles of a page, in order; of a page without words none."""
         wanted = self._parameters
         if wanted.unit == "characters":
@@ -106,7 +99,7 @@ class Shingler:
             found = shingles(page.words, wanted.shingle_width, wanted.stride)
         return found or ([" ".join(page.words)] if page.words else [])
 
-    def hashes(self, page: PageText) -> Hashes:
+    def hashes(self, page: method.PageText) -> Hashes:
         """Return the hashes of a page's shingles, distinct and ascending."""
         name, seed = self._parameters.hash, self.seeds.token_seed
         found = {hash64(one.encode(), seed, name) for one in self.shingles(page)}
@@ -117,7 +110,7 @@ class Shingler:
 S = TypeVar("S", bound=ShingleParameters)
 
 
-class ShingledMethod(Method[S]):
+class ShingledMethod(method.Method[S]):
     """A method over the hashes of shingles, which `shingler` makes with the parameters."""
 
     def __init__(self, parameters: S, secret: bytes) -> None:
@@ -146,18 +139,19 @@ class SupershingleParameters(ShingleParameters):
         return self
 
 
-class Supershingles(ShingledMethod[SupershingleParameters]):
-    """84 min-hashes as 6 blocks of 14 (Broder 2000; Fetterly, Manasse, Najork 2003)."""
+class Supershingles(
+    ShingledMethod[SupershingleParameters],
+    name="supershingles",
+    measure=method.Measure.SLOTS,
+    threshold=1 / 3,
+):
+    """One hash for each of 6 blocks of 14 min-hashes; 2 of 6 equal make a duplicate.
 
-    name = "supershingles"
-    summary = "One hash for each of 6 blocks of 14 min-hashes; 2 of 6 equal make a duplicate."
-    advice = (
-        "Use it for copies that hardly differ: it finds 88 of 100 pairs of resemblance 0.95, and "
-        "3 of 100 pairs of 0.8. A threshold of 0.16 requires one equal block instead of two."
-    )
-    defaults = SupershingleParameters
-    measure = Measure.SLOTS
-    fixed_threshold = 1 / 3
+    Use it for copies that hardly differ: it finds 88 of 100 pairs of resemblance 0.95, and 3 of 100
+    pairs of 0.8. A threshold of 0.16 requires one equal block instead of two.
+
+    84 min-hashes as 6 blocks of 14 (Broder 2000; Fetterly, Manasse, Najork 2003).
+    """
 
     @property
     def permutations(self) -> int:
@@ -169,30 +163,29 @@ class Supershingles(ShingledMethod[SupershingleParameters]):
         """Return the number of supershingles."""
         return self.parameters.blocks
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the supershingles of a page, as keys and as the slots of its sketch."""
         seeds = self.shingler.seeds
         minima = min_hashes(self.shingler.hashes(page), seeds)
         blocks = block_hashes(minima, self.parameters.block_size, seeds.band_seed)
-        return MethodSignature(blocks, pack_slots(blocks))
+        return method.MethodSignature(blocks, method.pack_slots(blocks))
 
 
-class Megashingles(Supershingles):
-    """The 15 pairs of 6 supershingles (Fetterly, Manasse, Najork 2003)."""
+class Megashingles(Supershingles, name="megashingles"):
+    """One key for each of the 15 pairs of 6 supershingles; any equal pair is a duplicate.
 
-    name = "megashingles"
-    summary = "One key for each of the 15 pairs of 6 supershingles; any equal pair is a duplicate."
-    advice = (
-        "Decides like `supershingles`, but compares only the pairs that it will accept. With large "
-        "buckets that is less work, at more than twice the keys."
-    )
+    Decides like `supershingles`, but compares only the pairs that it will accept. With large
+    buckets that is less work, at more than twice the keys.
+
+    The 15 pairs of 6 supershingles (Fetterly, Manasse, Najork 2003).
+    """
 
     @property
     def bands(self) -> int:
         """Return the number of pairs."""
         return self.parameters.blocks * (self.parameters.blocks - 1) // 2
 
-    def sign(self, page: PageText) -> MethodSignature:
+    def sign(self, page: method.PageText) -> method.MethodSignature:
         """Return the megashingles of a page; its sketch holds the supershingles themselves."""
         signed = super().sign(page)
         pairs = megashingles_of(signed.keys, self.shingler.seeds.band_seed)

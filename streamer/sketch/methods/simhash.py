@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -63,19 +62,14 @@ def blocks(value: int, count: int) -> list[int]:
     return [value >> low & (1 << high - low) - 1 for low, high in pairwise(borders)]
 
 
-class SimHash(Method[SimHashParameters]):
-    """Pages whose features give nearly the same bits."""
+class SimHash(Method[SimHashParameters], name="simhash", measure=Measure.HAMMING):
+    """64 bits by a weighted vote of the words; duplicates differ in 3 or fewer.
 
-    name: ClassVar[str] = "simhash"
-    summary: ClassVar[str] = (
-        "64 bits by a weighted vote of the words; duplicates differ in 3 or fewer."
-    )
-    advice: ClassVar[str] = (
-        "Use it for large numbers of long pages: it takes the least space, and compares two pages"
-        " in one instruction. On short pages one changed word flips many bits, so use minhash."
-    )
-    defaults: ClassVar[type[Parameters]] = SimHashParameters
-    measure: ClassVar[Measure] = Measure.HAMMING
+    Use it for large numbers of long pages: it takes the least space, and compares two pages in one
+    instruction. On short pages one changed word flips many bits, so use minhash.
+
+    Pages whose features give nearly the same bits.
+    """
 
     def __init__(self, parameters: SimHashParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)

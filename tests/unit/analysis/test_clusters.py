@@ -27,7 +27,7 @@ from streamer.analysis.clusters import (
     write_csv,
     write_jsonl,
 )
-from streamer.analysis.sample.score import VerdictLine
+from streamer.analysis.verdicts import VerdictLine
 from streamer.errors import InputError, SettingsError
 
 

@@ -17,8 +17,8 @@ from streamer.analysis.datasets import (
     true_labels,
     true_pairs,
 )
+from streamer.analysis.evaluation import ConfusionCounts
 from streamer.analysis.sample.reference import ReferencePages, TextShingler, resemblance
-from streamer.analysis.sample.score import ConfusionCounts
 from streamer.errors import InputError
 
 REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">

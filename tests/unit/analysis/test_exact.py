@@ -36,7 +36,7 @@ def test_dice_is_the_published_percentage_over_lists(one: list[str], other: list
     for item in one:
         if item in other:
             same += 1
-    expected = same * 2 / float(len(one) + len(other)) * 100 if one or other else 0.0
+    expected = same * 2 / float(len(one) + len(other)) * 100 if one or other else None
     assert dice_percentage(one, other) == expected
 
 
@@ -46,8 +46,8 @@ def test_jaccard_and_containment_count_members_one_by_one(
 ) -> None:
     both = sum(item in one and item in other for item in "abcdef")
     either = sum(item in one or item in other for item in "abcdef")
-    assert jaccard(one, other) == jaccard(other, one) == (both / either if either else 0.0)
-    assert containment(one, other) == (both / len(one) if one else 0.0)
+    assert jaccard(one, other) == jaccard(other, one) == (both / either if either else None)
+    assert containment(one, other) == (both / len(one) if one else None)
 
 
 @given(items, items, st.integers(1, 4))
@@ -60,7 +60,7 @@ def test_a_word_is_covered_if_a_shingle_about_it_stands_in_the_other_text(
             if 0 <= start < len(own))
         for place in range(len(one))
     ]  # fmt: skip
-    expected = sum(covered) / len(one) if len(one) >= width else 0.0
+    expected = sum(covered) / len(one) if len(one) >= width else None
     assert covered_share(own, theirs, width) == expected
 
 
@@ -70,7 +70,7 @@ def test_the_bag_counts_each_word_as_often_as_it_stands_there(
 ) -> None:
     least = sum(min(one.count(item), other.count(item)) for item in "abcdef")
     most = sum(max(one.count(item), other.count(item)) for item in "abcdef")
-    assert bag_resemblance(one, other) == (least / most if most else 0.0)
+    assert bag_resemblance(one, other) == (least / most if most else None)
 
 
 def test_the_width_is_fit_to_a_text_shorter_than_a_shingle() -> None:

@@ -10,15 +10,7 @@ import pytest
 
 from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.sample.crawl import write_crawl
-from streamer.analysis.trial import (
-    Ratios,
-    Trial,
-    Yardstick,
-    labels_by_verdicts,
-    secret_of,
-    select,
-    try_method,
-)
+from streamer.analysis.trial import Ratios, Trial, Yardstick, secret_of, select, try_method
 from streamer.sketch.method import Measure
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.commands import run
@@ -86,15 +78,6 @@ def test_a_method_without_error_has_all_ratios_at_one(labelled: Path, tmp_path: 
     assert (trial.rand_index, trial.labelled) == (1.0, (2, 2))
     strict = _try(labelled, "exact_content", tmp_path)
     assert (strict.pages.recall, strict.labelled, strict.rand_index) == (0.0, (0, 2), 0.0)
-
-
-def test_a_page_is_under_the_label_of_its_representative(labelled: Path, tmp_path: Path) -> None:
-    pages = open_dataset(labelled, tmp_path).pages
-    lines = [{"url": "a", "verdict": "unique"}, {"url": "b", "verdict": "duplicate"}]
-    place = {"topic": "pages.jsonl", "partition": 0, "offset": 0}
-    lines[1]["representative"] = {"page": place, "url": "a"}  # type: ignore[assignment]
-    (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert labels_by_verdicts(pages, tmp_path / "v.jsonl") == [0, 0, 2, 3]
 
 
 def _try(path: Path, name: str, scratch: Path) -> Trial:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from streamer.analysis.clusters import Policy, group, ranking
-from streamer.analysis.sample.score import read_places
+from streamer.analysis.verdicts import read_places
 from streamer.console.inputs import read_batches
 from streamer.errors import InputError
 from streamer.model import Verdict

@@ -25,13 +25,9 @@ from streamer.sketch.settings import SignatureSettings
 from streamer.text.words import CanonicalOptions
 
 SECRET = bytes(range(32))
-NAMES = sorted(
-    name
-    for path in Path(folder.__path__[0]).glob("[a-z]*.py")
-    for name in re.findall(
-        r'^    name(?:: [^=]+)? = "(\w+)"$', path.read_text(encoding="utf-8"), re.MULTILINE
-    )
-)
+HEAD = re.compile(r'^(?:class |    ).*\bname="(\w+)"', re.MULTILINE)
+FILES = sorted(Path(folder.__path__[0]).glob("[a-z]*.py"))
+NAMES = sorted(name for path in FILES for name in HEAD.findall(path.read_text(encoding="utf-8")))
 
 
 def test_each_method_of_the_files_in_the_folder_is_found() -> None:

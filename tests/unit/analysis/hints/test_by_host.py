@@ -10,7 +10,7 @@ import pytest
 from streamer.analysis.hints import by_host
 from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.hint import HintLimits
-from streamer.analysis.sample.score import VerdictLine
+from streamer.analysis.verdicts import VerdictLine
 from streamer.errors import InputError
 from streamer.model import Decision, Location, Representative
 

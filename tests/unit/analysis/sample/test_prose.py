@@ -19,7 +19,7 @@ from streamer.analysis.sample.reference import TextShingler, resemblance, tokens
 from streamer.analysis.sample.sites import make_site
 
 
-def article(language: prose.Language = prose.ENGLISH, count: int = 400) -> Article:
+def article(language: prose.Language = prose.LANGUAGES[0], count: int = 400) -> Article:
     return write_article(Random(7), language, count)
 
 

@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.analysis.evaluation import ConfusionCounts, ratio_text
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
-from streamer.analysis.sample.score import (
-    ConfusionCounts,
-    KeptSoFar,
-    Score,
-    largest_clusters,
-    ratio_text,
-    read_verdicts,
-    score,
-)
+from streamer.analysis.sample.score import KeptSoFar, Score, score
+from streamer.analysis.verdicts import largest_clusters, read_verdicts
 from streamer.errors import InputError
 from streamer.model import Location
 from tests.helpers.commands import run
@@ -82,6 +76,7 @@ def test_a_decision_is_held_against_the_pages_that_were_kept(tmp_path: Path, dec
     result = scored(tmp_path, bodies, [verdict(page, of) for page, of in enumerate(said)])
     assert result.outcomes == outcomes
     assert result.kept == said.count(None)
+    assert result.labels == [page if of is None else of for page, of in enumerate(said)]
 
 
 def test_a_ratio_of_nothing_is_none_and_f1_is_where_there_is_nothing_to_find() -> None:

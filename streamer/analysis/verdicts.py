@@ -1,0 +1,122 @@
+"""The lines of a verdict file, as the commands of analysis read them.
+
+Lines without a `verdict` (dead letters in the same stream) are skipped. A line that is no JSON
+object of this shape ends the reading with its number: a result of half a file would mislead. A
+verdict is found again by the place of its line, so that no text has to be kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+
+from streamer.errors import InputError
+from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative
+from streamer.run.verdict_files import open_verdicts
+from streamer.run.verdict_lines import VerdictCheck
+
+REPORT_LINES = 10_000  # after so many lines `progress` is called
+
+
+class VerdictLine(msgspec.Struct, frozen=True):
+    """What a verdict line says; `verdict` is None on lines that are none."""
+
+    page: Location | None = None
+    url: str = ""
+    verdict: Decision | None = None
+    representative: Representative | None = None
+    basis: str = ""
+    similarity: float | None = None
+    exact: bool = False
+    index: str = ""
+    text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    text: str = ""
+    schema: str = VERDICT_SCHEMA
+    carried: dict[str, Any] = {}
+
+
+_DECODE = msgspec.json.Decoder(VerdictLine).decode
+
+
+def read_places(
+    path: Path, progress: Callable[[int], None] = lambda _bytes: None
+) -> Iterator[tuple[int, VerdictLine]]:
+    """Yield (place of the line in bytes, verdict) of a JSON-lines file, in its order.
+
+    `progress` gets the bytes read so far, now and then.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not a verdict; the message has its number.
+    """
+    try:
+        with open_verdicts(path) as file:
+            place, check = 0, VerdictCheck(path)
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    judged = _decoded(line, path, number)
+                    if judged.verdict is not None:
+                        check.take(judged, number)
+                        yield place, judged
+                place += len(line)
+                if number % REPORT_LINES == 0:
+                    progress(place)
+            progress(place)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+def read_verdicts(path: Path) -> Iterator[VerdictLine]:
+    """Yield the verdicts of a JSON-lines file as `read_places` does, without their places."""
+    return (judged for _, judged in read_places(path))
+
+
+def read_verdict_at(file: BinaryIO, place: int) -> VerdictLine:
+    """Return the verdict whose line begins at `place`, as `read_places` yields it."""
+    file.seek(place)
+    return _DECODE(file.readline())
+
+
+def _decoded(line: bytes, path: Path, number: int) -> VerdictLine:
+    try:
+        return _DECODE(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
+
+
+LARGEST = 10
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """A kept page with its duplicates: `size` counts it too, `share` is of all pages judged."""
+
+    url: str
+    size: int
+    share: float
+
+
+def largest_clusters(verdicts: Iterable[VerdictLine], count: int = LARGEST) -> list[Cluster]:
+    """Return the `count` largest clusters of two or more pages, the largest first, ties by URL.
+
+    Memory is one number for each representative, never one for each page, and so a repeated verdict
+    counts again. One cluster with a large share of all pages is the sign of a block page or of a
+    template taken for content.
+    """
+    judged = 0
+    sizes: Counter[Location] = Counter()
+    urls: dict[Location, str] = {}
+    for said in verdicts:
+        judged += 1
+        if said.representative is not None:
+            place = said.representative.page
+            sizes[place] += 1
+            urls.setdefault(place, said.representative.url)
+    clusters = (
+        Cluster(urls[place], duplicates + 1, (duplicates + 1) / judged)
+        for place, duplicates in sizes.items()
+    )
+    return heapq.nsmallest(count, clusters, key=lambda cluster: (-cluster.size, cluster.url))
