@@ -37,7 +37,7 @@ from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
 from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.main_text import MainText, html_to_main_text, new_main_text, read_model
-from tests.campaign.judging import MAPPING, Judge, peak_bytes, reset_peak, watch
+from tests.campaign.judging import MAPPING, Died, Judge, peak_bytes, reset_peak, watched
 from tests.helpers.cdx import Archive, warc_record
 
 if TYPE_CHECKING:
@@ -446,20 +446,16 @@ def run(rounds: int, seed: int, folder: Path) -> list[str]:
     del seed  # bombs are what they are
     names = [bomb.name for bomb in BOMBS[:rounds]] + list(UNITS)
     violations: list[str] = []
-    first = 0
-    while first < len(names):
-        here = folder / f"from-{first}"
-        here.mkdir()
-        answer = watch(["tests.campaign.bombs", str(rounds), str(first)], here, SECONDS_STUCK)
-        if isinstance(answer, bytes):
-            for each in msgspec.json.decode(answer, type=list[Measured]):
-                if each.fault:
-                    violations.append(f"{each.name}: {each.fault}")
-                if each.growth_bytes > GROWTH_BYTES_MAX:
-                    violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
-            break
-        violations.append(f"{names[max(answer.at, 0)]}: {answer.how}")
-        first = max(answer.at, first) + 1
+    module = ["tests.campaign.bombs", str(rounds)]
+    for answer in watched(module, len(names), folder, SECONDS_STUCK):
+        if isinstance(answer, Died):
+            violations.append(f"{names[max(answer.at, 0)]}: {answer.how}")
+            continue
+        for each in msgspec.json.decode(answer, type=list[Measured]):
+            if each.fault:
+                violations.append(f"{each.name}: {each.fault}")
+            if each.growth_bytes > GROWTH_BYTES_MAX:
+                violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
     return violations
 
 

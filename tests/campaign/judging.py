@@ -210,6 +210,24 @@ def watch(arguments: Sequence[str], folder: Path, seconds_stuck: float) -> Died 
     return Died(_number(at), f"the reader {how}: {' '.join(last)[:200]}")
 
 
+def watched(
+    arguments: Sequence[str], count: int, folder: Path, seconds_stuck: float
+) -> Iterator[Died | bytes]:
+    """Yield what `watch` says of a module that does `count` things, from the first or another on.
+
+    Where it dies it goes on with the next one, but not before the first.
+    """
+    first = 0
+    while first < count:
+        here = folder / f"from-{first}"
+        here.mkdir()
+        answer = watch([*arguments, str(first)], here, seconds_stuck)
+        yield answer
+        if isinstance(answer, bytes) or answer.at < 0:
+            return
+        first = answer.at + 1
+
+
 class Died(NamedTuple):
     """A process that did not come to its end: at which number (-1: before the first), and how."""
 

@@ -31,9 +31,7 @@ def seeds_of(vector: dict[str, Any]) -> plain.Seeds:
 
 
 def test_the_file_holds_what_the_detector_computes() -> None:
-    assert rendered(vectors()) == FILE, (
-        "make it with `python -m tests.helpers.signature_vectors > docs/signature-vectors.json`"
-    )
+    assert rendered(vectors()) == FILE, "make it with `python -m tests.helpers.signature_vectors`"
 
 
 def test_the_plain_form_derives_the_parameters_of_the_key() -> None:

@@ -46,6 +46,12 @@ def ran(program: str, *arguments: object, cwd: Path = ROOT) -> subprocess.Comple
     return forked.run(f"{__name__}:{run.__name__}", given, cwd=cwd, environment=os.environ)
 
 
+def started(program: str, *arguments: object) -> forked.Running:
+    """Start a program in such a process, whose output nobody reads."""
+    given = [program, *map(str, arguments)]
+    return forked.Running(f"{__name__}:run", given, cwd=ROOT, environment=os.environ)
+
+
 def run() -> None:
     """Run the program that is the first argument, as `python -c` does."""
     exec(sys.argv.pop(1), {"__name__": "__main__"})  # noqa: S102 - programs of these tests
