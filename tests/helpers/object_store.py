@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.helpers.broker import free_port, listens
 from tests.helpers.kubernetes_tools import tool
 from tests.helpers.wait import wait_until
@@ -20,6 +22,11 @@ class ObjectStore(NamedTuple):
     url: str
     files: Path
     environment: dict[str, str]
+
+    def lead_to(self, patch: pytest.MonkeyPatch) -> None:
+        """Have the environment lead to the store."""
+        for name, value in self.environment.items():
+            patch.setenv(name, value)
 
 
 @contextmanager

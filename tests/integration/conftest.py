@@ -62,8 +62,7 @@ def names() -> Names:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Run an object store that the environment leads to."""
     with running_store(tmp_path / "objects") as running:
-        for name, value in running.environment.items():
-            monkeypatch.setenv(name, value)
+        running.lead_to(monkeypatch)
         yield running
 
 

@@ -19,16 +19,6 @@ from tests.helpers.growing_index import everything, forge, grow, holds
 from tests.helpers.kills import code_of, ran
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Path:
-    return tmp_path / "index"
-
-
-@pytest.fixture
-def snapshots(tmp_path: Path) -> SnapshotFolder:
-    return SnapshotFolder(tmp_path / "snapshots")
-
-
 def first(snapshots: SnapshotFolder) -> Path:
     [path] = Path(snapshots.name).glob("*.json")
     return path
