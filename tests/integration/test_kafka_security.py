@@ -241,16 +241,6 @@ def test_a_topic_keeps_its_id_and_one_made_anew_gets_another(
     with_admin(broker, steps)
 
 
-def test_topics_have_ids_of_their_own(broker: SecureBroker, topic: str) -> None:
-    async def steps(admin: AIOKafkaAdminClient) -> None:
-        names = [topic, f"{topic}-a", f"{topic}-b"]
-        for name in names:
-            await make(admin, name)
-        assert len({await topic_id(admin, name) for name in names}) == 3
-
-    with_admin(broker, steps)
-
-
 def test_a_topic_that_is_not_there_is_told_and_not_made(broker: SecureBroker, topic: str) -> None:
     async def steps(admin: AIOKafkaAdminClient) -> None:
         with pytest.raises(StreamerError, match=f"Cannot find the topic {topic}: Unknown"):

@@ -261,45 +261,28 @@ def test_pages_that_expired_unread_are_refused_unless_the_loss_is_accepted(
     assert offsets == [0, 1, 2, 3, 4, 8, 9]
 
 
-def test_a_record_whose_contents_are_garbage_stops_the_owner_and_verify_in_one_sentence(
+def test_garbage_in_the_gauge_is_passed_over_and_in_a_record_stops_owner_and_verify_in_a_sentence(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages)
     with fleet(tmp_path, brokers, names) as workers:
         workers.start("all", "--index", tmp_path / "index")
         workers.wait_for_log("all", "worker_started")
+        send(brokers, names.gauge, [(b"gauge.0", b"\x00\xff random"), (b"answer.0", b"\xc1")])
+        workers.wait_for_log("all", "gauge_passed_over")
+        send(brokers, names.pages, [(None, page(0))])
+        workers.wait_until_settled()
         head = msgspec.msgpack.decode(messages_of(brokers, names.log(0))[0][0].value)
-        head[4:] = ["pages:0", 0, 5, b"", 1, {"columns": [b"garbage"], "urls": [7]}]
+        head[4:] = ["pages:0", 1, 5, b"", 1, {"columns": [b"garbage"], "urls": [7]}]
         send(brokers, names.log(0), [(None, msgspec.msgpack.encode(head))])
         assert workers.running["all"].wait(timeout=300) == 3
-        said = "The log's record of pages:0 from 0 to 5 has contents that cannot be read"
+        said = "The log's record of pages:0 from 1 to 5 has contents that cannot be read"
         assert said in workers.log("all")
         assert "Traceback" not in workers.log("all")
         verified = workers.verify()
     assert verified.returncode == 3, verified.stderr
     assert said in " ".join(verified.stderr.split())
     assert "Traceback" not in verified.stderr
-
-
-def test_random_bytes_in_the_gauge_are_passed_over(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
-    fill_topic(brokers, names.pages, [(None, page(n)) for n in range(5)])
-    index = ("--index", tmp_path / "index")
-    with fleet(tmp_path, brokers, names) as workers:
-        workers.start("all", *index)
-        workers.wait_for_log("all", "worker_started")
-        send(brokers, names.gauge, [(b"gauge.0", b"\x00\xff random"), (b"answer.0", b"\xc1")])
-        workers.wait_for_log("all", "gauge_passed_over")
-        workers.wait_until_settled()
-        assert workers.kill("all", signal.SIGTERM) == 0
-        send(brokers, names.gauge, [(b"gauge.0", b"\x00\xff random")])
-        workers.start("all")
-        workers.wait_for_log("all", "worker_started")
-        send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
-        workers.wait_until_settled()
-        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
-    assert len(verdicts_of(brokers, names)) == 10
 
 
 def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_written(
