@@ -23,9 +23,10 @@ import threading
 import time
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import brotli
 import msgspec
@@ -39,9 +40,6 @@ from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.main_text import MainText, html_to_main_text, new_main_text, read_model
 from tests.campaign.judging import MAPPING, Died, Judge, peak_bytes, reset_peak, watched
 from tests.helpers.cdx import Archive, warc_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SECONDS_MAX = 3.0  # half a second on a quiet machine; tests share its processors

@@ -8,32 +8,27 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from streamer.errors import StreamerError
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE
-from streamer.pages.chunk import PageBatch
+from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.files import Source
 from streamer.pages.mapping import FieldMapping
+from streamer.pages.parse import PageParser
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-    from typing import Self
-
-    from streamer.pages.chunk import Chunk
-    from streamer.pages.files import Source
-    from streamer.pages.parse import PageParser
 
 ROOT = Path(__file__).parents[2]
 MAPPING = FieldMapping.model_validate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,11 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer import Deduplicator
+from streamer import Deduplicator, Verdict
 from tests.helpers.added import added
-
-if TYPE_CHECKING:
-    from streamer import Verdict
 
 WORDS = [f"word{number}" for number in range(12)]
 texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=30).map(" ".join)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
 from streamer.index.postings import (
     SEGMENTS,
+    Keys,
+    Places,
     Postings,
     Probed,
     cut,
@@ -32,13 +35,6 @@ from streamer.stored.key_table import KeyTable
 from streamer.stored.rows import RowSlots, StoredRows
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from streamer.index.postings import Keys, Places
 
 Posting = tuple[int, int]
 SHARED_BITS = 24  # of a key that its words do not have

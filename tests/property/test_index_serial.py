@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamer.index.messages import Pages
+from streamer.index.ports import FlushedRows
 from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
@@ -18,10 +19,6 @@ from tests.helpers.dates import dates_of, few_dates
 from tests.helpers.memory_index import MemoryIndex, MemoryLookup
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
-
-if TYPE_CHECKING:
-    from streamer.index.messages import Pages
-    from streamer.index.ports import FlushedRows
 
 SITES = (
     Rule(host="site1.example", threshold=0.65),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 from streamer.index.postings import SEGMENTS, Keys, Places, Postings, part_postings, sort_postings
 from streamer.stored import key_table
 from streamer.stored.key_table import KeyTable, slots_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WHOLE = range(SEGMENTS)
 SHARED_BITS = 24  # of a key that its words do not have

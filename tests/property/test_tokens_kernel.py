@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import mmh3
 import numpy as np
@@ -30,9 +30,6 @@ from streamer.text.short_tokens import (
 )
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
 from tests.oracles import plain_signature as plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SEED = 0x9E3779B9
 BEFORE = b"before\xc3"  # a page lies in the middle of a buffer

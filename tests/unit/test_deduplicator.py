@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,9 +29,6 @@ from streamer import (
 )
 from streamer.cli.main import app
 from tests.helpers.added import added
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY = "12" * 32
 

@@ -14,14 +14,16 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from streamer import (
+    AnyPage,
     Deduplicator,
     Page,
     Rejected,
@@ -32,11 +34,6 @@ from streamer import (
 )  # fmt: skip
 from tests.helpers.added import added
 from tests.unit.test_deduplicator import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from streamer import AnyPage
 
 
 def pages(name: str, count: int) -> list[tuple[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from streamer.index.messages import config_record
+from streamer.index.messages import Pages, config_record
 from streamer.index.ports import BEFORE_ALL, Horizon
 from streamer.index.settings import IndexSettings
 from streamer.stored.deep_check import check_index
@@ -18,11 +18,6 @@ from streamer.stored.store import Store
 from tests.helpers.shard_cases import FAR, SAME, index, judge, representatives, shares
 from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import assert_holds, flush, keys_of, stored_postings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.index.messages import Pages
 
 HOUR = 3_600_000  # of the first day of 1970, of which each date is believed
 

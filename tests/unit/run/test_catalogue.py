@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +24,6 @@ from streamer.run.catalogue import (
 )
 from streamer.run.outputs import content_digest
 from streamer.run.totals import Totals
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINE = b'{"url":"u","body":"b"}\n'
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +19,6 @@ from streamer.run.index_folder import (
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings, read_secret
 from tests.helpers.signed_pages import BANDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFAULTS = SignatureSettings(bands=BANDS)
 SECRET = bytes(range(32))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,6 @@ from tests.helpers.commands import run
 from tests.helpers.kills import code_of
 from tests.helpers.signed_pages import family_pages, opened
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 URLS = [
     "https://a.example/one",

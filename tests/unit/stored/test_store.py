@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from streamer.index.messages import Keys
 from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import ROWS_A_BLOCK
@@ -17,13 +19,6 @@ from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
 from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from streamer.index.messages import Keys
 
 
 @pytest.fixture
