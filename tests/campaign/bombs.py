@@ -10,8 +10,6 @@ parsers is read in three sizes as well: the time must grow in line with the size
 
 # ruff: noqa: E501 - a table of bombs, one a line
 
-from __future__ import annotations
-
 import base64
 import gc
 import gzip

@@ -4,8 +4,6 @@ Workers and brokers are disturbed as in tests/integration/chaos.py, each row ove
 index, and `streamer verify` holds what they did against the promises.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -11,8 +11,6 @@ with its sketch, out of other words. Those must suppress their victims under tha
 would prove nothing; under a secret key they may not suppress any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random

@@ -5,8 +5,6 @@ is what was kept of them alone, the same command forgets nothing and changes not
 `streamer check --deep` finds no damage.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

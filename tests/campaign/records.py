@@ -9,8 +9,6 @@ an error that the operator can act on, or leave a record in no place or in two. 
 before the damage must be read, and memory may grow by GROWTH_BYTES_MAX over all inputs of a format.
 """
 
-from __future__ import annotations
-
 import csv
 import gc
 import gzip

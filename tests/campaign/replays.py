@@ -5,8 +5,6 @@ left in peace. That one has a thread and the others have three. Each page is in 
 files of kept pages and of the others, as its verdict says.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

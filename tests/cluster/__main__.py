@@ -19,8 +19,6 @@ examples:
 exit codes: 0 done, 1 something did not hold or could not be had.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """docs/kubernetes.md, and the table that is printed: what was tried, on what, for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path

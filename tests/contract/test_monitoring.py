@@ -1,7 +1,5 @@
 """Alerts and dashboard ask for what a worker shows, and are what the files around them hold."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

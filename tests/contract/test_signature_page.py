@@ -1,7 +1,5 @@
 """docs/signature.md and its vectors are what the detector computes, and enough to compute it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

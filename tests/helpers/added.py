@@ -1,7 +1,5 @@
 """What `Deduplicator.add` gives for pages that can all be judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from streamer import AnyPage, Deduplicator

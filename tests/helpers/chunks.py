@@ -1,7 +1,5 @@
 """All chunks of a source, however its reading ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from streamer.pages.chunk import Chunk, Ending

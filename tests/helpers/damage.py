@@ -1,7 +1,5 @@
 """Damage to the files of an index: a byte flipped, a file cut short or removed."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Dates of pages as logs have them: with pauses, wrong ones, and pages without any."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random

@@ -1,7 +1,5 @@
 """A shard that is given records of pages, and what it asks of pages that were flushed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol

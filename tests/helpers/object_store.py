@@ -1,7 +1,5 @@
 """An object store that speaks as S3 does, on files of this machine: the real gateway, no double."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

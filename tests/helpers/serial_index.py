@@ -1,7 +1,5 @@
 """What an index must say, as a serial program over dictionaries."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@
 0.7993. No two of `FAR` resemble each other.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from streamer.index.messages import Pages

@@ -5,8 +5,6 @@ that are in it; tests/contract/test_signature_page.py compares it. All character
 the version of the oldest interpreter, so that each interpreter writes the same file.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

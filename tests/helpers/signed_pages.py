@@ -1,7 +1,5 @@
 """Signed pages made by hand or by chance, without any text behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Rows with postings, on their way into a store and as they must be found there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ The scenarios are rows of the campaign `chaos`. Pages come in all the time: a pa
 topic before, the rest is fed meanwhile.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What integration tests share: the broker of the run, names of topics, a store, a crawl."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

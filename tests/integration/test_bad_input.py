@@ -3,8 +3,6 @@
 What they cost in memory is a row of the campaign `damage` (tests/campaign/bombs.py).
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

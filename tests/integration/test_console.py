@@ -1,7 +1,5 @@
 """The console in a real browser, over a crawl with hostile pages, while its replay goes on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

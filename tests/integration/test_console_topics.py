@@ -1,7 +1,5 @@
 """The console over the topics of a worker: its figures move, and its fold survives what happens."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

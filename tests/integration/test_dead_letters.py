@@ -1,7 +1,5 @@
 """`streamer dead-letters`: counts, and the records as they were, of replays and of workers."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """`make dist`, and each line of the documents that installs something, in a new environment."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

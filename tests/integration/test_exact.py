@@ -1,7 +1,5 @@
 """`--exact`: near the threshold the shingles themselves decide, wherever the kept page lies."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples run as their READMEs say, and give what these promise."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The same pages in every format of input: the same verdicts, over kills and resumed runs."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import json

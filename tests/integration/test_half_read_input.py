@@ -3,8 +3,6 @@
 Each input record must end in exactly one verdict or dead letter, or the run must say what is wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """What idleness does to workers: brokers forget what is old, and nothing may depend on that."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

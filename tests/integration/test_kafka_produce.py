@@ -1,7 +1,5 @@
 """`streamer produce` and its topic, on a real broker."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

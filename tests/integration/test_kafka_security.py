@@ -1,7 +1,5 @@
 """Connections and ids of topics on a real broker with TLS, client certificates and SCRAM."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator

@@ -1,7 +1,5 @@
 """Rows of kept pages as a table, with `replay --kept`: each once, whatever kill came."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`--kept-topic`: each unique page's message in a topic of its own, exactly once, as it came."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

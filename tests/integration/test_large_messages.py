@@ -1,7 +1,5 @@
 """Messages that are larger expanded than their topics take: a worker goes on behind each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from streamer.kafka.topics import Names

@@ -1,7 +1,5 @@
 """The pages themselves, with --kept and --duplicates: each once, as it came, whatever kill came."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """An index for each partition (`--per-partition`): its verdicts are those of its replay alone."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

@@ -1,7 +1,5 @@
 """An index outlives Python: each version that is installed here gives the same verdicts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`streamer replay` as its users meet it: files in, verdicts out, again and again."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,7 +1,5 @@
 """A replay of the records that a CDX file names judges as one of archives with only these."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Replays in which records fail: runs that stop early, dead letters judged again, what is said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

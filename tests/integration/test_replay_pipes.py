@@ -1,7 +1,5 @@
 """Pipes in real time: a page's verdict comes soon after the page, though the pipe stays open."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import select

@@ -1,7 +1,5 @@
 """A command that is refused leaves everything as it was: no file more, none less, none changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A replay of files in an object store and on a web server judges as one of files here."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`streamer replay --from-topic` on a real broker, and beside a real worker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """`replay --revisits`: what a WARC collection needs of duplicates, whatever kill came."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

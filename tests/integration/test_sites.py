@@ -1,7 +1,5 @@
 """`--site-memory` as its users meet it: what a site repeats is no article, in whatever process."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

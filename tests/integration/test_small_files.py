@@ -1,7 +1,5 @@
 """Folders of many small files: each costs little, and none shows in the verdicts of others."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Snapshots in an object store: an index comes back from it as it was, or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Snapshots of a running worker: a lost index comes back, and logs lose their beginning."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A whole corpus on Spark has the verdicts of a replay, each field of each."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

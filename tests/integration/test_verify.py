@@ -1,7 +1,5 @@
 """`streamer verify` on a real broker: clean after a real worker, and what is forged is found."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

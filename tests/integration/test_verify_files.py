@@ -1,7 +1,5 @@
 """`streamer verify --index`: clean after replays of files, and whatever is changed is noticed."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The distribution, as users install it: wheel and sdist, in an environment of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

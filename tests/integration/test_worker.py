@@ -1,7 +1,5 @@
 """`streamer worker` on a real broker: same verdicts as a replay, and what stops it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

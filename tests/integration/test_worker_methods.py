@@ -1,7 +1,5 @@
 """`streamer worker` by other methods than the default, or by main text: a replay's verdicts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

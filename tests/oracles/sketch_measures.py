@@ -1,7 +1,5 @@
 """The similarities of sketches in plain Python, from the values that went into them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

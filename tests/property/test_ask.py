@@ -1,7 +1,5 @@
 """Questions to a shard change nothing, and its answer is the verdict that comes."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

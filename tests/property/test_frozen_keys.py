@@ -1,7 +1,5 @@
 """Frozen keys: what a table held is found again, in any generations, after merges and openings."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections import Counter, defaultdict

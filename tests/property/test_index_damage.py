@@ -1,7 +1,5 @@
 """Any damage to any file of an index: it opens as it was, or is refused and stays as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from pathlib import Path

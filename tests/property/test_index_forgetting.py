@@ -1,7 +1,5 @@
 """What is forgotten, by commands and tombstones, against a serial index that forgets."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import defaultdict, deque
 from pathlib import Path

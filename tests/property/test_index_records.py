@@ -1,7 +1,5 @@
 """The promises of a shard over random records, flushes and restarts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

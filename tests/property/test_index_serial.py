@@ -1,7 +1,5 @@
 """A shard says what a serial program says, wherever pages are and whenever they are flushed."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from random import Random

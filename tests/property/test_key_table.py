@@ -1,7 +1,5 @@
 """The key table finds every posting of a key and no other, however it has grown."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each measure gives what its rule in plain Python gives, from the values that were packed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What holds for each method that signs strings, words or bits, whatever the page."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Postings as words, rows and keys as the store holds them."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The signing kernel gives the signature of the plain form, bit for bit."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

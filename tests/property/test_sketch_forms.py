@@ -1,7 +1,5 @@
 """Sketches of few and of many shingles hold what the plain form says, and compare at any levels."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

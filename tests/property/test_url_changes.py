@@ -1,7 +1,5 @@
 """The change of a page is that from the version of its URL before it, wherever versions are."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from pathlib import Path

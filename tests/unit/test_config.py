@@ -1,7 +1,5 @@
 """Where settings come from, and what is said of those that cannot be."""
 
-from __future__ import annotations
-
 import os
 import re
 import traceback

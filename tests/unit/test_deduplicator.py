@@ -1,7 +1,5 @@
 """The face: the same verdicts as a replay, questions that change nothing, and an orderly end."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

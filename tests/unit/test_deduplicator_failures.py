@@ -1,7 +1,5 @@
 """The face and failures: disks that refuse, other processes, items that cannot be added."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import datetime as dt

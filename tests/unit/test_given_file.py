@@ -1,7 +1,5 @@
 """Files that options name: pipes and devices too, for which no command waits without end."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

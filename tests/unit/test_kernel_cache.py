@@ -1,7 +1,5 @@
 """Where compiled kernels lie, what they are taken for, and that indices can be checked."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

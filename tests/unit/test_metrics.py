@@ -1,7 +1,5 @@
 """What a worker shows of itself: the numbers are right, and each is explained to the operator."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

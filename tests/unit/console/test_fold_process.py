@@ -1,7 +1,5 @@
 """The fold in its own process: what it tells, how it ends, and that it goes on after a kill."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A page without main text is compared by a threshold of its own, whatever the preset says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

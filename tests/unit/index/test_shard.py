@@ -1,7 +1,5 @@
 """The rules of a shard, case by case; what a shard keeps and refuses."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which kept pages answer no page any more, by their times and by their number."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

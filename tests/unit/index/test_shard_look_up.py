@@ -1,7 +1,5 @@
 """What a shard has found for pages before they come: used where it holds, and only there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is nearest to a unique page: of what is kept, and misses the threshold by the margin."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

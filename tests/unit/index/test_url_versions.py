@@ -1,7 +1,5 @@
 """Versions of URLs: told apart, stored with a flush or not at all, gone when they have expired."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The settings of a connection: which are refused, and what the clients get of the others."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from pathlib import Path

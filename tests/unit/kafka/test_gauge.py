@@ -1,7 +1,5 @@
 """What is read of the gauge's topic, and when signers pause by it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any

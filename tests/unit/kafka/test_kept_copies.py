@@ -1,7 +1,5 @@
 """Sessions of the copying of kept pages, and verdicts that expire during one; told by doubles."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence

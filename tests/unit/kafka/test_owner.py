@@ -1,7 +1,5 @@
 """The owner of a shard, without Kafka: a fold of a log that lies in a list."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

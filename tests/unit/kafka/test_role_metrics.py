@@ -1,7 +1,5 @@
 """The numbers that signers and shards show of themselves."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """The signers' rules: what is published first, what is acknowledged when, where reading begins."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A topic as an input: options, the order of a log, where chunks end, and brokers that refuse."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Records as bytes: what comes back, and what stops a reader."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from typing import Any

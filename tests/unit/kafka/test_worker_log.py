@@ -1,7 +1,5 @@
 """One line an event on standard error: ours, the libraries', and what went wrong."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging

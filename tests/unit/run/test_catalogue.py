@@ -1,7 +1,5 @@
 """Which sources an index has read, and whether a file still is the one it was."""
 
-from __future__ import annotations
-
 import io
 import os
 import time

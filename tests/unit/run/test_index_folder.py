@@ -1,7 +1,5 @@
 """Whether an index's folder fits the settings of a run, and what is said if it does not."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

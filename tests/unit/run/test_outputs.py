@@ -1,7 +1,5 @@
 """Output files hold each line once, whatever was written before the index knew of it."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib

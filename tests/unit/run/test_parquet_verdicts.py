@@ -1,7 +1,5 @@
 """Verdicts as Parquet, and back as the lines that they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Other indexes that pages are compared with: which page is a duplicate of one of theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Iterator

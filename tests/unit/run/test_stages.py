@@ -1,7 +1,5 @@
 """Chunks are parsed as their log has them; work ahead is taken in order, so far and no further."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

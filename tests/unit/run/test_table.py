@@ -1,7 +1,5 @@
 """Verdicts as CSV have the fields of the JSON lines, and no cell that a spreadsheet runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

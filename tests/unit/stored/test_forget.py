@@ -1,7 +1,5 @@
 """Pages that are forgotten: no representative any more, and nothing of them on the disk."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Frozen keys at their bounds; tests/property/test_frozen_keys.py has what is found by chance."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Look-ups in bounded memory, where postings without room are frozen; the lock of readers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

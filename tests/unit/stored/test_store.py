@@ -1,7 +1,5 @@
 """The store: whole flushes or none, and every answer the same after restarts."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from random import Random

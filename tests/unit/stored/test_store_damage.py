@@ -1,7 +1,5 @@
 """A store of which something is lost: refused with the remedy, and left as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """Several users of one store, stores that are not ours, and disks that refuse."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

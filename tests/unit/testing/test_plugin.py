@@ -1,7 +1,5 @@
 """What a test author meets: fixtures, options and messages, in runs of pytest of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

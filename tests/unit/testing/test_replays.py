@@ -1,7 +1,5 @@
 """Replays of tests: what they read, what they do not, and that a kill is one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """An index of which snapshots are taken, and where they go."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Snapshots: an index that is copied at a flush comes back as it was, or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

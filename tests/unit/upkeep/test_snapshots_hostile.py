@@ -1,7 +1,5 @@
 """Snapshots and folders of others: nothing is written outside an index, nothing foreign removed."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil
