@@ -303,9 +303,7 @@ def draw(browser: Browser, address: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_it_ends_cleanly_and_changes_no_input(
-    crawl: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_it_ends_and_changes_no_input(crawl: Path, tmp_path: Path, number: signal.Signals) -> None:
     before = digests(crawl)
     with console(tmp_path, crawl / "v.jsonl", crawl / "index") as (address, process):
         wait_until(lambda said: said["folded"], address)

@@ -264,9 +264,7 @@ def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(
 
 @pytest.mark.parametrize("said", [10_000, 20_000_000, 10**14])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_length_that_is_too_large_costs_its_record_only(
-    place: HalfRead, said: int, pack: Any
-) -> None:
+def test_too_large_a_length_costs_its_record_only(place: HalfRead, said: int, pack: Any) -> None:
     records = [record(number, said if number == 3 else None) for number in range(60)]
     path = place.write("a.warc", b"".join(map(pack, records)))
     assert place.replay(path) == 0
@@ -332,9 +330,7 @@ def test_arc_files_are_read(place: HalfRead, pack: Any, way: str) -> None:
         ('{"url": "u"}\n'.encode("utf-16"), "is text in UTF-16"),
     ],
 )
-def test_what_is_no_page_file_is_named_with_the_remedy(
-    place: HalfRead, content: bytes, words: str
-) -> None:
+def test_what_is_no_page_file_has_a_remedy(place: HalfRead, content: bytes, words: str) -> None:
     for name in ("a.parquet", "a.jsonl"):
         assert place.replay(place.write(name, content)) == 1
         assert words in place.said

@@ -286,7 +286,7 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
     see_copies(brokers, names, f"{topic_of(names)}-again")
 
 
-def test_a_topic_that_cannot_take_the_copies_is_refused(
+def test_a_topic_that_takes_no_copies_is_refused(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages)

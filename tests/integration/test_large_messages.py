@@ -11,9 +11,7 @@ MEBIBYTE = 1 << 20
 KEPT = 64 << 10
 
 
-def test_what_is_too_large_for_a_topic_stops_no_worker(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_what_no_topic_takes_stops_no_worker(brokers: str, names: Names, tmp_path: Path) -> None:
     large = b"{" + b"v" * (40 * MEBIBYTE)
     whole: list[Sent] = [
         (b"key", large),

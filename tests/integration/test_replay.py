@@ -71,9 +71,7 @@ def test_of_kept_pages_the_newest_answer(place: Place) -> None:
     assert place.replay(pages, "--expire-after", "30") == 2
 
 
-def test_a_key_file_that_all_may_read_is_warned_of(
-    place: Place, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_open_key_file_is_warned_of(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     (_, key), pages = place.key, place.write("pages.jsonl", page(1))
     command = [sys.executable, "-m", "streamer", "replay", str(pages)]
     command += ["--index", str(place.index), "--verdicts", str(place.verdicts)]
@@ -326,9 +324,7 @@ def test_changed_thresholds_hold_from_the_next_page_on(place: Place) -> None:
     assert [v["verdict"] for v in lines(place.verdicts)] == ["unique", "duplicate", "unique"]
 
 
-def test_inspect_and_check_tell_what_an_index_is(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_and_check_tell_of_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.replay(place.write("pages.jsonl", *map(page, range(30))), "--head-pages", "4") == 0
     capsys.readouterr()
     assert place.streamer("inspect", place.index, "--json") == 0
@@ -371,9 +367,7 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
     assert "rules_version" not in said
 
 
-def test_inspect_names_the_options_of_a_method(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_names_a_methods_options(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--method", "supershingles", "--method-option", "blocks=4"]
     assert place.replay(place.write("pages.jsonl", page(1)), *options) == 0
     capsys.readouterr()

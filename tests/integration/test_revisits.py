@@ -117,9 +117,7 @@ def test_the_digest_is_the_one_that_the_representative_is_known_by(place: Place)
     assert [head["WARC-Type"] for head in heads] == ["revisit", "revisit"]
 
 
-def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
-    place: Place,
-) -> None:
+def test_wherever_a_kill_comes_the_records_are_those_of_a_quiet_run(place: Place) -> None:
     file = warc(place, "pages.warc.gz", range(80))
 
     def replay(name: str, call: str, step: int) -> tuple[int, bytes]:

@@ -172,9 +172,7 @@ def test_an_index_has_one_table_of_one_size(tmp_path: Path) -> None:
         ({**SITES, "scope": "host"}, "does not go with --scope"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(
-    options: dict[str, Any], message: str
-) -> None:
+def test_settings_that_exclude_others_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Deduplicator(**options)
 

@@ -151,9 +151,7 @@ def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_a
     assert verdicts_of(brokers, names) == before
 
 
-def test_oddities_and_poison_among_pages(
-    brokers: str, names: Names, crawl: Path, tmp_path: Path
-) -> None:
+def test_oddities_among_pages(brokers: str, names: Names, crawl: Path, tmp_path: Path) -> None:
     async def transactions() -> None:
         async with AIOKafkaProducer(
             bootstrap_servers=brokers, transactional_id=f"t-{os.getpid()}"
@@ -213,9 +211,7 @@ def started(workers: Fleet, name: str, *options: object) -> tuple[int, str]:
     return code, workers.log(name)
 
 
-def test_a_topic_of_pages_that_is_missing_is_named(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_a_missing_topic_of_pages_is_named(brokers: str, names: Names, tmp_path: Path) -> None:
     with fleet(tmp_path, brokers, names) as workers:
         code, log = started(workers, "sign", "--role", "sign")
     assert code == 1
@@ -297,9 +293,7 @@ def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_writt
     assert len(messages_of(brokers, names.log(0))[0]) == 1
 
 
-def test_messages_of_a_crawler_are_read_by_their_preset(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_a_crawlers_messages_are_read_by_preset(brokers: str, names: Names, tmp_path: Path) -> None:
     message = {
         "url": "http://asked.example/", "response_url": "http://a.example/", "body": TEXT,
         "status_code": 200, "appid": "x", "crawlid": "y", "timestamp": 1.5,

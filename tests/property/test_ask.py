@@ -74,9 +74,7 @@ def test_a_question_is_answered_and_changes_nothing(
 
 @given(st.lists(texts.filter(bool), min_size=1, max_size=20), texts.filter(bool))
 @settings(max_examples=25)
-def test_the_nearest_are_all_that_share_a_key_the_most_similar_first(
-    kept: list[str], text: str
-) -> None:
+def test_the_nearest_are_all_that_share_a_key_by_similarity(kept: list[str], text: str) -> None:
     with Deduplicator(threshold=1.0, threads=1, min_shingles=2) as dedup:
         pages = ((str(i), one) for i, one in enumerate(kept))
         urls = [verdict.url for verdict in added(dedup, pages)

@@ -125,9 +125,7 @@ def test_what_was_frozen_is_found_after_merges_and_in_an_index_opened_again(
 @settings(max_examples=12, deadline=None)
 @example(15, 0)  # a merge is noted, but what was merged is not removed yet
 @given(st.integers(0, 25), st.integers(0, 2**32))
-def test_a_step_that_fails_at_any_call_leaves_what_was_there_or_all_of_it(
-    calls: int, seed: int
-) -> None:
+def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(calls: int, seed: int) -> None:
     """A kill looks as this does: what was written stays, and nothing is undone."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 2**64, (6, 40), np.uint64)

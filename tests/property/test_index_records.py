@@ -49,9 +49,7 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
 
 @settings(max_examples=80, deadline=None)
 @given(seeds, counts, st.sampled_from([0.0, 0.2]), deciding)
-def test_no_two_kept_pages_match_each_other(
-    seed: int, count: int, flush_share: float, decides: str
-) -> None:
+def test_no_two_kept_pages_match(seed: int, count: int, flush_share: float, decides: str) -> None:
     pages = family_pages(Random(seed), count)
     rules = IndexSettings(exact=decides == "sets")
     verdicts = run(MemoryIndex(rules, BANDS), pages, seed, flush_share)

@@ -98,9 +98,7 @@ def test_all_postings_of_a_key_are_found_in_the_order_of_rows(
 
 @settings(max_examples=50, deadline=None)
 @given(flushes, st.lists(st.integers(1, SEGMENTS - 1), max_size=5))
-def test_segments_may_be_added_one_part_after_another(
-    parts: list[list[Posting]], cuts: list[int]
-) -> None:
+def test_segments_are_added_part_by_part(parts: list[list[Posting]], cuts: list[int]) -> None:
     limits = [0, *sorted(cuts), SEGMENTS]
     table = KeyTable()
     for part in parts:

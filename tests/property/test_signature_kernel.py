@@ -76,9 +76,7 @@ def test_each_page_of_a_batch_is_signed_as_if_alone(batch: list[str], kind: type
 @pytest.mark.parametrize(
     "extra", [-1, 0, 1, 4, 5, TOKENS_BLOCK - 5, TOKENS_BLOCK - 4, TOKENS_BLOCK + 2]
 )
-def test_a_text_of_more_than_one_block_of_tokens_has_the_plain_signature(
-    width: int, extra: int
-) -> None:
+def test_a_text_of_several_blocks_of_tokens_has_the_plain_signature(width: int, extra: int) -> None:
     shape = SignatureSettings(bands=2, rows=1, shingle_width=width)
     # only the words around the seams are new, so that no shingle there can be missed
     near = [any(abs(i - seam) < 40 for seam in SEAMS) for i in range(TOKENS_BLOCK + extra)]

@@ -260,9 +260,7 @@ words = st.lists(letters, min_size=1, max_size=3).map(lambda parts: "x" + "".joi
 
 @settings(max_examples=600, deadline=None)
 @given(words, words)
-def test_words_have_equal_hashes_exactly_if_they_are_canonically_equal(
-    one: str, other: str
-) -> None:
+def test_words_have_equal_hashes_exactly_if_their_canonical_forms_are(one: str, other: str) -> None:
     equal = kernel_hashes(one.encode()) == kernel_hashes(other.encode())
     assert equal == (spelled(one) == spelled(other))
 

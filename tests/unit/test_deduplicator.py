@@ -70,9 +70,7 @@ def fields_of(verdict: dict[str, Any]) -> dict[str, Any]:
     [{}, {"exact": True}, {"track_changes": True, "threshold": 0.6}],
     ids=lambda options: "-".join(options) or "defaults",
 )
-def test_verdicts_are_those_of_a_replay(
-    tmp_path: Path, key_file: Path, options: dict[str, Any]
-) -> None:
+def test_it_judges_as_a_replay(tmp_path: Path, key_file: Path, options: dict[str, Any]) -> None:
     pages = list(crawl(2500))
     lines = tmp_path / "pages.jsonl"
     lines.write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")

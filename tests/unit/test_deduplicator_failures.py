@@ -214,9 +214,7 @@ def test_a_process_forked_after_a_flush_is_told_that_it_can_open_no_index() -> N
 
 @pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize("gone", ["", "secret.key"])
-def test_nothing_is_written_where_the_index_is_gone(
-    tmp_path: Path, gone: str, *, flushed: bool
-) -> None:
+def test_nothing_is_written_where_it_is_gone(tmp_path: Path, gone: str, *, flushed: bool) -> None:
     dedup = Deduplicator(tmp_path / "index")
     list(dedup.add(pages("a", 20)))
     if flushed:
@@ -353,9 +351,7 @@ def test_items_before_a_bad_one_are_judged_and_it_is_named(kind: str, place: int
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError])
-def test_what_the_iterable_raises_comes_after_the_results_before_it(
-    kind: type[BaseException],
-) -> None:
+def test_what_the_iterable_raises_comes_after_earlier_results(kind: type[BaseException]) -> None:
     def broken() -> Iterator[tuple[str, str]]:
         yield from pages("a", 1200)
         raise kind("the source broke")

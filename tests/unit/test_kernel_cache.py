@@ -287,9 +287,7 @@ def test_a_folder_is_of_all_that_kernels_are_made_of(package: Path, home: Path) 
 
 
 @pytest.mark.parametrize("before", ["", READ_ONLY])
-def test_folders_that_nobody_uses_any_more_are_removed(
-    package: Path, home: Path, before: str
-) -> None:
+def test_folders_that_nobody_uses_are_removed(package: Path, home: Path, before: str) -> None:
     parent = cache_folder(package, home, before).parent
     shutil.rmtree(parent)
     ages = {"kernels-0": 0.04, "kernels-1": 0.5, "kernels-2": 0.9, "kernels-3": 2, "other": 9}

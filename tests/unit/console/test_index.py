@@ -120,9 +120,7 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
     assert found.why.startswith("No kept page shares a key")
 
 
-def test_a_check_knows_the_newest_flush(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_a_check_has_the_last_flush(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     message = message_of(KEPT[7])
     assert not index.check(message).is_duplicate
     with Deduplicator(crawl[0]) as dedup:

@@ -131,9 +131,7 @@ def after(row: int) -> Horizon:
     return Horizon(1000 * row)
 
 
-def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
-    tmp_path: Path,
-) -> None:
+def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with contextlib.closing(Store.open(folder)) as store:
         lookup = StoredLookup(store)

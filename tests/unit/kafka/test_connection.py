@@ -80,9 +80,7 @@ def test_spaces_around_the_brokers_do_not_matter() -> None:
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("absent", [None, ""])
 @pytest.mark.parametrize("setting", SCRAM)
-def test_sasl_needs_mechanism_user_and_password(
-    protocol: str, setting: str, absent: str | None
-) -> None:
+def test_sasl_needs_mechanism_and_login(protocol: str, setting: str, absent: str | None) -> None:
     message = refusal(protocol, **{**SCRAM, setting: absent})
     assert f"{protocol} needs --{setting.replace('_', '-')} too" in message
 
@@ -117,9 +115,7 @@ def test_a_certificate_and_its_key_go_together(authority: Authority) -> None:
     assert "--ssl-certfile is missing" in refusal("SSL", ssl_keyfile=keyfile)
 
 
-def test_a_file_that_cannot_be_read_is_named_with_the_cause(
-    authority: Authority, tmp_path: Path
-) -> None:
+def test_an_unreadable_file_is_named_with_the_cause(authority: Authority, tmp_path: Path) -> None:
     certfile, keyfile = authority.give("unread")
     absent = tmp_path / "absent.pem"
     assert f"--ssl-cafile {absent}: No such file" in refusal("SSL", ssl_cafile=absent)

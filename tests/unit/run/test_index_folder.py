@@ -47,9 +47,7 @@ def test_a_new_index_makes_a_secret_of_its_own_and_keeps_it(tmp_path: Path) -> N
     again.store.close()
 
 
-def test_with_a_key_file_no_secret_is_written_into_the_index(
-    tmp_path: Path, key_file: Path
-) -> None:
+def test_with_a_key_file_no_secret_is_in_the_index(tmp_path: Path, key_file: Path) -> None:
     make_index(tmp_path / "index", key_file)
     names = {path.name for path in (tmp_path / "index").iterdir() if path.is_file()}
     assert names == {"newest-flush"}
@@ -99,9 +97,7 @@ def test_an_index_of_other_settings_is_refused_by_their_names(
         assert str(caught.value).count(" there and ") == len(named)
 
 
-def test_an_index_of_another_secret_is_refused_without_telling_it(
-    tmp_path: Path, key_file: Path
-) -> None:
+def test_another_secret_is_refused_and_not_told(tmp_path: Path, key_file: Path) -> None:
     make_index(tmp_path / "index")
     with pytest.raises(
         StoreMismatch, match=r"--key-file is [0-9a-f]{16} there and [0-9a-f]{16} here"
@@ -110,9 +106,7 @@ def test_an_index_of_another_secret_is_refused_without_telling_it(
     assert SECRET.hex()[:16] not in str(caught.value)
 
 
-def test_an_index_of_another_version_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_index(tmp_path / "index")
     monkeypatch.setattr("streamer.sketch.settings.UNICODE", "1.1")
     with pytest.raises(StoreMismatch, match="it was made by another version"):

@@ -47,7 +47,7 @@ def chunk(*values: bytes, pages: list[int]) -> Chunk:
     )
 
 
-def test_what_became_readable_by_a_later_schema_is_the_dead_letter_that_it_was(
+def test_what_a_later_schema_makes_readable_is_the_dead_letter_of_before(
     parser: PageParser,
 ) -> None:
     batch = parse(parser, chunk(PLAIN, AVRO, b"{", PLAIN, AVRO, pages=[0, 3, 4]))

@@ -244,9 +244,7 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.parametrize("writes", range(7))
-def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
-    tmp_path: Path, writes: int
-) -> None:
+def test_a_kill_leaves_a_whole_index_and_the_command_goes_on(tmp_path: Path, writes: int) -> None:
     folder = tmp_path / "store"
     with contextlib.closing(Store.open(folder)) as store:
         for first in (0, 15, 25):

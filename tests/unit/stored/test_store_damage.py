@@ -125,9 +125,7 @@ def test_a_manifest_that_is_cut_is_refused_or_has_lost_nothing(quick_folder: Pat
 
 
 @pytest.mark.parametrize("pattern", ["MANIFEST-*", "*.log"])
-def test_a_part_that_claims_to_be_of_a_recycled_log_is_refused_at_once(
-    folder: Path, pattern: str
-) -> None:
+def test_what_claims_to_be_of_a_recycled_log_is_refused_at_once(folder: Path, pattern: str) -> None:
     """RocksDB goes round for ever there, so it is tried in a process that can be ended."""
     with contextlib.closing(Store.open(folder)) as store:
         for row in range(3):

@@ -97,9 +97,7 @@ def damage_middle(path: Path, damage: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\1\2\3", bytes(3000)], ids=["some bytes", "a hole"])
-def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
-    folder: Path, damage: bytes
-) -> None:
+def test_a_damaged_block_of_rows_is_told_and_others_are_read(folder: Path, damage: bytes) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(40))
     damage_middle(sorted_files(folder, ROWS)[0], damage)

@@ -71,9 +71,7 @@ def test_an_index_comes_back_as_it_was_with_its_key(
 
 
 @in_both_places
-def test_what_has_not_changed_is_copied_once(
-    index: Path, snapshots: SnapshotFolder, home: Path
-) -> None:
+def test_the_same_file_is_copied_once(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
     grow(index, range(900))
     first = take_snapshot(index, snapshots, 0)
     assert first.size == first.snapshot.size
@@ -213,9 +211,7 @@ def test_an_index_in_use_and_folders_without_one_are_refused(
             take_snapshot(index, snapshots, 0)
 
 
-def test_one_process_at_a_time_writes_snapshots(
-    index: Path, snapshots: SnapshotFolder, home: Path
-) -> None:
+def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
     grow(index, range(5))
     with (
         Folder(home).writing(),
@@ -225,9 +221,7 @@ def test_one_process_at_a_time_writes_snapshots(
     take_snapshot(index, snapshots, 0)
 
 
-def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(
-    tmp_path: Path, index: Path
-) -> None:
+def test_a_folder_that_refuses_files_is_told_with_the_remedy(tmp_path: Path, index: Path) -> None:
     grow(index, range(5))
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnavailable, match=r"cannot be used: .*Free space there"):
@@ -278,9 +272,7 @@ def test_a_checkpoint_stays_as_it_was_while_the_index_goes_on(
 
 
 @in_both_places
-def test_a_snapshot_that_is_given_up_is_none(
-    index: Path, snapshots: SnapshotFolder, home: Path
-) -> None:
+def test_a_snapshot_given_up_is_none(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
     grow(index, range(50))
     stopping = threading.Event()
     stopping.set()
