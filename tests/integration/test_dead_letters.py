@@ -249,9 +249,7 @@ def test_what_is_sent_again_gets_verdicts_and_no_loop(
     assert "sent too often    4\n" in whole
 
 
-def test_what_is_no_dead_letter_of_the_pages_is_not_sent(
-    brokers: str, names: Names, command: Command
-) -> None:
+def test_other_dead_letters_are_not_sent(brokers: str, names: Names, command: Command) -> None:
     topic = "--from-topic", names.dead_letters, "--brokers", brokers
     command("retry", *topic, code=1)
     assert f"There is no topic {names.pages}" in command.err

@@ -241,9 +241,7 @@ def test_a_line_without_an_end_waits_for_it(place: HalfRead) -> None:
 
 
 @pytest.mark.parametrize(("name", "pack"), [("a.warc.gz", gzip.compress), ("a.warc.zst", CHECKED)])
-def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(
-    place: HalfRead, name: str, pack: Any
-) -> None:
+def test_a_flipped_byte_in_a_warc_costs_its_member(place: HalfRead, name: str, pack: Any) -> None:
     members = [pack(record(number)) for number in range(10)]
     start = sum(map(len, members[:4]))
     broken = b"".join([*members[:4], flipped(members[4]), *members[5:]])

@@ -106,9 +106,7 @@ def test_the_summary_counts_every_record(place: Place) -> None:
     assert found["skipped"] == {"blank_line": 1, "type_not_text": 1}
 
 
-def test_a_carried_field_that_no_page_has_is_warned_of(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_carried_field_warns(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", page(1, score=7), page(2, large="x" * 100_000))
     summary = place.folder / "summary.json"
     carry = [word for name in ("score", "scroe", "large") for word in ("--carry", name)]
@@ -282,9 +280,7 @@ def test_verdicts_of_another_index_are_refused_where_this_ones_lay(
     assert (there / "out" / "v").read_bytes() == (other / "out" / "v").read_bytes()
 
 
-def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_after_a_full_disk_a_run_goes_on(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", *map(page, range(50)))
     full = ("--verdicts", "/dev/full", "--dead-letters", place.folder / "dead")
     assert place.streamer("replay", pages, *full, "--index", place.index) == 1

@@ -137,9 +137,7 @@ def test_wherever_a_kill_comes_the_records_are_those_of_a_quiet_run(place: Place
         assert replay(name, "-", 0) == (0, quiet)
 
 
-def test_revisits_of_other_than_warc_files_are_refused(
-    place: Place, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_revisits_are_of_warc_files_only(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     file = place.write("pages.jsonl", page(1))
     assert place.replay(file, "--revisits", place.folder / "revisits.warc.gz") == 2
     assert "holds JSON lines" in capfd.readouterr().err

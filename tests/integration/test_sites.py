@@ -131,9 +131,7 @@ def _in_turns(streams: list[Iterator[Verdict]]) -> Iterator[Verdict]:
             yield from (next(each), next(each))
 
 
-def test_a_question_about_a_page_is_answered_as_its_verdict_and_changes_nothing(
-    verdicts: list[Verdict],
-) -> None:
+def test_a_question_is_answered_as_its_verdict_and_changes_nothing(verdicts: list[Verdict]) -> None:
     with Deduplicator(**SITES) as dedup:
         found = []
         for page in crawl():

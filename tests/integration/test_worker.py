@@ -71,9 +71,7 @@ def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
     assert position["log"]["records"] == len(messages_of(brokers, names.log(0))[0])
 
 
-def test_kept_pages_expire_by_the_timestamps_of_their_messages(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_kept_pages_expire_by_their_timestamps(brokers: str, names: Names, tmp_path: Path) -> None:
     hours = [1, 2, 3.9, 4.1, 2, 7, 7.2, 11]  # of 1970, when each date is believed
     make_topic(brokers, names.pages)
     dated = [(None, page(0), int(hour * 3_600_000)) for hour in hours]
@@ -192,9 +190,7 @@ def test_oddities_among_pages(brokers: str, names: Names, crawl: Path, tmp_path:
     assert len([m for m in letters if m.key == b"bad"]) == 100
 
 
-def test_new_partitions_are_taken_up_under_load(
-    brokers: str, names: Names, crawl: Path, tmp_path: Path
-) -> None:
+def test_new_partitions_under_load(brokers: str, names: Names, crawl: Path, tmp_path: Path) -> None:
     load(brokers, names, crawl, partitions=1)
     with judging(tmp_path, brokers, names, 1) as workers:
         workers.wait_for_log("sign-0", "worker_started")

@@ -97,9 +97,7 @@ def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
     assert min(one["similarity"] or 1 for one in verdicts) < 0.8
 
 
-def test_headers_pass_to_verdicts_through_a_kill(
-    brokers: str, names: Names, few: Path, tmp_path: Path
-) -> None:
+def test_headers_pass_through_a_kill(brokers: str, names: Names, few: Path, tmp_path: Path) -> None:
     make_topic(brokers, names.pages, 2)
     lines = few.read_bytes().splitlines()
 

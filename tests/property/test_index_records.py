@@ -66,9 +66,7 @@ def test_no_two_kept_pages_match(seed: int, count: int, flush_share: float, deci
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, counts)
-def test_a_shard_that_is_restarted_from_its_state_goes_on_as_if_nothing_had_been(
-    seed: int, count: int
-) -> None:
+def test_a_shard_restarted_from_its_state_goes_on_as_if_nothing_was(seed: int, count: int) -> None:
     pages = family_pages(Random(seed), count)
     rules = IndexSettings(exact=True, near_misses=0.2)
     steady, restarted = MemoryIndex(rules, BANDS), MemoryIndex(rules, BANDS)

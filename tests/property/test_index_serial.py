@@ -156,9 +156,7 @@ def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
 
 @settings(max_examples=6, deadline=None)
 @given(seeds, st.integers(20, 80), bounds)
-def test_every_look_up_in_runs_gives_what_dictionaries_give(
-    seed: int, count: int, memory_max: int | None
-) -> None:
+def test_a_look_up_in_runs_is_that_in_a_dict(seed: int, count: int, memory_max: int | None) -> None:
     pages = family_pages(Random(seed), count)
     with tempfile.TemporaryDirectory() as folder:
         index = StoredIndex(Path(folder), IndexSettings(), memory_max)

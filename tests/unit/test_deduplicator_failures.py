@@ -165,9 +165,7 @@ dedup.close()
 @pytest.mark.parametrize(
     ("state", "has_folder"), [("unused", True), ("added", True), ("flushed", False)]
 )
-def test_a_forked_process_gets_an_error_and_leaves_the_index(
-    tmp_path: Path, state: str, *, has_folder: bool
-) -> None:
+def test_a_forked_process_gets_an_error(tmp_path: Path, state: str, *, has_folder: bool) -> None:
     folder = [str(tmp_path / "index")] if has_folder else []
     done = subprocess.run(
         [sys.executable, "-c", FORKED, state, *folder], capture_output=True, text=True,

@@ -150,9 +150,7 @@ def make_table(path: Path, lines: Path) -> None:
     VerdictTable(str(path), lines).write(lambda _amount: None, lambda _part: None)
 
 
-def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
-    tmp_path: Path, view: VerdictView
-) -> None:
+def test_a_parquet_file_is_folded_again_when_it_is_new(tmp_path: Path, view: VerdictView) -> None:
     path = tmp_path / "v.parquet"
     judged = [line for line in LINES if isinstance(line, Verdict)]
     for lines in (judged[:2], judged):

@@ -81,9 +81,7 @@ def test_a_page_is_explained(crawl: tuple[Path, list[Verdict]], index: IndexRead
     assert said.text == []
 
 
-def test_an_explanation_has_an_end_to_its_time(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_an_explanation_ends_in_time(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     with pytest.raises(QueryTooLong):
         index.explain(crawl[1][0], -1)
     stopped = threading.Event()
@@ -92,7 +90,7 @@ def test_an_explanation_has_an_end_to_its_time(
         index.explain(crawl[1][0], 60, stopped)
 
 
-def test_a_verdict_of_another_index_is_refused(
+def test_a_foreign_verdict_is_refused(
     crawl: tuple[Path, list[Verdict]], index: IndexReader
 ) -> None:
     other = msgspec.structs.replace(crawl[1][0], index="0123456789abcdef")

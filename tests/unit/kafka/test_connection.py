@@ -87,9 +87,7 @@ def test_sasl_needs_mechanism_and_login(protocol: str, setting: str, absent: str
 
 @pytest.mark.parametrize("setting", SCRAM)
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_credentials_are_not_dropped_because_the_protocol_has_no_use_for_them(
-    protocol: str, setting: str
-) -> None:
+def test_credentials_that_a_protocol_does_not_use_are_refused(protocol: str, setting: str) -> None:
     message = refusal(protocol, **{setting: SCRAM[setting]})
     assert f"{protocol} does not use --{setting.replace('_', '-')}. Name SASL_SSL" in message
 
@@ -161,9 +159,7 @@ def test_the_password_is_not_shown() -> None:
         *(("SASL_SSL", {**SCRAM, "sasl_mechanism": each}) for each in MECHANISMS),
     ],
 )
-def test_aiokafka_gets_the_protocol_that_is_named_and_all_that_it_needs(
-    protocol: Any, more: dict[str, Any]
-) -> None:
+def test_aiokafka_gets_the_protocol_and_all_it_needs(protocol: Any, more: dict[str, Any]) -> None:
     options = Connection(BROKERS, protocol, **more).client_options()
     context = options.pop("ssl_context", None)
     assert (context is not None) == protocol.endswith("SSL")

@@ -335,9 +335,7 @@ def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
 
 
 @in_loop
-async def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_record_too_large_for_the_log_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     signing = Signing()
     pages = [FakeMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
     one = chunk(5, 40, *pages, FakeMessage(39, b"{broken"))
@@ -466,9 +464,7 @@ async def test_brokers_are_asked_once_for_all_partitions() -> None:
     assert [len(places) for places in asked] == [16, 16], "partitions of pages, and logs"
 
 
-def test_a_silent_shard_that_holds_up_pages_is_named_once_until_it_is_heard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_shard_that_holds_up_pages_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     signing = Signing(window=5)
     with capture_logs() as logs:
         for seconds, pages in ((-1, 1), (-1, 9), (-1, 0), (-1, 9), (60, 9), (-1, 9)):

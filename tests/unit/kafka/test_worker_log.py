@@ -270,9 +270,7 @@ def test_another_error_in_the_same_words_is_shown_at_once(error: KafkaError) -> 
     assert shown.filter(record("aiokafka", RETRYING, "pages-0", type(error)))
 
 
-def test_the_doings_of_faust_under_our_names_are_those_of_a_library(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_faust_does_under_our_names_is_a_librarys(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json", "info")
     for kind in (ChunkApp, ChunkConsumer):
         kind.logger.info("[^ChunkApp]: Starting...")

@@ -191,9 +191,7 @@ HOSTS = [
         ("bucher.example", [4]),
     ],
 )
-def test_a_host_is_found_under_all_names_that_urls_give_it(
-    tmp_path: Path, host: str, gone: list[int]
-) -> None:
+def test_a_host_is_found_under_all_its_names(tmp_path: Path, host: str, gone: list[int]) -> None:
     judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
     told = run("forget", tmp_path / "index", "--host", host)
     counted, looked_for = told.splitlines()[:2]

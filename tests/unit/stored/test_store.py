@@ -107,9 +107,7 @@ def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None
             StoredLookup(store).rows(np.array([2]))
 
 
-def test_keys_that_were_never_posted_do_not_read_the_disk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_never_posted_read_no_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     read = Store.row_blocks
 

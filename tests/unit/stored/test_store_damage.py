@@ -247,9 +247,7 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
         ("Not implemented: Unsupported compression method or corrupted", StoreDamaged, "compr"),
     ],
 )
-def test_what_rocksdb_says_becomes_the_error_that_helps(
-    said: str, error: type[Exception], words: str
-) -> None:
+def test_what_rocksdb_says_becomes_an_error(said: str, error: type[Exception], words: str) -> None:
     made = database_error(Path("index/store"), said)
     assert isinstance(made, error)
     assert words in str(made)

@@ -180,9 +180,7 @@ def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
         holds(tmp_path / str(number), 600)
 
 
-def test_nothing_is_restored_over_what_is_there(
-    tmp_path: Path, index: Path, snapshots: SnapshotFolder
-) -> None:
+def test_nothing_is_restored_over(tmp_path: Path, index: Path, snapshots: SnapshotFolder) -> None:
     grow(index, range(5))
     take_snapshot(index, snapshots, 0)
     before = digests(index)
@@ -318,9 +316,7 @@ def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
         assert not again.is_due(1)
 
 
-def test_a_snapshot_that_fails_is_told_and_tried_again_when_the_next_is_due(
-    tmp_path: Path, index: Path
-) -> None:
+def test_a_snapshot_that_fails_is_told_and_the_next_is_tried(tmp_path: Path, index: Path) -> None:
     now, told = [0.0], list[Taken | StreamerError]()
     (tmp_path / "file").write_text("in the way")
     with contextlib.closing(Store.open(store_folder(index))) as store:
@@ -395,9 +391,7 @@ def test_a_snapshot_of_another_format_is_refused(
 
 
 @in_both_places
-def test_the_commands_copy_and_make_all_shards_of_a_worker(
-    tmp_path: Path, snapshots: SnapshotFolder
-) -> None:
+def test_the_commands_copy_and_make_all_shards(tmp_path: Path, snapshots: SnapshotFolder) -> None:
     for shard in (0, 1):
         grow(tmp_path / "index" / f"shard-{shard}", range(10 + shard))
     code, said = ended("snapshot", tmp_path / "index", snapshots.name, "--keep", 1)
