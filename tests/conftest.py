@@ -1,7 +1,5 @@
 """How Hypothesis runs, which tests `make test` leaves to `make test-all`, and what tests lacked."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter

@@ -5,8 +5,6 @@
 of the checkout. Kernels are compiled again only where a file changed, or inlines one that did.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import queue

@@ -13,8 +13,8 @@ An entry has one of three states, and an event leads from one to the next:
     FLUSHED                     FREE              -                (none)
     FREE                        FREE              FREE             (none)
 
-An entry that is kept while a flush is written waits for the next one. FLUSHED entries answer look-ups
-that do not have the flush yet; FREE ones answer nothing.
+An entry that is kept while a flush is written waits for the next one. FLUSHED entries answer
+look-ups that do not have the flush yet; FREE ones answer nothing.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
 The exit code is 0 if all promises hold, 1 if one is broken.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -10,8 +10,6 @@ parsers is read in three sizes as well: the time must grow in line with the size
 
 # ruff: noqa: E501 - a table of bombs, one a line
 
-from __future__ import annotations
-
 import base64
 import gc
 import gzip
@@ -23,9 +21,10 @@ import threading
 import time
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import brotli
 import msgspec
@@ -37,11 +36,8 @@ from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
 from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.main_text import MainText, html_to_main_text, new_main_text, read_model
-from tests.campaign.judging import MAPPING, Judge, peak_bytes, reset_peak, watch
+from tests.campaign.judging import MAPPING, Died, Judge, peak_bytes, reset_peak, watched
 from tests.helpers.cdx import Archive, warc_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SECONDS_MAX = 3.0  # half a second on a quiet machine; tests share its processors
@@ -446,20 +442,16 @@ def run(rounds: int, seed: int, folder: Path) -> list[str]:
     del seed  # bombs are what they are
     names = [bomb.name for bomb in BOMBS[:rounds]] + list(UNITS)
     violations: list[str] = []
-    first = 0
-    while first < len(names):
-        here = folder / f"from-{first}"
-        here.mkdir()
-        answer = watch(["tests.campaign.bombs", str(rounds), str(first)], here, SECONDS_STUCK)
-        if isinstance(answer, bytes):
-            for each in msgspec.json.decode(answer, type=list[Measured]):
-                if each.fault:
-                    violations.append(f"{each.name}: {each.fault}")
-                if each.growth_bytes > GROWTH_BYTES_MAX:
-                    violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
-            break
-        violations.append(f"{names[max(answer.at, 0)]}: {answer.how}")
-        first = max(answer.at, first) + 1
+    module = ["tests.campaign.bombs", str(rounds)]
+    for answer in watched(module, len(names), folder, SECONDS_STUCK):
+        if isinstance(answer, Died):
+            violations.append(f"{names[max(answer.at, 0)]}: {answer.how}")
+            continue
+        for each in msgspec.json.decode(answer, type=list[Measured]):
+            if each.fault:
+                violations.append(f"{each.name}: {each.fault}")
+            if each.growth_bytes > GROWTH_BYTES_MAX:
+                violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
     return violations
 
 

@@ -5,8 +5,6 @@ each. Equal seeds do the same. Continuous integration runs the short rounds of e
 (tests/integration/test_campaign.py), `make campaign` the long ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path

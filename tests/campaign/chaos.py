@@ -4,8 +4,6 @@ Workers and brokers are disturbed as in tests/integration/chaos.py, each row ove
 index, and `streamer verify` holds what they did against the promises.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -22,13 +20,13 @@ from unittest.mock import patch
 
 from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
+from tests.campaign import replays
 from tests.campaign.campaign import Row
 from tests.helpers.broker import free_port, listens, running_broker
 from tests.helpers.cable import DIRECTIONS, Cable, cable
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import KEY, ROOT, fleet
 from tests.helpers.wait import wait_until
-from tests.integration import killed_replays
 from tests.integration.chaos import Run, disturb, load, make_crawl
 
 CRAWL_PAGES = 5_000
@@ -111,22 +109,6 @@ def _broker_behind(line: Cable, folder: Path) -> Iterator[str]:
 
 
 # ---- replays -------------------------------------------------------------------------------------
-
-
-def killed(rounds: int, seed: int, folder: Path) -> list[str]:
-    """Kill replays of each form of pages, `rounds` kills together."""
-    violations = []
-    for form in killed_replays.FORMS:
-        work = folder / form
-        work.mkdir()
-        kills = -(-rounds // len(killed_replays.FORMS))
-        script = [sys.executable, killed_replays.__file__, work, form]
-        command = [*map(str, script), "--kills", str(kills), "--seed", str(seed)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False,
-                              env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-        if done.returncode:
-            violations.append(f"{form}, seed {seed}: {done.stderr[-500:]}")
-    return violations
 
 
 def faketime() -> Path | None:
@@ -212,7 +194,7 @@ ROWS = (
         "replay-kills",
         "a replay of JSON lines, Parquet or Arrow is killed and run again until it ends; its"
         " outputs have the bytes of an undisturbed run",
-        *(600, 3, killed),
+        *(600, 3, replays.run),
     ),
     Row(
         "clock",

@@ -1,7 +1,5 @@
 """Damaged and hostile data: index files, full disks, records, bombs, forged pages."""
 
-from __future__ import annotations
-
 from tests.campaign import bombs, disk_full, forgery, forgotten, index_files, records
 from tests.campaign.campaign import Row
 

@@ -7,8 +7,6 @@ ballast is gone, the same command must go on and end with the bytes of a run tha
 In each fourth round a program adds the pages by the library: what it has flushed must stay.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

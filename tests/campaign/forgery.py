@@ -11,12 +11,12 @@ with its sketch, out of other words. Those must suppress their victims under tha
 would prove nothing; under a secret key they may not suppress any.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.analysis.sample import prose
 from streamer.sketch.minhash import EMPTY_MINIMUM
@@ -25,13 +25,7 @@ from streamer.text.tokens import tokens
 from tests.campaign.judging import SETTINGS, Judge
 from tests.oracles import plain_signature as plain
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    Words = npt.NDArray[np.uint64]
+Words = npt.NDArray[np.uint64]
 
 WIDTH = SETTINGS.shingle_width
 RESEMBLANCE_MAX = 0.72

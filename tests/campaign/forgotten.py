@@ -5,13 +5,11 @@ is what was kept of them alone, the same command forgets nothing and changes not
 `streamer check --deep` finds no damage.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from streamer.index.url_versions import url_of
 from streamer.run.index_folder import store_folder
@@ -20,9 +18,6 @@ from streamer.stored.row_blocks import gather_rows, rows_at
 from streamer.stored.store import Store
 from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SITES, PAGES = 6, 40  # pages of each site
 TRACE_BYTES = 8  # what is shorter may be in a file for another reason

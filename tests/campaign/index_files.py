@@ -3,8 +3,6 @@
 The indexes and what must hold are those of tests/property/test_index_damage.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

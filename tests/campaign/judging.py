@@ -8,32 +8,27 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from streamer.errors import StreamerError
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE
-from streamer.pages.chunk import PageBatch
+from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.files import Source
 from streamer.pages.mapping import FieldMapping
+from streamer.pages.parse import PageParser
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-    from typing import Self
-
-    from streamer.pages.chunk import Chunk
-    from streamer.pages.files import Source
-    from streamer.pages.parse import PageParser
 
 ROOT = Path(__file__).parents[2]
 MAPPING = FieldMapping.model_validate(
@@ -208,6 +203,24 @@ def watch(arguments: Sequence[str], folder: Path, seconds_stuck: float) -> Died 
     last = errors.read_text(errors="replace").strip().splitlines()[-1:]
     how = "is stuck" if stuck else f"died with {child.returncode}"
     return Died(_number(at), f"the reader {how}: {' '.join(last)[:200]}")
+
+
+def watched(
+    arguments: Sequence[str], count: int, folder: Path, seconds_stuck: float
+) -> Iterator[Died | bytes]:
+    """Yield what `watch` says of a module that does `count` things, from the first or another on.
+
+    Where it dies it goes on with the next one, but not before the first.
+    """
+    first = 0
+    while first < count:
+        here = folder / f"from-{first}"
+        here.mkdir()
+        answer = watch([*arguments, str(first)], here, seconds_stuck)
+        yield answer
+        if isinstance(answer, bytes) or answer.at < 0:
+            return
+        first = answer.at + 1
 
 
 class Died(NamedTuple):

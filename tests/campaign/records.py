@@ -9,8 +9,6 @@ an error that the operator can act on, or leave a record in no place or in two. 
 before the damage must be read, and memory may grow by GROWTH_BYTES_MAX over all inputs of a format.
 """
 
-from __future__ import annotations
-
 import csv
 import gc
 import gzip
@@ -18,7 +16,6 @@ import io
 import json
 import os
 import resource
-import shutil
 import sys
 import time
 import traceback
@@ -46,7 +43,7 @@ from streamer.kafka.reader import cut
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
-from tests.campaign.judging import Judge, check_batch, peak_bytes, reset_peak, watch
+from tests.campaign.judging import Judge, check_batch, peak_bytes, reset_peak, watched
 from tests.helpers.cdx import archive, warc_record
 from tests.helpers.schema_registry import PAGE_SCHEMA, avro_page, by_number, fake_registry
 
@@ -363,21 +360,13 @@ def _faults(reader: _Reader, kind: str, rng: Random) -> list[str]:
 def run(rounds: int, seed: int, folder: Path) -> list[str]:
     """Have `rounds` inputs of each format read; where the reader dies, go on after that input."""
     violations: list[str] = []
-    first = 0
-    while first < rounds * len(FORMATS):
-        here = folder / f"from-{first}"
-        here.mkdir()
-        arguments = ["tests.campaign.records", str(rounds), str(seed), str(first)]
-        done = watch(arguments, here, SECONDS_STUCK)
-        if isinstance(done, bytes):
-            violations += msgspec.json.decode(done, type=list[str])
-            break
-        place, one = divmod(max(done.at, 0), rounds)
-        violations.append(f"{FORMATS[place]}, round {one}, seed {seed}: {done.how}")
-        if done.at < first:
-            break  # it died before the first input
-        first = done.at + 1
-        shutil.rmtree(here)
+    module = ["tests.campaign.records", str(rounds), str(seed)]
+    for answer in watched(module, rounds * len(FORMATS), folder, SECONDS_STUCK):
+        if isinstance(answer, bytes):
+            violations += msgspec.json.decode(answer, type=list[str])
+        else:
+            place, one = divmod(max(answer.at, 0), rounds)
+            violations.append(f"{FORMATS[place]}, round {one}, seed {seed}: {answer.how}")
     return violations
 
 

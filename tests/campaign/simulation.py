@@ -1,7 +1,5 @@
 """Worlds of signers, owners, logs and disks, each with all that goes wrong under its seed."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

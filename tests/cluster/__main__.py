@@ -1,25 +1,5 @@
-"""Runs the manifests of deploy/kubernetes on a cluster of its own: deploy/kubernetes/try --help."""
+"""Runs the manifests of deploy/kubernetes on a cluster of its own: deploy/kubernetes/try --help.
 
-from __future__ import annotations
-
-import argparse
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-
-from rich.console import Console
-
-from tests.cluster import page
-from tests.cluster.chart import try_chart
-from tests.cluster.life import Life
-from tests.cluster.machines import ROOT, ClusterError, Machines, say
-
-EPILOG = """\
 commands:
   up      start two nodes with names, volumes, Kafka and a crawler, apply the base, and leave it so
   run     that and all that a deployment lives through; write docs/kubernetes.md; end it
@@ -39,6 +19,22 @@ examples:
 exit codes: 0 done, 1 something did not hold or could not be had.
 """
 
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.cluster import page
+from tests.cluster.chart import try_chart
+from tests.cluster.life import Life
+from tests.cluster.machines import ROOT, ClusterError, Machines, say
 
 FAILURES = (ClusterError, AssertionError, subprocess.TimeoutExpired)
 Step = Callable[[Life], None]
@@ -125,7 +121,7 @@ def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="deploy/kubernetes/try",
         description="Run deploy/kubernetes on a Kubernetes of its own, on this machine.",
-        epilog=EPILOG,
+        epilog=__doc__.partition("\n\n")[2],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=(*STORIES, "down"))

@@ -4,8 +4,6 @@ The pages are those that are there, and nobody writes any more: so `helm test` c
 one of them is judged.
 """
 
-from __future__ import annotations
-
 import time
 
 import yaml

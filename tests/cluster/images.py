@@ -1,7 +1,5 @@
 """An image of one program that needs no files, as an archive that containerd imports."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

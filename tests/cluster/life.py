@@ -5,8 +5,6 @@ time between two verdicts is read from their topic, and `streamer verify` has he
 against its promises.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

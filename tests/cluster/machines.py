@@ -5,8 +5,6 @@ them, a node routes the pods of the other one to it. When a machine's first proc
 nothing of it is left but its folder.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import secrets

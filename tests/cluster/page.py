@@ -1,7 +1,5 @@
 """docs/kubernetes.md, and the table that is printed: what was tried, on what, for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,38 +9,7 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.figures import markdown
 from tests.cluster.life import Step
-from tests.cluster.machines import Machines, run
-
-HEAD = """\
-# Kubernetes, as it was tried
-
-Written by `deploy/kubernetes/try run` from what it has measured; nothing on this page is typed by
-hand but what could not be had. It starts two nodes, three brokers, and what `deploy/kubernetes`
-holds, while a crawler sends 30 pages a second; then it does what is listed, by the commands of
-[deploy/README.md](../deploy/README.md). A step has ended when all pods are ready again. A pause is
-the longest time between two verdicts in their topic, a wait that from a page to its verdict, by the
-brokers' clock. After each step
-`streamer verify` holds all pages, logs and verdicts against the promises
-([architecture.md](architecture.md)); what is broken is told below the table.
-"""
-NOT_HAD = """\
-## What could not be had
-
-- **Machines of their own.** Both nodes and the control plane are namespaces of one machine: each
-  has its own containerd, kubelet, kube-proxy, network, mounts and processes, and they share
-  processors and a disk. A node that is lost, rather than drained, was not tried.
-- **A network plugin that enforces policies.** Those that are Go modules (kube-router,
-  kube-network-policies, Calico, weave, Azure's) could not be fetched, or not all of what they
-  stand on. So `tests/cluster/policies.py` takes the policies from the API server and writes them
-  into the nodes' packet filters. What was tried is thereby that the policies name all that is
-  needed and nothing more; not how a certain plugin reads them.
-- **Volumes over a network.** The volumes are folders that both nodes can mount, of a storage class
-  without a provisioner. That a pod finds its data again on another node was tried; that a disk is
-  detached here and attached there was not.
-- **Control groups of version 2.** This kernel has version 1, of which Kubernetes 1.33 warns.
-- **A registry.** Images are imported into the nodes. The new version that is rolled out is the same
-  image under another tag.
-"""
+from tests.cluster.machines import HERE, Machines, filled, run
 
 
 def table(steps: Sequence[Step]) -> Table:
@@ -90,6 +57,8 @@ def write_page(steps: Sequence[Step], used: Table, out: Path, broken: Sequence[s
         f" {here.memory_bytes / 2**30:.0f} GiB; commit {here.commit or 'unknown'}.{busy}"
     )
     failed = [f"**Did not hold:** {one}" for one in broken]
-    shown = [markdown([table(steps)]), *failed, "## What it ran on", markdown([used])]
-    parts = [HEAD, ran, *shown, NOT_HAD]
-    out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    shown = "\n\n".join(part.strip() for part in (markdown([table(steps)]), *failed))
+    template = HERE / "manifests/page.template"
+    out.write_text(
+        filled(template, RAN=ran, STEPS=shown, USED=markdown([used]).strip()), encoding="utf-8"
+    )

@@ -6,8 +6,6 @@ name, and refuses the rest. As plugins do, it follows what changes: a new pod's 
 within a second. What comes from a pod's own node, as the kubelet's probes, is not looked at.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """The commands of deploy/README.md's part of Kubernetes: what is tried are these, as they are."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

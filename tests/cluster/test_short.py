@@ -1,7 +1,5 @@
 """The manifests on a real cluster, the short way; `deploy/kubernetes/try run` does the whole."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

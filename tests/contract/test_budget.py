@@ -1,7 +1,5 @@
 """The lines of code, and the words of the documents, stay within ../shared/budget.toml."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

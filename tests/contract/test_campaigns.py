@@ -1,7 +1,5 @@
 """docs/reliability.md has a line for each row of the campaigns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.campaign.campaign import CAMPAIGNS, rows_of

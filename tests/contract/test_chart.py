@@ -1,7 +1,5 @@
 """The Helm chart against the manifests it is made of, the program, and the schemas of all kinds."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

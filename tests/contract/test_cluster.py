@@ -1,7 +1,5 @@
 """What runs the manifests on a cluster: the README's commands, and the stand-in for a plugin."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

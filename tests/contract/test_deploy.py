@@ -1,7 +1,5 @@
 """The files in deploy/ against the schemas of Kubernetes, against the program, and one another."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The documents name what there is: modules, files, commands, settings, exit codes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

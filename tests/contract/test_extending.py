@@ -1,7 +1,5 @@
 """docs/extending.md: what it shows works."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

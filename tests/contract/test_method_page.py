@@ -1,7 +1,5 @@
 """docs/methods.md is what the program says of its methods."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

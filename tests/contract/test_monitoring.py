@@ -1,7 +1,5 @@
 """Alerts and dashboard ask for what a worker shows, and are what the files around them hold."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -121,9 +119,7 @@ def test_the_runbook_has_no_section_of_an_alert_that_is_gone() -> None:
 
 
 @each_alert
-def test_an_alert_asks_for_what_a_worker_shows(
-    alert: dict[str, Any], shown: dict[str, set[str]]
-) -> None:
+def test_an_alert_asks_for_what_there_is(alert: dict[str, Any], shown: dict[str, set[str]]) -> None:
     asked = metrics_of(alert["expr"])
     assert asked - {"up"} - set(shown) == set()
     labels = {label for name in asked & set(shown) for label in shown[name]}
@@ -178,9 +174,7 @@ def test_legends_name_labels_that_their_queries_leave() -> None:
                 assert wanted <= left, (panel.title, query, legend)
 
 
-def test_every_metric_of_a_worker_is_on_the_dashboard_or_left_out_with_a_reason(
-    worker: Metrics,
-) -> None:
+def test_every_metric_is_on_the_dashboard_or_left_out_with_a_reason(worker: Metrics) -> None:
     asked = set.union(*map(metrics_of, QUERIES))
     families = {
         family.name: {sample.name for sample in family.samples}

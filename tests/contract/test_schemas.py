@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import jsonschema
 import msgspec
@@ -10,20 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.hints.hint import CanonicalAgreement, Hint, HintKind, HostHints
-from streamer.model import (
-    SEQUENCE_MASK,
-    Basis,
-    Change,
-    DeadLetter,
-    Decision,
-    Location,
-    NearestKept,
-    Page,
-    Representative,
-    SignedText,
-    Verdict,
-)
+from streamer.analysis.hints.hint import HostHints
+from streamer.model import DeadLetter, Page, Verdict
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 TYPES: dict[str, type[msgspec.Struct]] = {
@@ -40,81 +27,35 @@ VALIDATORS = {
     name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()
 }  # fmt: skip
 
-counts = st.integers(0, 2**63 - 1)
-locations = st.builds(Location, st.text(), st.integers(0, 2**31 - 1), st.integers(0, SEQUENCE_MASK))
-representatives = st.builds(
-    Representative, locations, st.text(), st.just(msgspec.UNSET) | st.text()
-)
-nearest = st.builds(
-    NearestKept, locations, st.text(), st.just(msgspec.UNSET) | st.text(),
-    similarity=st.floats(0, 1), exact=st.just(msgspec.UNSET) | st.booleans(),
-)  # fmt: skip
-json_values = st.recursive(
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-sizes = st.integers(0, 2**53)
-hints = st.builds(
-    Hint, kind=st.sampled_from(HintKind), name=st.text(), under=st.text(), urls=sizes,
-    support=sizes, differing=sizes, error=st.none() | st.floats(0, 1), recheck=st.floats(0, 1),
-    examples=st.lists(st.text(), max_size=2),
-    representative=st.just(msgspec.UNSET) | representatives,
-    canonical=st.just(msgspec.UNSET) | st.builds(CanonicalAgreement, sizes, sizes),
-    without=st.just(msgspec.UNSET) | sizes,
-)  # fmt: skip
-INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
-    "verdict": st.builds(
-        Verdict,
-        page=locations,
-        url=st.text(),
-        verdict=st.sampled_from(Decision),
-        basis=st.sampled_from(Basis),
-        similarity=st.none() | st.floats(0, 1),
-        representative=st.none() | representatives,
-        same_url=st.booleans(),
-        text_bytes=counts,
-        index=st.text(),
-        carried=st.dictionaries(st.text(), json_values, max_size=3),
-        text=st.just(msgspec.UNSET) | st.sampled_from(SignedText),
-        change=st.just(msgspec.UNSET) | st.sampled_from(Change),
-        change_similarity=st.just(msgspec.UNSET) | st.none() | st.floats(0, 1),
-        exact=st.just(msgspec.UNSET) | st.booleans(),
-        nearest=st.just(msgspec.UNSET) | st.none() | nearest,
-        nearest_min=st.just(msgspec.UNSET) | st.floats(0, 1),
-        schema=st.just("streamer.verdict/1"),
-    ),
-    "dead_letter": st.builds(
-        DeadLetter,
-        page=locations,
-        code=st.text(),
-        detail=st.text(),
-        key_base64=st.none() | st.text(),
-        value_base64=st.text(),
-        value_bytes=counts,
-        truncated=st.booleans(),
-        schema=st.just("streamer.dead_letter/1"),
-    ),
-    "hints": st.builds(
-        HostHints,
-        st.text(),
-        sizes,
-        sizes,
-        sizes,
-        st.lists(hints, max_size=2),
-        st.just("streamer.hints/1"),
-    ),
-    "page": st.sampled_from(["body", "body_base64"]).flatmap(
-        lambda field: st.builds(
-            Page,
-            url=st.text(),
-            content_type=st.none() | st.text(),
-            charset=st.none() | st.text(),
-            fetched_at=st.none() | st.text() | st.integers(0, 2**53) | st.floats(0, 1e10),
-            **{field: st.text()},
-        )
-    ),
+OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(0, 2**63 - 1),
+    float: st.floats(0, 1),
+    dict[str, Any]: st.dictionaries(st.text(), JSON_VALUES, max_size=3),
+    msgspec.UnsetType: st.just(msgspec.UNSET),
 }
+
+
+def instances(kind: Any, **given: Any) -> st.SearchStrategy[Any]:
+    """Draw values of a type as annotated; of a struct, each field that is not `given`."""
+    if kind in OF_TYPES:
+        return OF_TYPES[kind]
+    if get_origin(kind) is Annotated:
+        of, bounds = get_args(kind)
+        numbers = st.integers if of is int else st.floats
+        return numbers(bounds.ge, 2**31 - 1 if bounds.le is None else bounds.le)
+    if get_origin(kind) in (Union, UnionType):
+        return st.one_of([instances(one) for one in get_args(kind)])
+    if get_origin(kind) is list:
+        return st.lists(instances(*get_args(kind)), max_size=2)
+    if not issubclass(kind, msgspec.Struct):
+        return st.from_type(kind)
+    fields = {f.name: instances(f.type) for f in msgspec.structs.fields(kind) if f.name != "schema"}
+    return st.builds(kind, **fields | given)
 
 
 def without_integer(kinds: set[str]) -> list[str]:
@@ -241,7 +182,11 @@ def test_unknown_fields_of_a_page_are_ignored_by_both_sides() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_whatever_the_type_encodes_is_valid(name: str, data: st.DataObject) -> None:
-    instance = data.draw(INSTANCES[name])
+    bodies = st.permutations([st.just(msgspec.UNSET), st.text()])
+    fields = ("body", "body_base64") if name == "page" else ()
+    instance = data.draw(
+        instances(TYPES[name], **dict(zip(fields, data.draw(bodies), strict=False)))
+    )
     encoded = msgspec.json.encode(instance)
     VALIDATORS[name].validate(json.loads(encoded))
     assert msgspec.json.decode(encoded, type=TYPES[name]) == instance

@@ -1,7 +1,5 @@
 """docs/signature.md and its vectors are what the detector computes, and enough to compute it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -31,9 +29,7 @@ def seeds_of(vector: dict[str, Any]) -> plain.Seeds:
 
 
 def test_the_file_holds_what_the_detector_computes() -> None:
-    assert rendered(vectors()) == FILE, (
-        "make it with `python -m tests.helpers.signature_vectors > docs/signature-vectors.json`"
-    )
+    assert rendered(vectors()) == FILE, "make it with `python -m tests.helpers.signature_vectors`"
 
 
 def test_the_plain_form_derives_the_parameters_of_the_key() -> None:

@@ -1,7 +1,5 @@
 """What the page on near-duplicates says of similarities is so: formulas, passage, sample crawl."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

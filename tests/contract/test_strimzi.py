@@ -1,7 +1,5 @@
 """The topics and users for Strimzi are what the worker would make and needs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A module's unit tests are in the file that has its name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

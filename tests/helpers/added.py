@@ -1,15 +1,10 @@
 """What `Deduplicator.add` gives for pages that can all be judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from streamer import AnyPage, Deduplicator
 from streamer.model import Rejected, Verdict
 from streamer.pages.program_pages import MessageWriter
-
-if TYPE_CHECKING:
-    from streamer import AnyPage, Deduplicator
 
 
 def added(dedup: Deduplicator, pages: Iterable[AnyPage]) -> Iterator[Verdict]:

@@ -6,15 +6,16 @@ What a test then takes away, adds or alters, the audit must notice.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from streamer.analysis.audit.scene import AuditTarget
+from streamer.analysis.audit.scene import AuditReport, AuditTarget
 from streamer.analysis.audit.verify import IndexAudit
 from streamer.index.messages import Pages, Record, Verdicts, config_record, source_name
 from streamer.index.settings import IndexSettings
@@ -28,11 +29,6 @@ from streamer.pages.chunk import RejectedRecord
 from streamer.pages.parse import PageParser
 from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.signed_pages import BANDS, family_pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streamer.analysis.audit.scene import AuditReport
 
 NAMES = Names("news", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")

@@ -1,7 +1,5 @@
 """A broker, of all tests or of one alone, and what is sent to a broker and read from it."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Archives, and the CDX files that name their records."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

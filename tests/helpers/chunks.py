@@ -1,7 +1,5 @@
 """All chunks of a source, however its reading ends; and those after any place in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from streamer.pages.chunk import Chunk, Ending

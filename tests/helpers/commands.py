@@ -1,7 +1,5 @@
 """Commands in this process: what they print, and the error that they end with."""
 
-from __future__ import annotations
-
 from typer.testing import CliRunner, Result
 
 from streamer.cli.main import app

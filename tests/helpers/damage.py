@@ -1,17 +1,13 @@
 """Damage to the files of an index: a byte flipped, a file cut short or removed."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
 from streamer.stored.database import Database
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
 
 FLIP, CUT, REMOVE = "flip", "cut", "remove"
 

@@ -1,16 +1,11 @@
 """Dates of pages as logs have them: with pauses, wrong ones, and pages without any."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from random import Random
 from unittest.mock import patch
 
 from streamer.index import log_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 AHEAD = 5_000
 

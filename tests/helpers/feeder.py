@@ -1,7 +1,5 @@
 """A crawler: sends the lines of a file to a topic, steadily, while workers are being disturbed."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

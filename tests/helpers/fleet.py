@@ -1,7 +1,5 @@
 """Workers as processes of their own: started, killed, stopped for a while, and waited for."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

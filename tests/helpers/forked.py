@@ -3,8 +3,6 @@
 A command by itself takes a second or two to import the package and to load its kernels.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

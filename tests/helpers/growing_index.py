@@ -1,7 +1,5 @@
 """An index of rows that grows by flushes, and a process that takes snapshots of it on and on."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

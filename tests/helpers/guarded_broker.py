@@ -1,7 +1,5 @@
 """A broker that refuses what deploy/kubernetes/strimzi does not allow, with the topics there."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -46,17 +46,34 @@ def ran(program: str, *arguments: object, cwd: Path = ROOT) -> subprocess.Comple
     return forked.run(f"{__name__}:{run.__name__}", given, cwd=cwd, environment=os.environ)
 
 
+def output_of(program: str, *arguments: object) -> list[str]:
+    """Return the lines that a program prints, which must end well."""
+    done = ran(program, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def started(program: str, *arguments: object) -> forked.Running:
+    """Start a program in such a process, whose output nobody reads."""
+    given = [program, *map(str, arguments)]
+    return forked.Running(f"{__name__}:run", given, cwd=ROOT, environment=os.environ)
+
+
 def run() -> None:
     """Run the program that is the first argument, as `python -c` does."""
     exec(sys.argv.pop(1), {"__name__": "__main__"})  # noqa: S102 - programs of these tests
+
+
+def piped(program: str, *arguments: object) -> Piped:
+    """Start a program in such a process, between two pipes."""
+    return Piped(f"{__name__}:{run.__name__}", [program, *map(str, arguments)])
 
 
 def answers_until_killed(
     program: str, *arguments: object, lines: int, pause: float = 0.0
 ) -> list[int]:
     """Run a program that prints numbers; kill it `pause` seconds after so many; return these."""
-    given = [program, *map(str, arguments)]
-    with Piped(f"{__name__}:{run.__name__}", given) as process:
+    with piped(program, *arguments) as process:
         told = [int(process.stdout.readline()) for _ in range(lines)]
         time.sleep(pause)
         process.kill()

@@ -1,7 +1,5 @@
 """helm, kustomize and kubeconform, and the schemas that manifests are held against."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Labelled sets of pages, which are no part of the project: they are read from ../shared/data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 It opens no index, since the threads of one would not be there in a child.
 """
 
-from __future__ import annotations
-
 import streamer.cli.replay
 import streamer.testing.child  # noqa: F401 - so that it is loaded
 from streamer.run import warm

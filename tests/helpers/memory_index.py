@@ -1,27 +1,19 @@
 """A shard that is given records of pages, and what it asks of pages that were flushed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from streamer.index.messages import CONFIG, Pages, Record
-from streamer.index.ports import FoundUrls, Hits, KeptRows, Lookup
+from streamer.index.messages import CONFIG, Keys, Output, Pages, Record
+from streamer.index.ports import FlushedRows, FoundUrls, Hits, KeptRows, Lookup
+from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.index.url_versions import url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.serial_index import Judged, judged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
-
-    from streamer.index.messages import Keys, Output
-    from streamer.index.ports import FlushedRows
-    from streamer.index.settings import IndexSettings
 
 SOURCE = "pages:0"
 

@@ -1,7 +1,5 @@
 """The values of metrics, and a store to take some of them from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path

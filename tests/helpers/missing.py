@@ -1,7 +1,5 @@
 """What a test lacks on this machine."""
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

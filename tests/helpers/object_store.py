@@ -1,13 +1,13 @@
 """An object store that speaks as S3 does, on files of this machine: the real gateway, no double."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 from tests.helpers.broker import free_port, listens
 from tests.helpers.kubernetes_tools import tool
@@ -20,6 +20,11 @@ class ObjectStore(NamedTuple):
     url: str
     files: Path
     environment: dict[str, str]
+
+    def lead_to(self, patch: pytest.MonkeyPatch) -> None:
+        """Have the environment lead to the store."""
+        for name, value in self.environment.items():
+            patch.setenv(name, value)
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """A replay as a co-process: pages go in by one pipe, verdicts come out of another."""
 
-from __future__ import annotations
-
 import io
 import json
 import select

@@ -1,7 +1,5 @@
 """A folder in which a test replays files: pages to write there, and what a run has left."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A crawl with four faults planted in it: a cookie wall, a mirror, session ids, a lost charset."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Containers for tests, by podman: as root, and without systemd."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A schema registry: Apicurio's, or a double that can be told to fail; and messages for it."""
 
-from __future__ import annotations
-
 import io
 import json
 import ssl

@@ -1,7 +1,5 @@
 """A broker with TLS and SCRAM, and the certificates that belong to it."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import ipaddress

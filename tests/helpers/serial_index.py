@@ -1,24 +1,18 @@
 """What an index must say, as a serial program over dictionaries."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from streamer.index.messages import Forget, NearMiss, Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.index.settings import IndexSettings
 from streamer.sketch.resemblance import similarity
 from tests.oracles.hash_sets import decided
 from tests.oracles.log_time import PlainTime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from streamer.index.messages import Forget, NearMiss, Pages, Verdicts
-    from streamer.index.settings import IndexSettings
-
 
 ELSEWHERE = "clean"  # the name of the other index, where there is one
 

@@ -4,18 +4,13 @@
 0.7993. No two of `FAR` resemble each other.
 """
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING
 
+from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from tests.helpers.memory_index import MemoryIndex
+from tests.helpers.serial_index import Judged
 from tests.helpers.signed_pages import Sketch, sketch_with, unlike
-
-if TYPE_CHECKING:
-    from streamer.index.messages import Pages
-    from tests.helpers.serial_index import Judged
 
 BANDS = 3
 SAME = sketch_with(0)

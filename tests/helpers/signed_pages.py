@@ -1,8 +1,9 @@
 """Signed pages made by hand or by chance, without any text behind them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,6 @@ from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 from tests.oracles import plain_signature as plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from random import Random
 
 BANDS = 14
 BINS = 1 << DENSE_LEVEL

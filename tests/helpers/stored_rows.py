@@ -1,21 +1,15 @@
 """Rows with postings, on their way into a store and as they must be found there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from streamer.index.codec import PendingForget, ShardState, pack_state
 from streamer.index.ports import NO_HORIZON, FlushedRows, Horizon
+from streamer.index.postings import Keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.stored.lookup import StoredLookup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from streamer.index.postings import Keys
-    from streamer.stored.store import FlushedBlocks, Store
+from streamer.stored.store import FlushedBlocks, Store
 
 POSTINGS_A_ROW = 3
 

@@ -1,7 +1,5 @@
 """A topic without brokers, and records of a log that gives its order."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any

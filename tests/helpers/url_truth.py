@@ -1,7 +1,5 @@
 """What `streamer.analysis.sample.url_variants` writes as the truth about URLs."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 again only in a commit that means to change verdicts, and says which.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Verdicts and dead letters of a small crawl, and files of them."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A web server on loopback whose files a test changes, and that breaks off as it is told to."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The images, built once for all tests of them, and podman to run them."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The commands of deploy/README.md for one machine, run as they stand."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The images as deploy/image builds them: what is in them, what they may, and how they start."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ The scenarios are rows of the campaign `chaos`. Pages come in all the time: a pa
 topic before, the rest is fed meanwhile.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal
@@ -68,11 +66,13 @@ def kills(workers: Fleet, rounds: int, draw: random.Random) -> None:
         workers.start(name)
 
 
-def rebalances(workers: Fleet, rounds: int, draw: random.Random) -> None:
-    """Let one more signer join, and leave in order or not."""
+def rebalances(
+    workers: Fleet, rounds: int, draw: random.Random, event: str = "worker_started"
+) -> None:
+    """Let one more signer join, and after an event of its log leave in order or not."""
     for number in range(rounds):
         workers.start("sign-more", "--role", "sign")
-        workers.wait_for_log("sign-more", "worker_started")
+        workers.wait_for_log("sign-more", event)
         time.sleep(draw.random() * 2)
         workers.kill("sign-more", signal.SIGKILL if number % 3 == 2 else signal.SIGTERM)
 
@@ -89,10 +89,13 @@ def takeovers(workers: Fleet, rounds: int, draw: random.Random) -> None:
         owner = standby
 
 
-def zombies(workers: Fleet, rounds: int, draw: random.Random) -> None:
-    """Halt a random worker for longer than its session, so that others take over; let it go on."""
+def zombies(workers: Fleet, rounds: int, draw: random.Random, names: str = "") -> None:
+    """Halt a random worker for longer than its session, so that others take over; let it go on.
+
+    Its name begins with `names`.
+    """
     for _ in range(rounds):
-        name = draw.choice(sorted(workers.running))
+        name = draw.choice(sorted(each for each in workers.running if each.startswith(names)))
         workers.running[name].send_signal(signal.SIGSTOP)
         time.sleep(SESSION_SECONDS * 1.3)
         workers.running[name].send_signal(signal.SIGCONT)

@@ -1,7 +1,5 @@
 """What integration tests share: the broker of the run, names of topics, a store, a crawl."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os
@@ -62,8 +60,7 @@ def names() -> Names:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Run an object store that the environment leads to."""
     with running_store(tmp_path / "objects") as running:
-        for name, value in running.environment.items():
-            monkeypatch.setenv(name, value)
+        running.lead_to(monkeypatch)
         yield running
 
 

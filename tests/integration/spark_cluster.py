@@ -6,8 +6,6 @@ By hand, since it takes minutes: one master and two workers, without compiled ke
 an executor is killed. The exit code is 0 if all columns are equal.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -4,8 +4,6 @@ Each role runs as its user. The broker's own log then tells by which right each 
 rights must be among them, so that none is too much. One test, since one broker serves all of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from contextlib import suppress

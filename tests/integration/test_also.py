@@ -1,7 +1,5 @@
 """`--also`: pages that are near to those of another index, in a replay and in a worker."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

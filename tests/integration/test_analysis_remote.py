@@ -1,7 +1,5 @@
 """Commands that measure and compare read URLs as a replay does, and as files here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

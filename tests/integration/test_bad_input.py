@@ -3,8 +3,6 @@
 What they cost in memory is a row of the campaign `damage` (tests/campaign/bombs.py).
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io
@@ -105,9 +103,7 @@ def test_an_unknown_or_wrong_charset_still_gives_a_page_in_utf8(charset: str) ->
         gzip.compress(b"", mtime=0),
     ],
 )
-def test_garbage_files_end_in_dead_letters_and_counts(
-    tmp_path: Path, name: str, content: bytes
-) -> None:
+def test_garbage_ends_in_dead_letters_and_counts(tmp_path: Path, name: str, content: bytes) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     at = 0

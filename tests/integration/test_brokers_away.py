@@ -1,7 +1,5 @@
 """A worker whose brokers are away: it says so, is not ready, and ends when it is asked to."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

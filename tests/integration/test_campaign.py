@@ -1,7 +1,5 @@
 """The short rounds of each row of the campaigns; `make campaign` does the long ones."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`streamer worker --track-changes` on a real broker: what became of the content of URLs."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The console in a real browser, over a crawl with hostile pages, while its replay goes on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
@@ -305,9 +303,7 @@ def draw(browser: Browser, address: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_it_ends_cleanly_and_changes_no_input(
-    crawl: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_it_ends_and_changes_no_input(crawl: Path, tmp_path: Path, number: signal.Signals) -> None:
     before = digests(crawl)
     with console(tmp_path, crawl / "v.jsonl", crawl / "index") as (address, process):
         wait_until(lambda said: said["folded"], address)

@@ -1,7 +1,5 @@
 """The console over the topics of a worker: its figures move, and its fold survives what happens."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
@@ -129,9 +127,7 @@ def test_the_console_follows_a_worker(
             wait_until(lambda said: (said["pages"], said["letters"]) == (1, 1), address)
 
 
-def test_a_topic_that_is_deleted_is_named_and_no_broker_blamed(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_a_deleted_topic_is_named_not_a_broker(brokers: str, names: Names, tmp_path: Path) -> None:
     make_topic(brokers, names.pages)
     make_topic(brokers, names.verdicts)
     send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])

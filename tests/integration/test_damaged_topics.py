@@ -1,7 +1,5 @@
 """Topics whose newest batch is damaged on the broker's disk: whoever reads it names the place."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """`streamer dead-letters`: counts, and the records as they were, of replays and of workers."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -87,9 +85,7 @@ def test_of_many_sources_those_with_most_are_listed(place: Place, command: Comma
     assert total == "78 dead letters"
 
 
-def test_records_are_shown_in_a_line_that_a_terminal_does_not_obey(
-    place: Place, command: Command
-) -> None:
+def test_records_are_lines_that_no_terminal_obeys(place: Place, command: Command) -> None:
     letters = letters_of(place, "dead.jsonl", *BAD, LONG)
     shown = command("show", letters)
     assert all(one.isprintable() or one == "\n" for one in shown)
@@ -111,9 +107,7 @@ def test_only_so_many_are_shown(place: Place, command: Command) -> None:
         assert command.err == (more if count <= LETTERS_SHOWN else "")
 
 
-def test_records_are_written_byte_for_byte_and_can_be_judged_again(
-    place: Place, command: Command
-) -> None:
+def test_records_are_written_as_they_were_and_judged_again(place: Place, command: Command) -> None:
     letters = letters_of(place, "dead.jsonl", *BAD)
     out = place.folder / "again.jsonl"
     assert command("show", letters, "--out", out) == ""
@@ -255,9 +249,7 @@ def test_what_is_sent_again_gets_verdicts_and_no_loop(
     assert "sent too often    4\n" in whole
 
 
-def test_what_is_no_dead_letter_of_the_pages_is_not_sent(
-    brokers: str, names: Names, command: Command
-) -> None:
+def test_other_dead_letters_are_not_sent(brokers: str, names: Names, command: Command) -> None:
     topic = "--from-topic", names.dead_letters, "--brokers", brokers
     command("retry", *topic, code=1)
     assert f"There is no topic {names.pages}" in command.err

@@ -1,7 +1,5 @@
 """`make dist`, and each line of the documents that installs something, in a new environment."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -70,9 +68,7 @@ def test_the_documents_install_nothing_from_the_name_on_pypi() -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_of_the_documents_installs_what_it_says(
-    line: str, clone: Path, tmp_path: Path
-) -> None:
+def test_a_line_of_a_document_installs_what_it_says(line: str, clone: Path, tmp_path: Path) -> None:
     lock = (ROOT / "requirements/dev.lock").read_text("utf-8")
     pins = re.findall(r"^(\S+==\S+(?: ; .*?)?)(?: \\)?$", lock, re.MULTILINE)
     (tmp_path / "pins").write_text("\n".join(pins), encoding="utf-8")

@@ -1,7 +1,5 @@
 """`--exact`: near the threshold the shingles themselves decide, wherever the kept page lies."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -74,9 +72,7 @@ def near_pairs(count: int) -> list[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.parametrize("flushes", ["head", "store"])
-def test_near_the_threshold_every_decision_is_that_of_exact_resemblance(
-    tmp_path: Path, flushes: str
-) -> None:
+def test_near_the_threshold_exact_resemblance_decides(tmp_path: Path, flushes: str) -> None:
     pairs = near_pairs(60)
     options = ["--exact", *(("--head-pages", "1") if flushes == "store" else ())]
     first = [page(f"a{i}", one) for i, (one, _) in enumerate(pairs)]

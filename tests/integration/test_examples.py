@@ -1,7 +1,5 @@
 """The examples run as their READMEs say, and give what these promise."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -174,9 +172,7 @@ def test_a_folder_of_parquet_becomes_a_clean_file_and_a_report(clone: Path) -> N
 
 
 @pytest.mark.parametrize("given", ["./pages", "pages/", "../here/pages", "."])
-def test_the_report_on_parquet_finds_the_rows_of_a_folder_by_any_name(
-    tmp_path: Path, given: str
-) -> None:
+def test_the_report_on_parquet_finds_a_folders_rows_by_any_name(tmp_path: Path, given: str) -> None:
     here = tmp_path / "here"
     (pages := here / "pages").mkdir(parents=True)
     rows = [{"url": f"https://a.example/{number}", "body": "one two three"} for number in (1, 2)]

@@ -1,7 +1,5 @@
 """`streamer.follow`: from the beginning, from a time, and from where an earlier one has stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

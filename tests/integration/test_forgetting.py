@@ -1,7 +1,5 @@
 """Forgetting through the log: pages answer no more, and are gone from the disk."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What `streamer forget` reports; tests/campaign/forgotten.py looks for what it leaves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,7 +1,5 @@
 """The same pages in every format of input: the same verdicts, over kills and resumed runs."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import json
@@ -138,9 +136,7 @@ def test_a_table_is_mapped_as_messages_are_and_a_wrong_mapping_is_told(
     assert "/doc/text" in capsys.readouterr().err
 
 
-def test_pages_without_urls_are_known_by_their_places(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_without_urls_have_places(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = place.folder / "pages.parquet"
     write_parquet(path, [{"text": each["body"]} for each in records()])
     fields = ("--fields", '{"body": "/text"}')

@@ -3,8 +3,6 @@
 Each input record must end in exactly one verdict or dead letter, or the run must say what is wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
@@ -243,9 +241,7 @@ def test_a_line_without_an_end_waits_for_it(place: HalfRead) -> None:
 
 
 @pytest.mark.parametrize(("name", "pack"), [("a.warc.gz", gzip.compress), ("a.warc.zst", CHECKED)])
-def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(
-    place: HalfRead, name: str, pack: Any
-) -> None:
+def test_a_flipped_byte_in_a_warc_costs_its_member(place: HalfRead, name: str, pack: Any) -> None:
     members = [pack(record(number)) for number in range(10)]
     start = sum(map(len, members[:4]))
     broken = b"".join([*members[:4], flipped(members[4]), *members[5:]])
@@ -266,9 +262,7 @@ def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(
 
 @pytest.mark.parametrize("said", [10_000, 20_000_000, 10**14])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_length_that_is_too_large_costs_its_record_only(
-    place: HalfRead, said: int, pack: Any
-) -> None:
+def test_too_large_a_length_costs_its_record_only(place: HalfRead, said: int, pack: Any) -> None:
     records = [record(number, said if number == 3 else None) for number in range(60)]
     path = place.write("a.warc", b"".join(map(pack, records)))
     assert place.replay(path) == 0
@@ -334,9 +328,7 @@ def test_arc_files_are_read(place: HalfRead, pack: Any, way: str) -> None:
         ('{"url": "u"}\n'.encode("utf-16"), "is text in UTF-16"),
     ],
 )
-def test_what_is_no_page_file_is_named_with_the_remedy(
-    place: HalfRead, content: bytes, words: str
-) -> None:
+def test_what_is_no_page_file_has_a_remedy(place: HalfRead, content: bytes, words: str) -> None:
     for name in ("a.parquet", "a.jsonl"):
         assert place.replay(place.write(name, content)) == 1
         assert words in place.said

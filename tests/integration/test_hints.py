@@ -1,7 +1,5 @@
 """`streamer hints` on sites whose truth is known: what it says is right, and little is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The locks are installed as they are: by an old pip, and while the index offers newer versions."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`streamer produce` and its topic, on a real broker."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -72,9 +70,7 @@ def test_bad_lines_and_large_ones_are_sent_and_what_is_nothing_is_counted(
     assert "too large         1" in printed
 
 
-def test_warc_records_become_messages_of_the_same_pages(
-    brokers: str, topic: str, tmp_path: Path
-) -> None:
+def test_warc_records_become_messages_of_pages(brokers: str, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "pages.warc.gz"
     records = [
         response(f"<p>{TEXT} na\u00efve {number}</p>".encode("latin-1"), ("Content-Type", kind))
@@ -130,9 +126,7 @@ def test_a_topic_that_we_make_takes_messages_of_any_time(brokers: str, topic: st
     assert [m.timestamp for m in messages_of(brokers, topic)[0]] == [*dated.values()]
 
 
-def test_a_topic_of_pages_refuses_dates_of_the_future_as_the_brokers_do(
-    brokers: str, topic: str
-) -> None:
+def test_a_topic_of_pages_refuses_future_dates_as_brokers_do(brokers: str, topic: str) -> None:
     ensure(brokers, pages_topic(topic, 1, 1))
     now = round(1000 * time.time())
     send(brokers, topic, [(None, b"now", now)])

@@ -1,7 +1,5 @@
 """`--kept-topic` on a broker that refuses what is not allowed: the rights in users.yaml suffice."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

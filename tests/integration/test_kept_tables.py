@@ -1,7 +1,5 @@
 """Rows of kept pages as a table, with `replay --kept`: each once, whatever kill came."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -146,9 +144,7 @@ def test_a_killed_run_goes_on_with_each_row_once(place: Place) -> None:
         "streamer.run.outputs.Path.replace",  # the new file is complete, and has no name
     ],
 )
-def test_a_kill_at_the_end_leaves_the_table_before_and_the_next_run_makes_it(
-    place: Place, where: str
-) -> None:
+def test_a_kill_at_the_end_leaves_the_table_to_the_next_run(place: Place, where: str) -> None:
     rows, more = crawl(0, 40), crawl(30, 40)
     one, two = (place.folder / f"{name}.parquet" for name in ("1", "2"))
     kept = place.folder / "kept.parquet"

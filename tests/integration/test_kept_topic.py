@@ -1,19 +1,16 @@
 """`--kept-topic`: each unique page's message in a topic of its own, exactly once, as it came."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
-import os
 import random
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -37,7 +34,7 @@ from tests.helpers.broker import (
 )
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import Fleet, fleet, streamer
-from tests.integration.chaos import SESSION_SECONDS, broker_kills, kills, load, start_all
+from tests.integration.chaos import broker_kills, kills, load, rebalances, start_all, zombies
 from tests.integration.test_replay_topic import crawl
 from tests.integration.test_replay_topic import send as send_parts
 from tests.integration.test_worker import page
@@ -149,48 +146,24 @@ def test_copies_are_the_messages_as_they_came(brokers: str, names: Names, tmp_pa
     )  # fmt: skip
 
 
-def zombies(workers: Fleet, rounds: int, draw: random.Random) -> None:
-    """Halt a worker for longer than its session and its transaction's place; let it go on."""
-    for _ in range(rounds):
-        name = draw.choice(sorted(each for each in workers.running if each.startswith("sign")))
-        workers.running[name].send_signal(signal.SIGSTOP)
-        time.sleep(SESSION_SECONDS * 1.3)
-        workers.running[name].send_signal(signal.SIGCONT)
-        time.sleep(1)
-        workers.restart_dead()
+DISTURBANCES: dict[str, tuple[Callable[[Fleet, int, random.Random], None], int]] = {
+    "kills": (kills, 8),
+    "joins": (partial(rebalances, event="kept_topic_assigned"), 3),
+    "zombies": (partial(zombies, names="sign"), 1),
+}
 
 
-def joins(workers: Fleet, rounds: int, draw: random.Random) -> None:
-    """Let one more worker join the copying, and leave in order or not."""
-    for number in range(rounds):
-        workers.start("sign-more", "--role", "sign")
-        workers.wait_for_log("sign-more", "kept_topic_assigned")
-        time.sleep(draw.random())
-        workers.kill("sign-more", signal.SIGKILL if number % 2 else signal.SIGTERM)
-
-
-DISTURBANCES: list[tuple[Callable[[Fleet, int, random.Random], None], int]] = [
-    (kills, 8), (joins, 3), (zombies, 1),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("disturb", "rounds"), DISTURBANCES, ids=lambda each: getattr(each, "__name__", each)
-)
+@pytest.mark.parametrize("name", DISTURBANCES)
 def test_each_kept_page_is_copied_once_in_order_under(
-    disturb: Callable[[Fleet, int, random.Random], None],
-    rounds: int,
-    brokers: str,
-    names: Names,
-    crawl: Path,
-    tmp_path: Path,
+    name: str, brokers: str, names: Names, crawl: Path, tmp_path: Path
 ) -> None:
+    disturb, rounds = DISTURBANCES[name]
     load(brokers, names, crawl)
     with fleet(tmp_path, brokers, names, kept(names)) as workers:
         start_all(workers)
         with fed(brokers, names.pages, crawl, 6_000, rounds * 2.0):
             workers.wait_for_log("sign-0", "worker_started")
-            disturb(workers, rounds, random.Random(disturb.__name__))
+            disturb(workers, rounds, random.Random(name))
         wait_until_copied(workers)
         assert "kept_topic_assigned" in workers.log("sign-0") + workers.log("sign-1")
     see_copies(brokers, names, topic_of(names))
@@ -313,30 +286,7 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
     see_copies(brokers, names, f"{topic_of(names)}-again")
 
 
-def test_a_copying_that_the_brokers_have_forgotten_goes_on(names: Names, tmp_path: Path) -> None:
-    (tmp_path / "extra").write_text(
-        "connections.max.idle.ms=2000\ntransactional.id.expiration.ms=1000\n"
-        "transaction.remove.expired.transaction.cleanup.interval.ms=500\n"
-    )
-    with (
-        patch.dict(os.environ, {"BROKER_EXTRA": str(tmp_path / "extra")}),
-        running_broker(tmp_path / "broker", free_port()) as brokers,
-        fleet(tmp_path / "fleet", brokers, names, options=kept(names)) as workers,
-    ):
-        make_topic(brokers, names.pages)
-        workers.start("all", "--index", tmp_path / "index")
-        for number in range(3):
-            text = f"{random.Random(number).random()} " * 40
-            send(brokers, names.pages, [(None, page(number, body=text))])
-            wait_until_copied(workers)
-            time.sleep(4)  # beyond all that the broker keeps
-        assert workers.kill("all", signal.SIGTERM) == 0
-        assert workers.log("all").count("worker_starting") == 1
-        see_copies(brokers, names, topic_of(names))
-        assert len(copies(brokers, topic_of(names))[0]) == 3
-
-
-def test_a_topic_that_cannot_take_the_copies_is_refused(
+def test_a_topic_that_takes_no_copies_is_refused(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages)

@@ -1,7 +1,5 @@
 """Messages that are larger expanded than their topics take: a worker goes on behind each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from streamer.kafka.topics import Names
@@ -13,9 +11,7 @@ MEBIBYTE = 1 << 20
 KEPT = 64 << 10
 
 
-def test_what_is_too_large_for_a_topic_stops_no_worker(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_what_no_topic_takes_stops_no_worker(brokers: str, names: Names, tmp_path: Path) -> None:
     large = b"{" + b"v" * (40 * MEBIBYTE)
     whole: list[Sent] = [
         (b"key", large),

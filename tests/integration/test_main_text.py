@@ -1,7 +1,5 @@
 """`--text main` as its users meet it: an article is found on another site, and shown in place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`replay --console`: a console beside the run, which it neither outlives nor holds up."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """An index for each partition (`--per-partition`): its verdicts are those of its replay alone."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal
@@ -142,9 +140,7 @@ def test_partitions_that_are_added_begin_with_an_index_each_and_all_forget(
         (("--own-shards", "1/0"), "or 1/3: of each three the second"),
     ],
 )
-def test_what_does_not_go_with_it_is_refused(
-    tmp_path: Path, option: tuple[str, ...], said: str
-) -> None:
+def test_what_excludes_it_is_refused(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
     (tmp_path / "key").write_text("5f" * 32)
     done = streamer(
         "worker", "--per-partition", "--index", tmp_path / "index", "--key-file", tmp_path / "key",

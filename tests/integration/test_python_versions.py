@@ -1,7 +1,5 @@
 """An index outlives Python: each version that is installed here gives the same verdicts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -31,9 +29,7 @@ def judge(python: Path | str, pages: Path, folder: Path, cache: Path | None = No
 
 
 @pytest.mark.parametrize("version", [each for each in VERSIONS if each != HERE])
-def test_another_python_goes_on_in_the_index_with_the_same_verdicts(
-    version: str, tmp_path: Path
-) -> None:
+def test_another_python_goes_on_in_it_with_equal_verdicts(version: str, tmp_path: Path) -> None:
     other = python_of(version)
     if other is None:
         pytest.skip(f"Python {version} is not installed here")

@@ -1,7 +1,5 @@
 """`streamer replay` as its users meet it: files in, verdicts out, again and again."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -73,9 +71,7 @@ def test_of_kept_pages_the_newest_answer(place: Place) -> None:
     assert place.replay(pages, "--expire-after", "30") == 2
 
 
-def test_a_key_file_that_all_may_read_is_warned_of(
-    place: Place, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_open_key_file_is_warned_of(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     (_, key), pages = place.key, place.write("pages.jsonl", page(1))
     command = [sys.executable, "-m", "streamer", "replay", str(pages)]
     command += ["--index", str(place.index), "--verdicts", str(place.verdicts)]
@@ -110,9 +106,7 @@ def test_the_summary_counts_every_record(place: Place) -> None:
     assert found["skipped"] == {"blank_line": 1, "type_not_text": 1}
 
 
-def test_a_carried_field_that_no_page_has_is_warned_of(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_carried_field_warns(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", page(1, score=7), page(2, large="x" * 100_000))
     summary = place.folder / "summary.json"
     carry = [word for name in ("score", "scroe", "large") for word in ("--carry", name)]
@@ -286,9 +280,7 @@ def test_verdicts_of_another_index_are_refused_where_this_ones_lay(
     assert (there / "out" / "v").read_bytes() == (other / "out" / "v").read_bytes()
 
 
-def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_after_a_full_disk_a_run_goes_on(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", *map(page, range(50)))
     full = ("--verdicts", "/dev/full", "--dead-letters", place.folder / "dead")
     assert place.streamer("replay", pages, *full, "--index", place.index) == 1
@@ -328,9 +320,7 @@ def test_changed_thresholds_hold_from_the_next_page_on(place: Place) -> None:
     assert [v["verdict"] for v in lines(place.verdicts)] == ["unique", "duplicate", "unique"]
 
 
-def test_inspect_and_check_tell_what_an_index_is(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_and_check_tell_of_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.replay(place.write("pages.jsonl", *map(page, range(30))), "--head-pages", "4") == 0
     capsys.readouterr()
     assert place.streamer("inspect", place.index, "--json") == 0
@@ -373,9 +363,7 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
     assert "rules_version" not in said
 
 
-def test_inspect_names_the_options_of_a_method(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspect_names_a_methods_options(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--method", "supershingles", "--method-option", "blocks=4"]
     assert place.replay(place.write("pages.jsonl", page(1)), *options) == 0
     capsys.readouterr()

@@ -1,7 +1,5 @@
 """A replay of the records that a CDX file names judges as one of archives with only these."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess
@@ -163,9 +161,7 @@ def test_a_wrong_base_ends_the_run_before_anything_counts_as_read(
     assert offsets(place) == [*range(PAGES)]
 
 
-def test_a_list_does_not_go_on_with_a_wrong_base(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_list_goes_on_by_a_wrong_base(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     base = place.folder
     (place.folder / "lists").mkdir()
     path = place.write("lists/index.cdxj", *LINES[:100])

@@ -1,7 +1,5 @@
 """Replays in which records fail: runs that stop early, dead letters judged again, what is said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,9 +48,7 @@ def test_first_records_that_all_fail_alike_end_the_run_and_leave_nothing(
     assert (found["pages"], found["total"]["dead"]) == (count, {})
 
 
-def test_keep_going_makes_dead_letters_of_them(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keep_going_makes_dead_letters(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", *(crawled(i) for i in range(30)))
     assert summary(place, pages, "--keep-going")["dead_letters"] == {"missing_url": 30}
     said = capsys.readouterr().err
@@ -81,9 +77,7 @@ def test_records_that_fail_in_different_ways_or_are_few_do_not_end_the_run(
     assert len(lines(Path(f"{place.verdicts}.dead.jsonl"))) == sum(found["dead_letters"].values())
 
 
-def test_a_second_source_that_fails_ends_the_run_and_what_was_before_it_stands(
-    place: Place,
-) -> None:
+def test_a_second_source_that_fails_ends_the_run_and_what_was_before_stays(place: Place) -> None:
     good = place.write("a.jsonl", *map(page, range(20)))
     bad = place.write("b.jsonl", *map(crawled, range(20)))
     few = place.write("c.jsonl", *map(crawled, range(9)))
@@ -172,9 +166,7 @@ def test_dead_letters_beside_pages_are_no_pages_of_a_folder(
     assert found["files_passed_over"] == [str(crawl / "old.dead.jsonl"), str(crawl / "v")]
 
 
-def test_a_share_of_dead_letters_can_be_a_failure(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dead_letters_can_be_a_failure(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", *[page(i) for i in range(6)], *[b"{broken\n"] * 4)
     outs = ("--overwrite", "--verdicts", place.verdicts, "--fail-on-dead-letters")
     assert place.streamer("replay", pages, *outs, "0.4") == 0

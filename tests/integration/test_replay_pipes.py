@@ -1,7 +1,5 @@
 """Pipes in real time: a page's verdict comes soon after the page, though the pipe stays open."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import select
@@ -93,9 +91,7 @@ def without_names(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (long_and_malformed, "pages.warc"),
     ],
 )
-def test_a_verdict_comes_before_the_next_page_is_written(
-    make: Any, name: str, tmp_path: Path
-) -> None:
+def test_a_verdict_comes_before_the_next_page_does(make: Any, name: str, tmp_path: Path) -> None:
     found, options = [], ("--page-bytes-max", "2000")
     with coprocess("--chunk-seconds", "0.1", *options) as process:
         for data in make(6):

@@ -1,7 +1,5 @@
 """A command that is refused leaves everything as it was: no file more, none less, none changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -111,9 +109,7 @@ def test_a_refused_replay_leaves_everything_as_it_was(
         assert everything(place.folder) == before, own
 
 
-def test_another_key_other_settings_and_a_changed_file_leave_an_index_as_it_was(
-    place: Place,
-) -> None:
+def test_another_key_other_settings_or_a_changed_file_leave_an_index_alone(place: Place) -> None:
     place.write("old.jsonl", page(5))
     before = everything(place.folder)
     outputs = ("--verdicts", "v.jsonl", "--dead-letters", "new/d.jsonl", "--index", "index")

@@ -1,7 +1,5 @@
 """A replay of files in an object store and on a web server judges as one of files here."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -93,9 +91,7 @@ def test_a_prefix_stands_for_the_page_files_below_it(
     assert "is not there" in capsys.readouterr().err
 
 
-def test_rows_of_tables_there_are_kept_as_those_of_a_table_here(
-    place: Place, web: WebServer
-) -> None:
+def test_rows_of_remote_tables_are_kept_as_those_of_one_here(place: Place, web: WebServer) -> None:
     rows = pa.Table.from_pylist([json.loads(line) | {"score": len(line)} for line in PAGES])
     parquet.write_table(rows, path := place.folder / "in.parquet", row_group_size=60)
     kept, here = place.folder / "kept.parquet", place.folder / "here.parquet"

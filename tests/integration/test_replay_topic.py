@@ -1,7 +1,5 @@
 """`streamer replay --from-topic` on a real broker, and beside a real worker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -164,9 +162,7 @@ def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
     assert len(dead) == PARTITIONS * 3 * 2
 
 
-def test_aborted_messages_and_markers_are_no_pages(
-    streamer_replay: Replayer, place: Place, topic: str
-) -> None:
+def test_aborted_messages_are_no_pages(streamer_replay: Replayer, place: Place, topic: str) -> None:
     parts = [crawl(p, count=30) for p in range(PARTITIONS)]
     send(place.brokers, topic, parts, transactions=True)
     summary = place.folder / "summary.json"

@@ -1,7 +1,5 @@
 """`replay --revisits`: what a WARC collection needs of duplicates, whatever kill came."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -119,9 +117,7 @@ def test_the_digest_is_the_one_that_the_representative_is_known_by(place: Place)
     assert [head["WARC-Type"] for head in heads] == ["revisit", "revisit"]
 
 
-def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
-    place: Place,
-) -> None:
+def test_wherever_a_kill_comes_the_records_are_those_of_a_quiet_run(place: Place) -> None:
     file = warc(place, "pages.warc.gz", range(80))
 
     def replay(name: str, call: str, step: int) -> tuple[int, bytes]:
@@ -141,9 +137,7 @@ def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
         assert replay(name, "-", 0) == (0, quiet)
 
 
-def test_revisits_of_other_than_warc_files_are_refused(
-    place: Place, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_revisits_are_of_warc_files_only(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     file = place.write("pages.jsonl", page(1))
     assert place.replay(file, "--revisits", place.folder / "revisits.warc.gz") == 2
     assert "holds JSON lines" in capfd.readouterr().err

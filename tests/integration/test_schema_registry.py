@@ -1,7 +1,5 @@
 """Messages of a schema registry, through a real Kafka: Apicurio's registry, and one that fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

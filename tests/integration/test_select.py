@@ -1,7 +1,5 @@
 """After a replay, `select` chooses its pages again: by the earliest, those that it kept."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

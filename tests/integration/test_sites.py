@@ -1,7 +1,5 @@
 """`--site-memory` as its users meet it: what a site repeats is no article, in whatever process."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -133,9 +131,7 @@ def _in_turns(streams: list[Iterator[Verdict]]) -> Iterator[Verdict]:
             yield from (next(each), next(each))
 
 
-def test_a_question_about_a_page_is_answered_as_its_verdict_and_changes_nothing(
-    verdicts: list[Verdict],
-) -> None:
+def test_a_question_is_answered_as_its_verdict_and_changes_nothing(verdicts: list[Verdict]) -> None:
     with Deduplicator(**SITES) as dedup:
         found = []
         for page in crawl():
@@ -174,9 +170,7 @@ def test_an_index_has_one_table_of_one_size(tmp_path: Path) -> None:
         ({**SITES, "scope": "host"}, "does not go with --scope"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(
-    options: dict[str, Any], message: str
-) -> None:
+def test_settings_that_exclude_others_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Deduplicator(**options)
 

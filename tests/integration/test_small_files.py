@@ -1,7 +1,5 @@
 """Folders of many small files: each costs little, and none shows in the verdicts of others."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
@@ -173,9 +171,7 @@ def test_a_flush_writes_of_the_catalogue_what_has_changed(place: Place) -> None:
     assert len(lines(place.verdicts)) == 4 * ENTRIES_A_BLOCK + 1
 
 
-def test_sources_that_are_missing_are_damage(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_sources_are_damage(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     file = place.write("a.jsonl", page(1))
     assert place.replay(file) == 0
     store = Store.open(place.index / "store")

@@ -1,10 +1,7 @@
 """Snapshots in an object store: an index comes back from it as it was, or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
-import random
 import re
 import sys
 import threading
@@ -14,14 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
-from streamer.run.index_folder import own_key, store_folder
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.run.index_folder import store_folder
 from streamer.stored.store import Store
-from streamer.upkeep.snapshot_places import SnapshotStopped
 from streamer.upkeep.snapshots import SnapshotFolder, StoreCheckpoint, take_snapshot
-from tests.helpers.commands import ended
-from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds
-from tests.helpers.kills import answers_until_killed
+from tests.helpers.growing_index import grow, holds
 from tests.helpers.object_store import ObjectStore
 
 
@@ -37,29 +31,6 @@ def snapshots(store: ObjectStore) -> SnapshotFolder:
 
 def objects(store: ObjectStore) -> set[str]:
     return {path.name for path in (store.files / "index" / "files").iterdir()}
-
-
-def test_an_index_comes_back_as_it_was_with_its_key_for_its_owner_only(
-    tmp_path: Path, index: Path, snapshots: SnapshotFolder
-) -> None:
-    assert snapshots.numbers() == []
-    grow(index, range(10), range(10, 900))
-    own_key(index).write_text("a secret")
-    taken = take_snapshot(index, snapshots, 0)
-    assert taken.size == taken.snapshot.size
-    grow(index, range(900, 905))
-    second = take_snapshot(index, snapshots, 0)
-    assert second.size < 30_000 < second.snapshot.size, "what has not changed is uploaded once"
-    for number, rows in ((1, 900), (2, 905)):
-        again = tmp_path / str(number)
-        [(_, made)] = snapshots.restore(again, number)
-        assert made.pages == rows
-        holds(again, rows)
-        assert own_key(again).read_text() == "a secret"
-        assert own_key(again).stat().st_mode & 0o777 == 0o600
-        assert snapshots.check(number).owner == str(rows).encode()
-    grow(tmp_path / "2", range(905, 1000))
-    holds(tmp_path / "2", 1000)
 
 
 def test_only_what_nobody_needs_and_has_been_there_for_a_day_is_removed(
@@ -82,33 +53,6 @@ def test_only_what_nobody_needs_and_has_been_there_for_a_day_is_removed(
     for number in (6, 7):
         snapshots.restore(tmp_path / str(number), number)
         holds(tmp_path / str(number), number * 10)
-
-
-@pytest.mark.parametrize("damage", ["flip", "cut", "missing"])
-def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
-    tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder, damage: str
-) -> None:
-    grow(index, range(600))
-    take_snapshot(index, snapshots, 0)
-    for path in [path for path in store.files.rglob("*") if path.is_file()]:
-        data = path.read_bytes()
-        if not data and damage != "missing":
-            continue
-        middle = len(data) // 2
-        if damage == "missing":
-            path.unlink()
-        elif damage == "cut":
-            os.truncate(path, len(data) - 1)
-        else:
-            with path.open("r+b") as file:
-                file.seek(middle)
-                file.write(bytes([data[middle] ^ 1]))
-        with pytest.raises((StoreDamaged, StoreUnavailable)):
-            snapshots.restore(tmp_path / "again")
-        assert not (tmp_path / "again").exists()
-        path.write_bytes(data)
-    snapshots.restore(tmp_path / "again")
-    holds(tmp_path / "again", 600)
 
 
 def test_of_two_who_write_the_same_snapshot_the_later_is_refused(
@@ -136,38 +80,6 @@ def test_of_two_who_write_the_same_snapshot_the_later_is_refused(
     holds(tmp_path / "again", 50)
 
 
-def test_a_snapshot_that_is_given_up_leaves_no_object(
-    index: Path, store: ObjectStore, snapshots: SnapshotFolder
-) -> None:
-    grow(index, range(50))
-    stopping = threading.Event()
-    stopping.set()
-    with contextlib.closing(Store.open(store_folder(index))) as opened:
-        checkpoint = StoreCheckpoint(index, opened)
-        with pytest.raises(SnapshotStopped):
-            snapshots.take(checkpoint, 0, stopping)
-        checkpoint.remove()
-    assert snapshots.numbers() == []
-    assert not any(path.is_file() for path in store.files.rglob("*"))
-
-
-def test_a_kill_at_any_moment_leaves_whole_snapshots(
-    tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder
-) -> None:
-    draw = random.Random(2)
-    for _ in range(5):
-        told = answers_until_killed(
-            TAKING_SNAPSHOTS, index, store.url, 40,
-            lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.1),
-        )  # fmt: skip
-        assert snapshots.read().pages >= told[-1], "one that was told of is lost"
-        for number in snapshots.numbers():
-            assert int(snapshots.check(number).owner) == snapshots.read(number).pages
-    taken = take_snapshot(index, snapshots, 3)
-    snapshots.restore(tmp_path / "last")
-    holds(tmp_path / "last", taken.snapshot.pages)
-
-
 def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
     index: Path, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,16 +97,3 @@ def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
         patch.delitem(sys.modules, "streamer.upkeep.snapshot_bucket", raising=False)
         with pytest.raises(SettingsError, match=re.escape("pip install '.[object-store]'")):
             SnapshotFolder(store.url)
-
-
-def test_the_commands_copy_and_make_all_shards_of_a_worker(
-    tmp_path: Path, store: ObjectStore
-) -> None:
-    for shard in (0, 1):
-        grow(tmp_path / "index" / f"shard-{shard}", range(10 + shard))
-    code, said = ended("snapshot", tmp_path / "index", store.url, "--keep", 1)
-    assert (code, said.count(f"Snapshot 1 in {store.url}/shard-")) == (0, 2)
-    code, said = ended("restore", store.url, tmp_path / "again")
-    assert (code, said.count("Snapshot 1 in ")) == (0, 2)
-    for shard in (0, 1):
-        holds(tmp_path / "again" / f"shard-{shard}", 10 + shard)

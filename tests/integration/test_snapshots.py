@@ -1,12 +1,9 @@
 """Snapshots of a running worker: a lost index comes back, and logs lose their beginning."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +14,7 @@ from streamer.kafka.topics import Names
 from streamer.upkeep.snapshots import SnapshotFolder
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet, streamer
-from tests.helpers.object_store import running_store
+from tests.helpers.object_store import ObjectStore
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import load
 
@@ -62,27 +59,17 @@ def lose_and_restore(workers: Fleet, index: Path, to: str) -> int:
 
 
 @pytest.fixture
-def to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Snapshots]:
-    """Yield where snapshots are put in an object store, and the folder that has its files."""
-    with running_store(tmp_path / "objects") as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
-        yield Snapshots(store.url, store.files / "index")
+def to(store: ObjectStore) -> Snapshots:
+    """Return where snapshots are put in an object store, and the folder that has its files."""
+    return Snapshots(store.url, store.files / "index")
 
 
 def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
     brokers: str, names: Names, crawl: Path, tmp_path: Path, to: Snapshots
 ) -> None:
     index = tmp_path / "index"
-    trimming = (
-        "trim-log",
-        "--snapshots",
-        to.name,
-        "--brokers",
-        brokers,
-        "--index-name",
-        names.index,
-    )
+    trimming = ["trim-log", "--snapshots", to.name]
+    trimming += ["--brokers", brokers, "--index-name", names.index]
     load(brokers, names, crawl)
     with fleet(tmp_path, brokers, names) as workers:
         snapshots = ("--snapshot-to", to.name, "--snapshot-every", "1s", "--snapshot-keep", "2")

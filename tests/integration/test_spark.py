@@ -1,7 +1,5 @@
 """A whole corpus on Spark has the verdicts of a replay, each field of each."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -120,9 +118,7 @@ def replayed(folder: Path, *arguments: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_each_verdict_and_dead_letter_is_that_of_a_replay_though_a_worker_is_killed(
-    tmp_path: Path,
-) -> None:
+def test_verdicts_and_dead_letters_are_those_of_a_replay_though_workers_die(tmp_path: Path) -> None:
     files = write(drawn(random.Random(1), 1200), tmp_path)
     options = [*files, "--near-misses", "0.2", "--exact", "--bucket-max", "2", "--scope", "host"]
     wanted = replayed(tmp_path, *options)

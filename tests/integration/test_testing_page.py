@@ -1,7 +1,5 @@
 """The examples of docs/testing.md run as they stand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verdicts of a replay as Parquet: the same as the JSON lines, and each once."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 from unittest import mock

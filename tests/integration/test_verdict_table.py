@@ -1,7 +1,5 @@
 """The verdicts of a replay as CSV: the same as the JSON lines, and each once."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lines of docs/verdicts.md that keep the unique pages with other programs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`streamer verify` on a real broker: clean after a real worker, and what is forged is found."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
@@ -15,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 
 from streamer.analysis.audit.scene import AuditReport
 from streamer.analysis.audit.verify import VerifyOptions, verify
-from streamer.errors import InputError, StoreMismatch
+from streamer.errors import StoreMismatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from streamer.pages.parse import PageParser
@@ -48,6 +46,10 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
         assert "breaks its promises" in done.stderr
         assert "repeats, verdict_bytes" in " ".join(done.stderr.split())
         assert "another one than before" in done.stdout
+    other = Names(names.index, f"{names.pages}-other")
+    load(brokers, other, make_crawl(tmp_path, 50), partitions=1)
+    with pytest.raises(StoreMismatch, match="Name its topic with --input-topic"):
+        verified(brokers, other)
 
 
 def forge(brokers: str, names: Names) -> None:
@@ -68,22 +70,6 @@ def publish(brokers: str, topic: str, key: bytes | None, value: bytes, headers: 
 def verified(brokers: str, names: Names) -> AuditReport:
     options = VerifyOptions(Connection(brokers), names, PageParser())
     return asyncio.run(verify(options, lambda _what, _done, _total: None))
-
-
-def test_an_index_that_is_not_there_is_named(brokers: str, names: Names) -> None:
-    with pytest.raises(InputError, match=f"There is no index {names.index}"):
-        verified(brokers, names)
-
-
-def test_an_index_of_other_pages_is_refused(brokers: str, names: Names, tmp_path: Path) -> None:
-    crawl = make_crawl(tmp_path, 50)
-    load(brokers, names, crawl, partitions=1)
-    with fleet(tmp_path / "fleet", brokers, names) as workers:
-        workers.settle("all", "--role", "all", "--index", tmp_path / "index")
-    other = Names(names.index, f"{names.pages}-other")
-    load(brokers, other, crawl, partitions=1)
-    with pytest.raises(StoreMismatch, match="Name its topic with --input-topic"):
-        verified(brokers, other)
 
 
 def test_an_audit_waits_for_the_topics_of_an_index_that_is_just_being_made(

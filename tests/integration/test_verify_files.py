@@ -1,7 +1,5 @@
 """`streamer verify --index`: clean after replays of files, and whatever is changed is noticed."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -191,9 +189,7 @@ def test_whatever_is_changed_in_the_verdicts_is_noticed(place: Place) -> None:
     }
 
 
-def test_a_row_of_the_index_that_is_another_one_is_noticed(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_row_of_the_index_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     files = judged(place)
     read = Store.row_blocks
 

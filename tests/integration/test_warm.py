@@ -3,8 +3,6 @@
 But for what only main text needs, which `streamer warm --text main` compiles too.
 """
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import gzip

@@ -1,7 +1,5 @@
 """The distribution, as users install it: wheel and sdist, in an environment of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -106,9 +104,7 @@ def test_the_wheel_of_the_sdist_has_the_files_of_the_package(built: Path) -> Non
     assert packed == own
 
 
-def test_a_service_user_judges_pages_with_a_package_that_cannot_be_written(
-    installed: Installed,
-) -> None:
+def test_a_service_user_judges_pages_with_a_read_only_package(installed: Installed) -> None:
     done = installed.run("streamer", "sample", "crawl", "--pages", "300")
     assert done.returncode == 0, done.stderr
     done = installed.run("streamer", "replay", "crawl/pages.jsonl", "--verdicts", "v.jsonl")

@@ -1,7 +1,5 @@
 """A worker's folder, with an index a shard: all commands that look inside an index take it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

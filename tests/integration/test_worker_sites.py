@@ -1,7 +1,5 @@
 """`streamer worker --site-memory`: what sites repeat is learned in the order of each partition."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -3,8 +3,6 @@
 It is written from the description in streamer/text/furniture.py, and shares no code with it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Sets of shingles and what they decide, in plain Python."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

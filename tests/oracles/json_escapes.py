@@ -1,7 +1,5 @@
 """JSON's escapes undone with one regular expression: what `unescape_json` must give."""
 
-from __future__ import annotations
-
 import re
 
 PLAIN = dict(zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))

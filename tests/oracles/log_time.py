@@ -1,7 +1,5 @@
 """The time of a log by its definition: every page keeps the time that it counts as."""
 
-from __future__ import annotations
-
 from statistics import median_low
 
 from streamer.index import log_time

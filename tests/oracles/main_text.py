@@ -3,8 +3,6 @@
 Tests hold the kernels of blocks.py and main_text.py against it, integer by integer.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any

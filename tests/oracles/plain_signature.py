@@ -5,8 +5,6 @@ to read beside the document. Nothing here is fast. Integers are unsigned; `& M64
 product to 64 bits.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -1,7 +1,5 @@
 """A block of kept rows, read a row at a time: the kernels of row_blocks.py are held against it."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,12 +1,7 @@
 """The similarities of sketches in plain Python, from the values that went into them."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ONE = 10_000
 

@@ -3,8 +3,6 @@
 Tests hold `html_to_text` against this byte for byte. It may be quadratic: inputs are short.
 """
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,10 +1,8 @@
 """Questions to a shard change nothing, and its answer is the verdict that comes."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,11 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer import Deduplicator
+from streamer import Deduplicator, Verdict
 from tests.helpers.added import added
-
-if TYPE_CHECKING:
-    from streamer import Verdict
 
 WORDS = [f"word{number}" for number in range(12)]
 texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=30).map(" ".join)
@@ -79,9 +74,7 @@ def test_a_question_is_answered_and_changes_nothing(
 
 @given(st.lists(texts.filter(bool), min_size=1, max_size=20), texts.filter(bool))
 @settings(max_examples=25)
-def test_the_nearest_are_all_that_share_a_key_the_most_similar_first(
-    kept: list[str], text: str
-) -> None:
+def test_the_nearest_are_all_that_share_a_key_by_similarity(kept: list[str], text: str) -> None:
     with Deduplicator(threshold=1.0, threads=1, min_shingles=2) as dedup:
         pages = ((str(i), one) for i, one in enumerate(kept))
         urls = [verdict.url for verdict in added(dedup, pages)

@@ -1,15 +1,14 @@
 """Frozen keys: what a table held is found again, in any generations, after merges and openings."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,8 @@ from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
 from streamer.index.postings import (
     SEGMENTS,
+    Keys,
+    Places,
     Postings,
     Probed,
     cut,
@@ -32,13 +33,6 @@ from streamer.stored.key_table import KeyTable
 from streamer.stored.rows import RowSlots, StoredRows
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from streamer.index.postings import Keys, Places
 
 Posting = tuple[int, int]
 SHARED_BITS = 24  # of a key that its words do not have
@@ -131,9 +125,7 @@ def test_what_was_frozen_is_found_after_merges_and_in_an_index_opened_again(
 @settings(max_examples=12, deadline=None)
 @example(15, 0)  # a merge is noted, but what was merged is not removed yet
 @given(st.integers(0, 25), st.integers(0, 2**32))
-def test_a_step_that_fails_at_any_call_leaves_what_was_there_or_all_of_it(
-    calls: int, seed: int
-) -> None:
+def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(calls: int, seed: int) -> None:
     """A kill looks as this does: what was written stays, and nothing is undone."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 2**64, (6, 40), np.uint64)

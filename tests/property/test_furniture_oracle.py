@@ -1,7 +1,5 @@
 """The table of what sites repeat is the oracle's in plain Python, however small it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sets of shingles: their bytes, their resemblance, and where they are asked for it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache
 from random import Random

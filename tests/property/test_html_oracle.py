@@ -1,7 +1,5 @@
 """The scanner gives what the regular expressions give, for made and for arbitrary markup."""
 
-from __future__ import annotations
-
 from html.entities import html5
 
 import numpy as np

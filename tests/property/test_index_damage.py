@@ -1,7 +1,5 @@
 """Any damage to any file of an index: it opens as it was, or is refused and stays as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from pathlib import Path
@@ -148,9 +146,7 @@ def test_a_damaged_index_opens_as_it_was_or_is_refused_and_stays_as_it_is(
     is_refused(index, damage)
 
 
-def test_each_file_may_be_flipped_at_its_ends_cut_by_a_byte_or_removed(
-    indexes: list[Index],
-) -> None:
+def test_each_file_is_flipped_at_its_ends_cut_by_a_byte_or_removed(indexes: list[Index]) -> None:
     """Those of the database that tell nothing of its state are removed only."""
     index = indexes[0]
     telling = {*state_files(index.folder / "store"), *index.folder.glob("*")}

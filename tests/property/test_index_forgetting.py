@@ -1,30 +1,24 @@
 """What is forgotten, by commands and tombstones, against a serial index that forgets."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import defaultdict, deque
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.index.messages import Forget
+from streamer.index.messages import Forget, Pages, Term, Tombstone
+from streamer.index.ports import Found
 from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import NEW, split_changes, url_of
 from streamer.run import judge as judge_module
+from streamer.run.judge import Judge
 from streamer.stored.rows import scan_rows
 from tests.helpers.serial_index import Judged, is_named, judged, serial_verdicts
 from tests.helpers.signed_pages import family_pages, opened
-
-if TYPE_CHECKING:
-    from streamer.index.messages import Pages, Term, Tombstone
-    from streamer.index.ports import Found
-    from streamer.run.judge import Judge
 
 LIMITS = (
     IndexSettings(),

@@ -1,7 +1,5 @@
 """The promises of a shard over random records, flushes and restarts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 
@@ -51,9 +49,7 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
 
 @settings(max_examples=80, deadline=None)
 @given(seeds, counts, st.sampled_from([0.0, 0.2]), deciding)
-def test_no_two_kept_pages_match_each_other(
-    seed: int, count: int, flush_share: float, decides: str
-) -> None:
+def test_no_two_kept_pages_match(seed: int, count: int, flush_share: float, decides: str) -> None:
     pages = family_pages(Random(seed), count)
     rules = IndexSettings(exact=decides == "sets")
     verdicts = run(MemoryIndex(rules, BANDS), pages, seed, flush_share)
@@ -70,9 +66,7 @@ def test_no_two_kept_pages_match_each_other(
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, counts)
-def test_a_shard_that_is_restarted_from_its_state_goes_on_as_if_nothing_had_been(
-    seed: int, count: int
-) -> None:
+def test_a_shard_restarted_from_its_state_goes_on_as_if_nothing_was(seed: int, count: int) -> None:
     pages = family_pages(Random(seed), count)
     rules = IndexSettings(exact=True, near_misses=0.2)
     steady, restarted = MemoryIndex(rules, BANDS), MemoryIndex(rules, BANDS)

@@ -1,15 +1,14 @@
 """A shard says what a serial program says, wherever pages are and whenever they are flushed."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamer.index.messages import Pages
+from streamer.index.ports import FlushedRows
 from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
@@ -18,10 +17,6 @@ from tests.helpers.dates import dates_of, few_dates
 from tests.helpers.memory_index import MemoryIndex, MemoryLookup
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
-
-if TYPE_CHECKING:
-    from streamer.index.messages import Pages
-    from streamer.index.ports import FlushedRows
 
 SITES = (
     Rule(host="site1.example", threshold=0.65),
@@ -161,9 +156,7 @@ def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
 
 @settings(max_examples=6, deadline=None)
 @given(seeds, st.integers(20, 80), bounds)
-def test_every_look_up_in_runs_gives_what_dictionaries_give(
-    seed: int, count: int, memory_max: int | None
-) -> None:
+def test_a_look_up_in_runs_is_that_in_a_dict(seed: int, count: int, memory_max: int | None) -> None:
     pages = family_pages(Random(seed), count)
     with tempfile.TemporaryDirectory() as folder:
         index = StoredIndex(Path(folder), IndexSettings(), memory_max)

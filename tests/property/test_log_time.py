@@ -1,7 +1,5 @@
 """The time of a log is that of its definition, however it is cut, and after restarts."""
 
-from __future__ import annotations
-
 from random import Random
 from unittest.mock import patch
 

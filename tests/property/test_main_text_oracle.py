@@ -1,7 +1,5 @@
 """The blocks, rows and main text that the kernels give are those of the oracle in plain Python."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each measure gives what its rule in plain Python gives, from the values that were packed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,9 +92,7 @@ def test_samples_give_their_resemblance_as_far_as_both_are_whole(a: set[int], b:
 
 
 @given(st.sets(hashes, max_size=150), st.sets(hashes, max_size=150), st.integers(1, HASHES_MAX))
-def test_bottom_k_gives_the_share_of_the_least_of_the_union(
-    a: set[int], b: set[int], k: int
-) -> None:
+def test_bottom_k_is_the_share_of_the_least_of_the_union(a: set[int], b: set[int], k: int) -> None:
     found = sketch_similarity(int(Measure.BOTTOM), pack_bottom(a, k), pack_bottom(b, k))
     assert found == oracle.bottom(a, b, k)
 
@@ -106,9 +102,7 @@ def test_bottom_k_gives_the_share_of_the_least_of_the_union(
     st.integers(1, 3),
     st.lists(st.tuples(*[st.floats(0, 1)] * 2), max_size=WEIGHTS_MAX),
 )
-def test_weights_count_only_under_equal_digests(
-    a: int, b: int, pairs: list[tuple[float, float]]
-) -> None:
+def test_weights_count_by_equal_digests(a: int, b: int, pairs: list[tuple[float, float]]) -> None:
     first, second = ((digest << 70, [p[i] for p in pairs]) for i, digest in enumerate((a, b)))
     found = sketch_similarity(int(Measure.WEIGHTED), pack_weighted(*first), pack_weighted(*second))
     assert found == oracle.weighted(first, second)

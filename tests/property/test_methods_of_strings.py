@@ -1,7 +1,5 @@
 """What holds for each method that signs strings, words or bits, whatever the page."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -79,9 +77,7 @@ def test_equal_texts_have_equal_signatures_and_similarity_is_symmetric(
 @pytest.mark.parametrize("variant", sorted(VARIANTS.keys() - OF_ORDER))
 @settings(max_examples=20)
 @given(text=TEXTS, data=st.data())
-def test_a_method_of_words_does_not_see_their_order(
-    variant: str, text: str, data: st.DataObject
-) -> None:
+def test_a_method_of_words_takes_no_order(variant: str, text: str, data: st.DataObject) -> None:
     one = made(variant)
     mixed = " ".join(data.draw(st.permutations(text.split())))
     first, second = signed(one, text), signed(one, mixed)

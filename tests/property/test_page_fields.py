@@ -116,9 +116,7 @@ members = st.fixed_dictionaries(
 @given(
     st.lists(members.flatmap(lambda one: st.permutations(list(one.items()))), max_size=5), layouts
 )
-def test_the_fields_are_found_in_any_order_among_others(
-    messages: list[list[tuple[str, Any]]], layout: Any
-) -> None:
+def test_fields_are_found_in_any_order(messages: list[list[tuple[str, Any]]], layout: Any) -> None:
     written = [json.dumps(dict(m), ensure_ascii=False, **layout).encode() for m in messages]
     for message, (known, fields) in zip(messages, told(*written), strict=True):
         page = dict(message)
@@ -154,9 +152,7 @@ def test_of_what_is_out_of_the_ordinary_nothing_is_told(message: bytes) -> None:
 
 
 @given(st.binary(max_size=60), st.integers(0, 40), st.integers(0, 40))
-def test_what_is_told_of_a_damaged_message_is_what_a_parser_reads(
-    damage: bytes, start: int, length: int
-) -> None:
+def test_damaged_messages_are_told_as_parsers_do(damage: bytes, start: int, length: int) -> None:
     good = b'{"url":"http://a/","body":"a \\n b","z":[1,{"a":null}]}'
     message = good[:start] + damage + good[start + length :]
     ((known, fields),) = told(message)

@@ -166,9 +166,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(pages=PAGES)
-def test_each_record_is_a_page_a_dead_letter_or_a_count(
-    folder: Path, name: str, pages: list[Drawn]
-) -> None:
+def test_a_record_is_page_dead_letter_or_count(folder: Path, name: str, pages: list[Drawn]) -> None:
     make, others = READERS[name]
     path = folder / name
     path.write_bytes(make(pages))

@@ -1,7 +1,5 @@
 """Blocks of rows: packed and gathered by kernels, held against reading a row at a time."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

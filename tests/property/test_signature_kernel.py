@@ -1,7 +1,5 @@
 """The signing kernel gives the signature of the plain form, bit for bit."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np
@@ -78,9 +76,7 @@ def test_each_page_of_a_batch_is_signed_as_if_alone(batch: list[str], kind: type
 @pytest.mark.parametrize(
     "extra", [-1, 0, 1, 4, 5, TOKENS_BLOCK - 5, TOKENS_BLOCK - 4, TOKENS_BLOCK + 2]
 )
-def test_a_text_of_more_than_one_block_of_tokens_has_the_plain_signature(
-    width: int, extra: int
-) -> None:
+def test_a_text_of_several_blocks_of_tokens_has_the_plain_signature(width: int, extra: int) -> None:
     shape = SignatureSettings(bands=2, rows=1, shingle_width=width)
     # only the words around the seams are new, so that no shingle there can be missed
     near = [any(abs(i - seam) < 40 for seam in SEAMS) for i in range(TOKENS_BLOCK + extra)]
@@ -148,9 +144,7 @@ def test_another_secret_shares_nothing_with_a_signature() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 2**64 - 1), max_size=40), st.integers(0, 40))
-def test_min_hashes_do_not_depend_on_the_order_or_the_cut_of_the_shingles(
-    values: set[int], cut: int
-) -> None:
+def test_min_hashes_depend_on_no_order_or_cut_of_the_shingles(values: set[int], cut: int) -> None:
     whole, parts = np.full((2, 8), EMPTY_MINIMUM, np.uint32)
     shingles = np.array(sorted(values), np.uint64)
     lower_minima(shingles, len(shingles), whole)

@@ -1,7 +1,5 @@
 """Sketches of few and of many shingles hold what the plain form says, and compare at any levels."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -65,9 +63,7 @@ def test_the_sketch_of_any_number_of_hashes_is_the_plain_one(seed: int, size: in
 
 @settings(max_examples=100)
 @given(few_hashes | st.builds(drawn, seeds, sizes))
-def test_a_sketch_holds_the_filled_bins_of_its_own_and_of_every_coarser_level(
-    values: list[int],
-) -> None:
+def test_a_sketch_has_the_filled_bins_of_its_own_and_all_coarser_levels(values: list[int]) -> None:
     sketch = packed(values)
     own = plain.level_for(values)
     for level in range(DENSE_LEVEL, own + 1):

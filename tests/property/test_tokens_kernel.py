@@ -2,13 +2,11 @@
 
 # ruff: noqa: RUF001 - letters that look alike are what these tests are about
 
-from __future__ import annotations
-
 import random
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import mmh3
 import numpy as np
@@ -30,9 +28,6 @@ from streamer.text.short_tokens import (
 )
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
 from tests.oracles import plain_signature as plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SEED = 0x9E3779B9
 BEFORE = b"before\xc3"  # a page lies in the middle of a buffer
@@ -265,9 +260,7 @@ words = st.lists(letters, min_size=1, max_size=3).map(lambda parts: "x" + "".joi
 
 @settings(max_examples=600, deadline=None)
 @given(words, words)
-def test_words_have_equal_hashes_exactly_if_they_are_canonically_equal(
-    one: str, other: str
-) -> None:
+def test_words_have_equal_hashes_exactly_if_their_canonical_forms_are(one: str, other: str) -> None:
     equal = kernel_hashes(one.encode()) == kernel_hashes(other.encode())
     assert equal == (spelled(one) == spelled(other))
 

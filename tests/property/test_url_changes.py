@@ -1,16 +1,14 @@
 """The change of a page is that from the version of its URL before it, wherever versions are."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import CHANGE_NAMES, split_changes
 from streamer.model import Change
@@ -22,10 +20,7 @@ from tests.helpers.signed_pages import BANDS, family_pages
 from tests.oracles.log_time import PlainTime
 from tests.property.test_index_serial import StoredIndex, run
 
-if TYPE_CHECKING:
-    from streamer.index.messages import Pages
-
-    Changes = dict[int, tuple[Change, int]]
+Changes = dict[int, tuple[Change, int]]
 
 RULES = (
     Rule(host="site1.example", threshold=0.65),

@@ -5,8 +5,6 @@ broken in its source text, which is compiled again: the text must be there, so t
 quietly become the real thing when the code changes.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable
 from dataclasses import replace

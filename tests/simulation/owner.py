@@ -1,7 +1,5 @@
 """A process that folds the log: the real shard, a real store, and what is not published yet."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter, defaultdict

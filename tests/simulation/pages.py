@@ -5,8 +5,6 @@ in their part of the sketch, so the share of equal components is, up to chance a
 resemblance.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from hashlib import shake_128
 

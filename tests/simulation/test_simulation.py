@@ -3,8 +3,6 @@
 `python -m tests.campaign build/campaign simulation` runs more seeds, from any one on.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.index.shard import Shard

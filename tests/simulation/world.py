@@ -18,8 +18,6 @@ is on a disk when a command is answered; changes are those of a dictionary of UR
 state is the fold of the log.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import defaultdict

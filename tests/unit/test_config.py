@@ -1,7 +1,5 @@
 """Where settings come from, and what is said of those that cannot be."""
 
-from __future__ import annotations
-
 import os
 import re
 import traceback
@@ -186,9 +184,7 @@ def test_a_misspelt_variable_is_an_error_that_names_the_one_meant(
         "STREAMERS",
     ],
 )
-def test_variables_of_services_and_of_other_parts_are_no_settings(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_services_are_no_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
     assert load_settings().model_dump() == Settings().model_dump()
 

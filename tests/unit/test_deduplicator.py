@@ -1,7 +1,5 @@
 """The face: the same verdicts as a replay, questions that change nothing, and an orderly end."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -9,8 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,9 +27,6 @@ from streamer import (
 )
 from streamer.cli.main import app
 from tests.helpers.added import added
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY = "12" * 32
 
@@ -74,9 +70,7 @@ def fields_of(verdict: dict[str, Any]) -> dict[str, Any]:
     [{}, {"exact": True}, {"track_changes": True, "threshold": 0.6}],
     ids=lambda options: "-".join(options) or "defaults",
 )
-def test_verdicts_are_those_of_a_replay(
-    tmp_path: Path, key_file: Path, options: dict[str, Any]
-) -> None:
+def test_it_judges_as_a_replay(tmp_path: Path, key_file: Path, options: dict[str, Any]) -> None:
     pages = list(crawl(2500))
     lines = tmp_path / "pages.jsonl"
     lines.write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")

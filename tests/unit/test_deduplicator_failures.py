@@ -1,7 +1,5 @@
 """The face and failures: disks that refuse, other processes, items that cannot be added."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import datetime as dt
@@ -14,14 +12,16 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from streamer import (
+    AnyPage,
     Deduplicator,
     Page,
     Rejected,
@@ -32,11 +32,6 @@ from streamer import (
 )  # fmt: skip
 from tests.helpers.added import added
 from tests.unit.test_deduplicator import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from streamer import AnyPage
 
 
 def pages(name: str, count: int) -> list[tuple[str, str]]:
@@ -170,9 +165,7 @@ dedup.close()
 @pytest.mark.parametrize(
     ("state", "has_folder"), [("unused", True), ("added", True), ("flushed", False)]
 )
-def test_a_forked_process_gets_an_error_and_leaves_the_index(
-    tmp_path: Path, state: str, *, has_folder: bool
-) -> None:
+def test_a_forked_process_gets_an_error(tmp_path: Path, state: str, *, has_folder: bool) -> None:
     folder = [str(tmp_path / "index")] if has_folder else []
     done = subprocess.run(
         [sys.executable, "-c", FORKED, state, *folder], capture_output=True, text=True,
@@ -219,9 +212,7 @@ def test_a_process_forked_after_a_flush_is_told_that_it_can_open_no_index() -> N
 
 @pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize("gone", ["", "secret.key"])
-def test_nothing_is_written_where_the_index_is_gone(
-    tmp_path: Path, gone: str, *, flushed: bool
-) -> None:
+def test_nothing_is_written_where_it_is_gone(tmp_path: Path, gone: str, *, flushed: bool) -> None:
     dedup = Deduplicator(tmp_path / "index")
     list(dedup.add(pages("a", 20)))
     if flushed:
@@ -358,9 +349,7 @@ def test_items_before_a_bad_one_are_judged_and_it_is_named(kind: str, place: int
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError])
-def test_what_the_iterable_raises_comes_after_the_results_before_it(
-    kind: type[BaseException],
-) -> None:
+def test_what_the_iterable_raises_comes_after_earlier_results(kind: type[BaseException]) -> None:
     def broken() -> Iterator[tuple[str, str]]:
         yield from pages("a", 1200)
         raise kind("the source broke")

@@ -1,7 +1,5 @@
 """The interface for programs: its types, its signatures, and the readers of verdicts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """A command that lacks an extra names it, and says how it is installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

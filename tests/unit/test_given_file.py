@@ -1,7 +1,5 @@
 """Files that options name: pipes and devices too, for which no command waits without end."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +19,7 @@ from streamer.text.main_text import read_model
 @pytest.mark.parametrize(
     "read", [lambda p: parse_fields(str(p)), read_rules, load_collection, read_secret, read_model]
 )
-def test_a_pipe_without_a_writer_holds_nothing(
-    read: Callable[[Path], object], tmp_path: Path
-) -> None:
+def test_a_pipe_without_writer_is_refused(read: Callable[[Path], object], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SettingsError):
         read(tmp_path / "pipe")

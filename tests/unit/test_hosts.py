@@ -1,7 +1,5 @@
 """One reading of hosts: all spellings of a host are one, for all that asks."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.errors import SettingsError

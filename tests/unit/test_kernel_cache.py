@@ -1,7 +1,5 @@
 """Where compiled kernels lie, what they are taken for, and that indices can be checked."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -190,9 +188,7 @@ def test_kernels_are_not_stored_where_another_user_could_have_put_code(
     assert folder.is_file() or not any(folder.iterdir())
 
 
-def test_kernels_are_not_stored_in_a_folder_that_another_user_owns(
-    service: Service, temporary: Path
-) -> None:
+def test_kernels_are_not_stored_in_another_users_folder(service: Service, temporary: Path) -> None:
     if os.geteuid() != 0:
         leave_out("rights of root", "run as root")
     folder = temporary / f"streamer-{service.user}"
@@ -213,9 +209,7 @@ def test_kernels_are_compiled_in_memory_where_the_named_folder_cannot_be_written
     assert str(named) in line
 
 
-def test_kernels_of_a_folder_that_becomes_full_are_compiled_in_memory(
-    service: Service, temporary: Path
-) -> None:
+def test_kernels_of_a_full_folder_are_compiled_in_memory(service: Service, temporary: Path) -> None:
     full = (
         "from numba.core import caching\n"
         "def refuse(*_): raise OSError(28, 'No space left on device')\n"
@@ -244,9 +238,7 @@ print(work(2), kernel.all_compiled(), kernel.kernels_on_disk())
 """
 
 
-def test_compiled_code_is_placed_on_another_machine_where_it_fits_and_none_is(
-    package: Path, home: Path
-) -> None:
+def test_compiled_code_is_placed_where_it_fits_and_none_is(package: Path, home: Path) -> None:
     call = "\n\ndef call(index):\n    import numpy\n    return element(numpy.arange(9), index)\n"
     (package / "streamer" / "some.py").write_text(KERNELS + call)
     run(package, home, SHIP, STREAMER_CACHE_DIR=str(home / "driver"))
@@ -289,9 +281,7 @@ def test_a_folder_is_of_all_that_kernels_are_made_of(package: Path, home: Path) 
 
 
 @pytest.mark.parametrize("before", ["", READ_ONLY])
-def test_folders_that_nobody_uses_any_more_are_removed(
-    package: Path, home: Path, before: str
-) -> None:
+def test_folders_that_nobody_uses_are_removed(package: Path, home: Path, before: str) -> None:
     parent = cache_folder(package, home, before).parent
     shutil.rmtree(parent)
     ages = {"kernels-0": 0.04, "kernels-1": 0.5, "kernels-2": 0.9, "kernels-3": 2, "other": 9}

@@ -1,7 +1,5 @@
 """What a worker shows of itself: the numbers are right, and each is explained to the operator."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path
@@ -31,9 +29,7 @@ AGES = st.one_of(st.sampled_from(LATENCY_SECONDS), st.floats(0, 200)).map(lambda
 
 
 @given(st.lists(st.lists(st.tuples(AGES, st.integers(0, 5)), max_size=8), max_size=4))
-def test_many_pages_at_once_are_shown_like_one_by_one(
-    chunks: list[list[tuple[float, int]]],
-) -> None:
+def test_many_pages_at_once_count_like_one_by_one(chunks: list[list[tuple[float, int]]]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
     at_once = PageHistogram("age_seconds", "Ages.", LATENCY_SECONDS, ours)
     Metrics()  # switches off the times of birth, which differ

@@ -1,7 +1,5 @@
 """Rules for pages of some sites: which one is for a page, and what a run makes of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A web server with real connections: how long they may stay, and how many."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import main_text, main_text_pages, main_text_picture, main_text_sites

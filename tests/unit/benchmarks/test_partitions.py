@@ -1,7 +1,5 @@
 """What workers with an index for each partition take: a page, a record, and a second of each."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.partitions import RATE, Measured, fit, tables

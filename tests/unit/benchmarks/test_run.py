@@ -1,7 +1,5 @@
 """Every subject on a tiny input: it is measured, kept, shown on the page and compared."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -46,9 +44,7 @@ def test_a_model_is_trained_on_a_few_pages(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 255)), min_size=1, max_size=70))
-def test_the_columns_of_sites_are_those_that_the_trees_are_asked_with(
-    made: list[tuple[int, int]],
-) -> None:
+def test_columns_of_sites_are_those_that_trees_are_asked_with(made: list[tuple[int, int]]) -> None:
     page = "".join(f"<p>{'word ' * words}" for words, _ in made)
     repeats = np.array([count for _, count in made], np.uint8)
     wanted = sites.site_columns(repeats, np.array([words for words, _ in made], np.int16))

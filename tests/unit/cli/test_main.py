@@ -1,7 +1,5 @@
 """Commands are imported when they are asked for, and are the same as if all had been."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

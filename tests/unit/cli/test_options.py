@@ -78,9 +78,7 @@ def panels(name: str, wanted: str = "--help") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("one", declared(), ids=lambda one: one.name)
-def test_a_setting_is_a_flag_a_variable_and_a_key_of_the_file(
-    one: Declared, tmp_path: Path
-) -> None:
+def test_a_setting_is_a_flag_a_variable_and_a_key_of_a_file(one: Declared, tmp_path: Path) -> None:
     value = OTHERS.get(one.name, "7")
     more = NEEDED.get(one.name, ())
     words = one.type == tuple[str, ...]

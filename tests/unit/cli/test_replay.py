@@ -1,7 +1,5 @@
 """A run that failed removes what it made, and nothing of a run that comes right after it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a command prints shows names as they are: brackets are no markup, and colons no emoji."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small crawl, folded: what the tests of answers and of the server look at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

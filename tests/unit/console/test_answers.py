@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,9 +85,7 @@ def test_pages_come_as_they_were_published(data: ConsoleData) -> None:
     ],
     ids=["url", "place", "host", "cluster", "none"],
 )
-def test_pages_are_found_by_one_thing(
-    data: ConsoleData, query: PagesQuery, offsets: list[int]
-) -> None:
+def test_pages_are_found_by_one(data: ConsoleData, query: PagesQuery, offsets: list[int]) -> None:
     assert [each.page.offset for each in answers.pages(data, query).pages] == offsets
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -85,9 +83,7 @@ def test_hidden_texts_leave_the_figures(data: ConsoleData) -> None:
     assert text_of(1)[:20] not in msgspec.json.encode(answer).decode()
 
 
-def test_of_long_texts_the_beginning_is_compared(
-    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_head_of_texts_is_compared(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "TEXT_CHARACTERS_MAX", 50)
     answer = compare(data, BOTH)
     assert answer.notes == ["Only the first 50 characters of each text are compared."]

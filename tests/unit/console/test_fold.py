@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import sqlite3
 from collections.abc import Iterator
@@ -152,9 +150,7 @@ def make_table(path: Path, lines: Path) -> None:
     VerdictTable(str(path), lines).write(lambda _amount: None, lambda _part: None)
 
 
-def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
-    tmp_path: Path, view: VerdictView
-) -> None:
+def test_a_parquet_file_is_folded_again_when_it_is_new(tmp_path: Path, view: VerdictView) -> None:
     path = tmp_path / "v.parquet"
     judged = [line for line in LINES if isinstance(line, Verdict)]
     for lines in (judged[:2], judged):
@@ -165,9 +161,7 @@ def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
     assert counts(view) == COUNTS | {"letters": []}
 
 
-def test_a_wrong_line_is_noted_and_what_was_before_it_stays(
-    tmp_path: Path, view: VerdictView
-) -> None:
+def test_a_wrong_line_is_noted_and_those_before_it_stay(tmp_path: Path, view: VerdictView) -> None:
     path = written(tmp_path / "v.jsonl", *LINES)
     fold(view, path)
     with path.open("ab") as file:
@@ -244,9 +238,7 @@ def test_a_damaged_view_is_made_again(tmp_path: Path, view: VerdictView, damage:
     assert counts(view) == COUNTS
 
 
-def test_a_view_that_is_damaged_while_it_is_used_is_made_again(
-    tmp_path: Path, view: VerdictView
-) -> None:
+def test_a_view_that_is_damaged_in_use_is_made_again(tmp_path: Path, view: VerdictView) -> None:
     path = written(tmp_path / "v.jsonl", *LINES[:4])
     one = Fold(view, [path])
     one.go_on()
@@ -301,9 +293,7 @@ def test_a_full_disk_is_trouble_that_passes(tmp_path: Path, view: VerdictView) -
     one.close()
 
 
-def test_a_long_statement_of_the_fold_ends_with_the_console(
-    tmp_path: Path, view: VerdictView
-) -> None:
+def test_a_long_statement_of_a_fold_ends_with_a_console(tmp_path: Path, view: VerdictView) -> None:
     path = written(tmp_path / "v.jsonl", *(unique(n) for n in range(5000)))
     one = Fold(view, [path])
     one.stop()

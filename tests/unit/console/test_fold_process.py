@@ -1,7 +1,5 @@
 """The fold in its own process: what it tells, how it ends, and that it goes on after a kill."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess
@@ -84,9 +82,7 @@ def test_a_view_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
         until(lambda: "unable to open" in fold.state.trouble, 90)
 
 
-def test_nothing_waits_for_the_start_of_a_fold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_waits_for_a_starting_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("true"))
     monkeypatch.setattr(subprocess, "Popen", partial(_slowly, subprocess.Popen))
     began = time.monotonic()

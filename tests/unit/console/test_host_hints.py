@@ -1,7 +1,5 @@
 """The view of one host: its hints, and a host that is not there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -83,9 +81,7 @@ def test_a_page_is_explained(crawl: tuple[Path, list[Verdict]], index: IndexRead
     assert said.text == []
 
 
-def test_an_explanation_has_an_end_to_its_time(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_an_explanation_ends_in_time(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     with pytest.raises(QueryTooLong):
         index.explain(crawl[1][0], -1)
     stopped = threading.Event()
@@ -94,7 +90,7 @@ def test_an_explanation_has_an_end_to_its_time(
         index.explain(crawl[1][0], 60, stopped)
 
 
-def test_a_verdict_of_another_index_is_refused(
+def test_a_foreign_verdict_is_refused(
     crawl: tuple[Path, list[Verdict]], index: IndexReader
 ) -> None:
     other = msgspec.structs.replace(crawl[1][0], index="0123456789abcdef")
@@ -122,9 +118,7 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
     assert found.why.startswith("No kept page shares a key")
 
 
-def test_a_check_knows_the_newest_flush(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_a_check_has_the_last_flush(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     message = message_of(KEPT[7])
     assert not index.check(message).is_duplicate
     with Deduplicator(crawl[0]) as dedup:

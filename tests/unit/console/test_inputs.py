@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path
@@ -82,9 +80,7 @@ def test_another_line_is_named_by_its_number(tmp_path: Path, line: bytes, said: 
         [*read_batches(path, 0, 0)]
 
 
-def test_a_folder_stands_for_its_files_and_verdicts_bring_their_dead_letters(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_is_all_its_files_and_verdicts_bring_dead_letters(tmp_path: Path) -> None:
     verdicts = written(tmp_path / "v.jsonl", UNIQUE)
     letters = written(tmp_path / "v.jsonl.dead.jsonl", LETTER)
     (tmp_path / "notes.txt").write_text("other")

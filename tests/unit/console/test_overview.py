@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -58,9 +56,7 @@ def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -
 
 
 @pytest.mark.parametrize(("pages", "step"), [(10, 1000), (61_001, 2000)], ids=["few", "many"])
-def test_verdicts_of_files_are_counted_in_their_order(
-    tmp_path: Path, pages: int, step: int
-) -> None:
+def test_verdicts_of_files_are_counted_in_order(tmp_path: Path, pages: int, step: int) -> None:
     lines = [unique(0), *(duplicate(n, of=0) for n in range(1, pages))]
     with folded(tmp_path, *lines) as data:
         history = overview(data, NoQuery()).history

@@ -1,7 +1,5 @@
 """No query of the view reads more rows than it shows, or sorts them: by SQLite's own plans."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.console import queries

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streamer.console.render import amount, make_link_below, percent, visible

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3
@@ -123,9 +121,7 @@ def test_every_answer_forbids_what_is_not_ours(data: ConsoleData, path: str) -> 
         ("/api/none", 404, "Not Found"),
     ],
 )
-def test_what_cannot_be_answered_is_said_so(
-    data: ConsoleData, path: str, status: int, said: str
-) -> None:
+def test_a_refusal_has_its_reason(data: ConsoleData, path: str, status: int, said: str) -> None:
     answer = ask(data, path)
     assert (answer.status, said in json.loads(answer.text)["error"]) == (status, True)
     page = ask(data, path.replace(".json", ""))

@@ -1,7 +1,5 @@
 """The fold of topics: what a failure, or a message of another program, leaves of a poll."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager

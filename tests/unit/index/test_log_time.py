@@ -1,7 +1,5 @@
 """Where the dates of pages move the time of a log; tests/property/test_log_time.py has the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Postings as words, rows and keys as the store holds them."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -60,9 +58,7 @@ def test_postings_that_are_parted_only_are_those_in_another_order(postings: list
 @given(
     st.lists(st.tuples(st.lists(U64, min_size=3, max_size=3), st.integers(0, 7), U32), max_size=20)
 )
-def test_rows_are_posted_under_the_keys_of_their_masks(
-    entries: list[tuple[list[int], int, int]],
-) -> None:
+def test_rows_are_posted_under_keys_of_masks(entries: list[tuple[list[int], int, int]]) -> None:
     found = sort_postings(
         np.array([keys for keys, _, _ in entries], np.uint64).reshape(-1, 3),
         np.array([mask for _, mask, _ in entries], np.uint64),

@@ -1,7 +1,5 @@
 """The kernels of the rule at their bounds; test_shard.py has what they make of pages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

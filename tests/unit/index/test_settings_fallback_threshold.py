@@ -1,24 +1,18 @@
 """A page without main text is compared by a threshold of its own, whatever the preset says."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamer.config import load_settings
 from streamer.errors import SettingsError
+from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from tests.helpers.shard_cases import SAME, apart, index, judge, representatives, shares
 from tests.helpers.signed_pages import made_pages
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from streamer.index.messages import Pages
 
 flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 

@@ -1,7 +1,5 @@
 """The rules of a shard, case by case; what a shard keeps and refuses."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np
@@ -25,9 +23,7 @@ flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable
 
 @flushing
 @pytest.mark.parametrize(("changed", "match"), [(0, True), (136, True), (137, False), (600, False)])
-def test_a_candidate_matches_from_the_threshold_on(
-    *, flush: bool, changed: int, match: bool
-) -> None:
+def test_a_candidate_matches_at_the_threshold(*, flush: bool, changed: int, match: bool) -> None:
     pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [SAME, apart(changed)])
     verdicts = judge(index(threshold=0.8), pages, flush=flush)
     assert representatives(verdicts) == [None, 0 if match else None]
@@ -52,9 +48,7 @@ def test_equal_pages_that_share_no_key_never_meet(*, flush: bool) -> None:
 
 @flushing
 @pytest.mark.parametrize("order", [(50, 100), (100, 50)])
-def test_the_most_similar_page_is_the_representative(
-    *, flush: bool, order: tuple[int, int]
-) -> None:
+def test_the_most_similar_page_represents_another(*, flush: bool, order: tuple[int, int]) -> None:
     first, second = order
     pages = made_pages(
         [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)],
@@ -166,9 +160,7 @@ def test_the_basis_is_content_where_the_representative_has_the_same(*, flush: bo
 
 
 @flushing
-def test_a_representative_without_a_posting_under_its_content_gives_no_content_basis(
-    *, flush: bool
-) -> None:
+def test_a_representative_without_content_posting_is_no_content_basis(*, flush: bool) -> None:
     pages = made_pages(
         [shares(1, 0, 0, 7), shares(2, 0, 0, 7), shares(2, 0, 0, 7)], [FAR[1], FAR[2], FAR[2]]
     )

@@ -1,14 +1,12 @@
 """Which kept pages answer no page any more, by their times and by their number."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from streamer.index.messages import config_record
+from streamer.index.messages import Pages, config_record
 from streamer.index.ports import BEFORE_ALL, Horizon
 from streamer.index.settings import IndexSettings
 from streamer.stored.deep_check import check_index
@@ -18,11 +16,6 @@ from streamer.stored.store import Store
 from tests.helpers.shard_cases import FAR, SAME, index, judge, representatives, shares
 from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import assert_holds, flush, keys_of, stored_postings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.index.messages import Pages
 
 HOUR = 3_600_000  # of the first day of 1970, of which each date is believed
 
@@ -138,9 +131,7 @@ def after(row: int) -> Horizon:
     return Horizon(1000 * row)
 
 
-def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
-    tmp_path: Path,
-) -> None:
+def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with contextlib.closing(Store.open(folder)) as store:
         lookup = StoredLookup(store)

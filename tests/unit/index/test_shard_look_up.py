@@ -1,15 +1,14 @@
 """What a shard has found for pages before they come: used where it holds, and only there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from streamer.index import shard as module
-from streamer.index.messages import config_record
+from streamer.index.messages import Keys, config_record
+from streamer.index.ports import Found, Hits, KeptRows
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.index.url_versions import CHANGE_NAMES, split_changes
@@ -17,12 +16,6 @@ from streamer.model import Change
 from tests.helpers.memory_index import MemoryLookup, page_record, said
 from tests.helpers.shard_cases import BANDS, SAME, apart, representatives, shares
 from tests.helpers.signed_pages import made_pages
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from streamer.index.messages import Keys
-    from streamer.index.ports import Found, Hits, KeptRows
 
 # The first two are kept; the third is like both, and more like the second.
 PAGES = made_pages(

@@ -1,23 +1,18 @@
 """What is nearest to a unique page: of what is kept, and misses the threshold by the margin."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from streamer.index.messages import config_record
+from streamer.index.messages import Keys, Pages, config_record
 from streamer.index.ports import Nearest, nothing_near
 from streamer.index.settings import Corpus, IndexSettings
 from streamer.index.shard import Shard
 from tests.helpers.memory_index import MemoryIndex, MemoryLookup, page_record, said
 from tests.helpers.shard_cases import SAME, apart, index, judge, shares
 from tests.helpers.signed_pages import made_pages
-
-if TYPE_CHECKING:
-    from streamer.index.messages import Keys, Pages
 
 flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 

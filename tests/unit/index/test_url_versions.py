@@ -1,10 +1,10 @@
 """Versions of URLs: told apart, stored with a flush or not at all, gone when they have expired."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +23,6 @@ from streamer.stored.forget import forget
 from streamer.stored.store import Store
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
 from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TRACKED = IndexSettings(track_changes=True)
 HOUR = 3_600_000  # of the first day of 1970, of which each date is believed
@@ -177,9 +173,7 @@ def test_keys_of_urls_depend_on_the_secret() -> None:
     assert len({one, other, *url_keys([b"a"], b"2"), *url_keys([b"a"], b"")}) == 4
 
 
-def test_a_url_under_the_key_of_another_is_new(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_url_with_the_key_of_one_is_new(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.lookup.url_keys", lambda urls, _: [7] * len(urls))
     assert change(judge, page(0, b"a", 1, SAME)) == ("new", -1)
     assert change(judge, page(1, b"ba", 1, SAME)) == ("new", -1)
@@ -190,9 +184,7 @@ def test_a_url_under_the_key_of_another_is_new(
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_a_version_older_than_pages_that_answer_is_not_known(
-    tmp_path: Path, *, flushed: bool
-) -> None:
+def test_a_version_older_than_what_answers_is_not_known(tmp_path: Path, *, flushed: bool) -> None:
     rules = TRACKED.model_copy(update={"expire_after_ms": 3 * HOUR})
     hours = [10, 13, 15.9, 16, 19.1, 19.2, 30]
     told = []
@@ -258,9 +250,7 @@ def crawled(tmp_path: Path) -> Path:
         ([(HOST, b"c.example")], [b"https://a.example/1", b"https://b.example/2"]),
     ],
 )
-def test_what_is_forgotten_leaves_no_version(
-    crawled: Path, wanted: list[Term], left: list[bytes]
-) -> None:
+def test_forgetting_leaves_no_version(crawled: Path, wanted: list[Term], left: list[bytes]) -> None:
     with contextlib.closing(Store.open(crawled / "store")) as store:
         forget(store, Forget(wanted), dry_run=True)
         assert len(versions_in(store)) == 2

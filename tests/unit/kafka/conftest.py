@@ -1,7 +1,5 @@
 """Fixtures of tests that read a topic without brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The settings of a connection: which are refused, and what the clients get of the others."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from pathlib import Path
@@ -82,18 +80,14 @@ def test_spaces_around_the_brokers_do_not_matter() -> None:
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("absent", [None, ""])
 @pytest.mark.parametrize("setting", SCRAM)
-def test_sasl_needs_mechanism_user_and_password(
-    protocol: str, setting: str, absent: str | None
-) -> None:
+def test_sasl_needs_mechanism_and_login(protocol: str, setting: str, absent: str | None) -> None:
     message = refusal(protocol, **{**SCRAM, setting: absent})
     assert f"{protocol} needs --{setting.replace('_', '-')} too" in message
 
 
 @pytest.mark.parametrize("setting", SCRAM)
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_credentials_are_not_dropped_because_the_protocol_has_no_use_for_them(
-    protocol: str, setting: str
-) -> None:
+def test_credentials_that_a_protocol_does_not_use_are_refused(protocol: str, setting: str) -> None:
     message = refusal(protocol, **{setting: SCRAM[setting]})
     assert f"{protocol} does not use --{setting.replace('_', '-')}. Name SASL_SSL" in message
 
@@ -119,9 +113,7 @@ def test_a_certificate_and_its_key_go_together(authority: Authority) -> None:
     assert "--ssl-certfile is missing" in refusal("SSL", ssl_keyfile=keyfile)
 
 
-def test_a_file_that_cannot_be_read_is_named_with_the_cause(
-    authority: Authority, tmp_path: Path
-) -> None:
+def test_an_unreadable_file_is_named_with_the_cause(authority: Authority, tmp_path: Path) -> None:
     certfile, keyfile = authority.give("unread")
     absent = tmp_path / "absent.pem"
     assert f"--ssl-cafile {absent}: No such file" in refusal("SSL", ssl_cafile=absent)
@@ -167,9 +159,7 @@ def test_the_password_is_not_shown() -> None:
         *(("SASL_SSL", {**SCRAM, "sasl_mechanism": each}) for each in MECHANISMS),
     ],
 )
-def test_aiokafka_gets_the_protocol_that_is_named_and_all_that_it_needs(
-    protocol: Any, more: dict[str, Any]
-) -> None:
+def test_aiokafka_gets_the_protocol_and_all_it_needs(protocol: Any, more: dict[str, Any]) -> None:
     options = Connection(BROKERS, protocol, **more).client_options()
     context = options.pop("ssl_context", None)
     assert (context is not None) == protocol.endswith("SSL")

@@ -1,7 +1,5 @@
 """Chunks and their offsets over Faust: its consumer is real but for the thread to the brokers."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,7 +1,5 @@
 """What is read of the gauge's topic, and when signers pause by it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -41,9 +39,7 @@ class TopicOf:
 
 @pytest.mark.parametrize("value", GARBAGE, ids=lambda value: repr(value)[:20])
 @in_loop
-async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
-    value: bytes | None,
-) -> None:
+async def test_what_is_no_gauge_is_passed_over_with_a_warning(value: bytes | None) -> None:
     told = [FakeMessage(0, pack(GAUGE), KEY), FakeMessage(1, value, KEY), FakeMessage(2, value)]
     reader: Any = TopicOf(*told)
     with capture_logs() as logs:

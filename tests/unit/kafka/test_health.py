@@ -1,7 +1,5 @@
 """A worker answers whether it is alive and ready, what it has done, and what its metrics are."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

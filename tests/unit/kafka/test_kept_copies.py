@@ -1,7 +1,5 @@
 """Sessions of the copying of kept pages, and verdicts that expire during one; told by doubles."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -86,9 +84,7 @@ def copied(member: type[FakeMember], *errors: tuple[str, Exception | None]) -> l
     return failures
 
 
-def test_an_outage_over_several_restarts_of_the_copying_is_waited_for(
-    member: type[FakeMember],
-) -> None:
+def test_an_outage_over_several_restarts_of_copying_passes(member: type[FakeMember]) -> None:
     lost = ("copy", KafkaConnectionError("lost"))
     assert copied(member, lost, ("unreachable", None), ("unreachable", None), lost) == []
     assert member.errors == [], "each session was begun"

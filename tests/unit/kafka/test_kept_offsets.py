@@ -1,7 +1,5 @@
 """What is committed with an offset in verdicts; and whether a topic has copies of an index."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any

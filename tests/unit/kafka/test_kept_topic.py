@@ -1,7 +1,5 @@
 """Which topics may have the copies of kept pages."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.errors import SettingsError

@@ -1,7 +1,5 @@
 """The owner of a shard, without Kafka: a fold of a log that lies in a list."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
@@ -137,9 +135,7 @@ def test_an_index_of_something_else_is_refused(
     owner(tmp_path / "index", key).close()  # the refusal has released it
 
 
-def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
-    tmp_path: Path, key: Path
-) -> None:
+def test_few_kept_pages_are_flushed_after_many_records_or_long(tmp_path: Path, key: Path) -> None:
     now = [0.0]
     log = ShardLog(0, "log", IDENTITY)
     one = Owner(
@@ -171,9 +167,7 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Pa
     one.close()
 
 
-def test_an_owner_of_a_snapshot_goes_on_in_its_log_where_that_was_taken(
-    tmp_path: Path, key: Path
-) -> None:
+def test_an_owner_goes_on_in_its_log_where_its_snapshot_is(tmp_path: Path, key: Path) -> None:
     log, path = a_log(), tmp_path / "index"
     snapshots, quiet = SnapshotFolder(tmp_path / "snapshots"), owner(tmp_path / "quiet", key)
     wanted = [shown(take(quiet, offset, data)) for offset, data in enumerate(log)]
@@ -195,9 +189,7 @@ def test_an_owner_of_a_snapshot_goes_on_in_its_log_where_that_was_taken(
         one.close()
 
 
-def test_an_owner_takes_a_snapshot_of_its_own_flush_when_it_is_due(
-    tmp_path: Path, key: Path
-) -> None:
+def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(tmp_path: Path, key: Path) -> None:
     log, told, now = a_log(3), list[object](), [0.0]
     to = SnapshotFolder(tmp_path / "snapshots")
     regular = RegularSnapshots(tmp_path / "index", to, 60, 2, told.append, lambda: now[0])

@@ -1,7 +1,5 @@
 """A worker's log says each minute what was done, what is left, and what looks wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A range of a log is cut into chunks by bytes and records."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

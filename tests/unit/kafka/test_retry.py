@@ -1,7 +1,5 @@
 """Which dead letters of a worker are sent again."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.kafka.dead_letters import dead_letter_message

@@ -1,7 +1,5 @@
 """The numbers that signers and shards show of themselves."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections import Counter
@@ -191,9 +189,7 @@ def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None
     store.close()
 
 
-def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
-    tmp_path: Path, key: Path
-) -> None:
+def test_the_disk_tells_how_far_it_has_the_log_and_what_is_left(tmp_path: Path, key: Path) -> None:
     metrics, log = Metrics(), a_log(3)
     one = owner(tmp_path / "index", key)
     for offset in range(2):

@@ -1,7 +1,5 @@
 """The owner's rules in Kafka: what is published, acknowledged and flushed, in which order."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator

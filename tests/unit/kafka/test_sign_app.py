@@ -1,7 +1,5 @@
 """The signers' rules: what is published first, what is acknowledged when, where reading begins."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -316,9 +314,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 
 
 @pytest.mark.parametrize(("sent", "told"), [(b"2", b"2"), (b"many", None), (b"1" * 19, None)])
-def test_a_dead_letter_tells_how_often_its_message_was_sent_again(
-    sent: bytes, told: bytes | None
-) -> None:
+def test_a_dead_letter_counts_how_often_it_was_sent_again(sent: bytes, told: bytes | None) -> None:
     rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
@@ -339,9 +335,7 @@ def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
 
 
 @in_loop
-async def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_record_too_large_for_the_log_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     signing = Signing()
     pages = [FakeMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
     one = chunk(5, 40, *pages, FakeMessage(39, b"{broken"))
@@ -470,9 +464,7 @@ async def test_brokers_are_asked_once_for_all_partitions() -> None:
     assert [len(places) for places in asked] == [16, 16], "partitions of pages, and logs"
 
 
-def test_a_silent_shard_that_holds_up_pages_is_named_once_until_it_is_heard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_shard_that_holds_up_pages_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     signing = Signing(window=5)
     with capture_logs() as logs:
         for seconds, pages in ((-1, 1), (-1, 9), (-1, 0), (-1, 9), (60, 9), (-1, 9)):

@@ -1,7 +1,5 @@
 """Headers of a page's message that pass to its verdict: those that are named, within bounds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

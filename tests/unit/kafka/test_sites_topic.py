@@ -1,7 +1,5 @@
 """What is known of the sites of a partition is a fold of its pages, and its topic has it whole."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 

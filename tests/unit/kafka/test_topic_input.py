@@ -1,7 +1,5 @@
 """A topic as an input: options, the order of a log, where chunks end, and brokers that refuse."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os
@@ -65,9 +63,7 @@ def test_options_are_read_as_partitions_ranges_and_a_moment() -> None:
         ("1969-01-01", 0),
     ],
 )
-def test_a_moment_is_in_utc_unless_it_says_otherwise_and_is_rounded_up(
-    text: str, moment_ms: int
-) -> None:
+def test_a_moment_is_in_utc_unless_it_says_so_and_rounded_up(text: str, moment_ms: int) -> None:
     assert parse_wanted(None, None, text).until_ms == moment_ms
 
 
@@ -131,9 +127,7 @@ def test_a_moment_ends_a_range_and_never_before_its_start() -> None:
         (None, "1:8-", "asks for 8 to 7"),
     ],
 )
-def test_what_the_topic_has_not_is_refused(
-    partitions: str | None, offsets: str | None, said: str
-) -> None:
+def test_what_it_lacks_is_refused(partitions: str | None, offsets: str | None, said: str) -> None:
     with pytest.raises(InputError, match=said):
         resolve(parse_wanted(partitions, offsets, None), "pages", BOUNDS, {})
 

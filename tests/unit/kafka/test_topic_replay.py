@@ -1,7 +1,5 @@
 """Replays of a topic: which chunks are read, in which order, and what ends the run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Records as bytes: what comes back, and what stops a reader."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from contextlib import suppress
@@ -133,9 +131,7 @@ def with_parts(data: bytes, **parts: object) -> bytes:
 
 @pytest.mark.parametrize("items", GARBAGE, ids=lambda data: data[:12].hex())
 @pytest.mark.parametrize("kind", [1, 2, 3, 4, 5])
-def test_items_that_cannot_be_read_behind_a_valid_head_stop_the_reader(
-    kind: int, items: bytes
-) -> None:
+def test_garbled_items_after_a_valid_head_stop_the_reader(kind: int, items: bytes) -> None:
     data = with_parts(pack_record(record(pages(2), 2), IDENTITY), kind=kind, items=items)
     with pytest.raises(StoreMismatch, match=r"record of pages:0 from 10 to 14 .* cannot be read"):
         unpack_record(data, IDENTITY)

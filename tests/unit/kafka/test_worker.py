@@ -1,7 +1,5 @@
 """What a worker sees of its settings before it asks any broker."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

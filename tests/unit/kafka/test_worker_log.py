@@ -1,7 +1,5 @@
 """One line an event on standard error: ours, the libraries', and what went wrong."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging
@@ -101,9 +99,7 @@ def test_whatever_the_text_it_is_one_line(text: str, capsys: pytest.CaptureFixtu
     assert line["url"] == text
 
 
-def test_a_record_of_a_library_comes_out_as_one_json_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_record_of_a_library_is_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json", "info")
     logging.getLogger("aiokafka.client").warning("Unable to connect to %s\n%r", "a:9092", "why")
     (line,) = lines(capsys)
@@ -196,9 +192,7 @@ def test_warnings_of_python_are_lines_too(capsys: pytest.CaptureFixture[str]) ->
     assert {line["logger"] for line in found} == {"py.warnings"}
 
 
-def test_the_console_shows_an_event_in_one_readable_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_console_has_an_event_in_one_readable_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("console", "info")
     own_log().info("shard caught up", shard=0)
     (line,) = capsys.readouterr().err.splitlines()
@@ -276,9 +270,7 @@ def test_another_error_in_the_same_words_is_shown_at_once(error: KafkaError) -> 
     assert shown.filter(record("aiokafka", RETRYING, "pages-0", type(error)))
 
 
-def test_the_doings_of_faust_under_our_names_are_those_of_a_library(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_faust_does_under_our_names_is_a_librarys(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json", "info")
     for kind in (ChunkApp, ChunkConsumer):
         kind.logger.info("[^ChunkApp]: Starting...")

@@ -1,11 +1,9 @@
 """Which sources an index has read, and whether a file still is the one it was."""
 
-from __future__ import annotations
-
 import io
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +22,6 @@ from streamer.run.catalogue import (
 )
 from streamer.run.outputs import content_digest
 from streamer.run.totals import Totals
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINE = b'{"url":"u","body":"b"}\n'
 
@@ -59,9 +54,7 @@ def pipe(catalogue: Catalogue, content: bytes) -> int:
     return number
 
 
-def test_sources_are_numbered_in_the_order_of_their_first_coming(
-    tmp_path: Path, page_file: Path
-) -> None:
+def test_sources_are_numbered_as_they_first_come(tmp_path: Path, page_file: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_bytes(LINE)
     catalogue = Catalogue()
@@ -69,9 +62,7 @@ def test_sources_are_numbered_in_the_order_of_their_first_coming(
     assert [entry.name for entry in catalogue.entries] == [str(page_file), str(other)]
 
 
-def test_a_file_is_known_again_by_another_spelling_of_its_path(
-    tmp_path: Path, page_file: Path
-) -> None:
+def test_a_file_is_known_by_another_spelling_of_its_path(tmp_path: Path, page_file: Path) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(page_file)
     catalogue = Catalogue()
@@ -80,9 +71,7 @@ def test_a_file_is_known_again_by_another_spelling_of_its_path(
     assert [entry.name for entry in catalogue.entries] == [str(page_file)]
 
 
-def test_no_two_sources_have_one_name_in_verdicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_two_sources_have_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue = Catalogue()
     for day in ("one", "two"):
         (tmp_path / day).mkdir()
@@ -131,9 +120,7 @@ def test_a_file_that_has_grown_goes_on_where_it_ended(page_file: Path, size: int
     "content",
     [LINE * 2, b"", b"X" + LINE * 4, LINE * 2 + LINE.replace(b"u", b"v"), LINE + b" " * 200],
 )
-def test_a_file_that_has_changed_is_refused_with_the_remedy(
-    page_file: Path, content: bytes
-) -> None:
+def test_a_changed_file_is_refused_with_the_remedy(page_file: Path, content: bytes) -> None:
     catalogue = Catalogue()
     catalogue.enter(source(page_file))
     page_file.write_bytes(content)
@@ -285,9 +272,7 @@ def test_a_pipe_of_which_nothing_was_judged_gives_its_number_to_the_next() -> No
     assert catalogue.enter_stream("fifo", io.BytesIO(LINE).read) == 1
 
 
-def test_a_file_that_was_written_to_is_read_again_though_its_time_was_set_back(
-    page_file: Path,
-) -> None:
+def test_a_written_file_is_read_again_though_its_time_was_set_back(page_file: Path) -> None:
     lines = HEAD_BYTES_MAX // len(LINE) + 10
     page_file.write_bytes(LINE * lines)
     catalogue = Catalogue()

@@ -1,9 +1,7 @@
 """Whether an index's folder fits the settings of a run, and what is said if it does not."""
 
-from __future__ import annotations
-
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +17,6 @@ from streamer.run.index_folder import (
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings, read_secret
 from tests.helpers.signed_pages import BANDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFAULTS = SignatureSettings(bands=BANDS)
 SECRET = bytes(range(32))
@@ -52,9 +47,7 @@ def test_a_new_index_makes_a_secret_of_its_own_and_keeps_it(tmp_path: Path) -> N
     again.store.close()
 
 
-def test_with_a_key_file_no_secret_is_written_into_the_index(
-    tmp_path: Path, key_file: Path
-) -> None:
+def test_with_a_key_file_no_secret_is_in_the_index(tmp_path: Path, key_file: Path) -> None:
     make_index(tmp_path / "index", key_file)
     names = {path.name for path in (tmp_path / "index").iterdir() if path.is_file()}
     assert names == {"newest-flush"}
@@ -104,9 +97,7 @@ def test_an_index_of_other_settings_is_refused_by_their_names(
         assert str(caught.value).count(" there and ") == len(named)
 
 
-def test_an_index_of_another_secret_is_refused_without_telling_it(
-    tmp_path: Path, key_file: Path
-) -> None:
+def test_another_secret_is_refused_and_not_told(tmp_path: Path, key_file: Path) -> None:
     make_index(tmp_path / "index")
     with pytest.raises(
         StoreMismatch, match=r"--key-file is [0-9a-f]{16} there and [0-9a-f]{16} here"
@@ -115,9 +106,7 @@ def test_an_index_of_another_secret_is_refused_without_telling_it(
     assert SECRET.hex()[:16] not in str(caught.value)
 
 
-def test_an_index_of_another_version_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_index(tmp_path / "index")
     monkeypatch.setattr("streamer.sketch.settings.UNICODE", "1.1")
     with pytest.raises(StoreMismatch, match="it was made by another version"):

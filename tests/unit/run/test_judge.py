@@ -1,7 +1,5 @@
 """A judge over a real folder, and its look-ups ahead."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import tempfile

@@ -1,7 +1,5 @@
 """The refs of a table's rows, and the files that these are in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """Archives that an index has read places of are known again, whatever was flushed of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Clusters that hold a large part of a source."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Output files hold each line once, whatever was written before the index knew of it."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib
@@ -195,9 +193,7 @@ def test_the_name_of_an_output_tells_the_table_that_is_made_of_it() -> None:
 
 
 @pytest.mark.parametrize("suffix", [ROWS_SUFFIX, LINES_SUFFIX])
-def test_a_file_that_is_made_of_an_output_of_an_index_is_never_replaced(
-    tmp_path: Path, suffix: str
-) -> None:
+def test_a_file_made_of_an_indexs_output_is_never_replaced(tmp_path: Path, suffix: str) -> None:
     made = tmp_path / "made.parquet"
     made.write_bytes(b"PAR1")
     write(Path(f"{made}{suffix}"), b"one\n", None, index=INDEX)
@@ -226,9 +222,7 @@ def test_an_output_may_not_be_an_input_by_a_link(path: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_a_compressed_output_is_whole_at_each_sync_and_cut_there(
-    tmp_path: Path, ending: str
-) -> None:
+def test_a_compressed_output_is_whole_at_a_sync_and_cut_there(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"verdicts.jsonl{ending}"
     expand = gzip.decompress if ending == ".gz" else zstd.decompress
     output = OutputFile.open(str(path), None, index=INDEX)
@@ -323,9 +317,7 @@ def test_a_file_that_cannot_be_written_is_unavailable() -> None:
         output.write(b"one\n")
 
 
-def test_standard_output_is_neither_cut_nor_closed(
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
+def test_standard_output_is_not_cut_or_closed(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     output = OutputFile.open("-", 100, index=INDEX)
     output.write(b"one\n")
     output.sync()
@@ -334,9 +326,7 @@ def test_standard_output_is_neither_cut_nor_closed(
     assert capfdbinary.readouterr().out == b"one\nstill open\n"
 
 
-def test_an_output_is_known_by_its_resolved_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_is_known_by_real_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert (
         output_key("a/../out")

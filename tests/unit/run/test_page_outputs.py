@@ -1,7 +1,5 @@
 """The records of judged pages come out as they came in, and of one kind."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

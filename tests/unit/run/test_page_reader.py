@@ -1,7 +1,5 @@
 """All commands that read pages read the same files, by the same options, and refuse the same."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Verdicts as Parquet, and back as the lines that they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +119,7 @@ def test_damaged_lines_make_no_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "why"), [({"url": ["a"]}, "no column 'page_topic'"), (None, "is damaged")]
 )
-def test_what_is_no_table_of_verdicts_is_refused(
-    tmp_path: Path, rows: dict[str, Any] | None, why: str
-) -> None:
+def test_another_table_is_refused(tmp_path: Path, rows: dict[str, Any] | None, why: str) -> None:
     path = tmp_path / "v.parquet"
     if rows is None:
         path.write_bytes(b"PAR1 and what is no table")

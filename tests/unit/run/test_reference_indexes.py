@@ -1,12 +1,10 @@
 """Other indexes that pages are compared with: which page is a duplicate of one of theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import numpy as np
@@ -15,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.messages import Verdicts
+from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import replay_judge
+from streamer.run.judge import Judge, replay_judge
 from streamer.run.reference_indexes import ReferenceIndexes, parse_also
 from streamer.run.stages import verdicts
 from streamer.sketch.hash_sets import pack_set
@@ -30,12 +28,6 @@ from streamer.stored.rows import StoredRows
 from tests.helpers.serial_index import Judged, judged, own_keys, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, sketch_with, unlike
 from tests.oracles.hash_sets import decided
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from streamer.index.messages import Pages
-    from streamer.run.judge import Judge
 
 SIGNATURE_SETTINGS = SignatureSettings(bands=BANDS)
 EXACT = IndexSettings(exact=True)

@@ -1,7 +1,5 @@
 """What revisits need of kept pages: noted with a flush, and found again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

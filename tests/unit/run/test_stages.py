@@ -1,7 +1,5 @@
 """Chunks are parsed as their log has them; work ahead is taken in order, so far and no further."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading
@@ -49,7 +47,7 @@ def chunk(*values: bytes, pages: list[int]) -> Chunk:
     )
 
 
-def test_what_became_readable_by_a_later_schema_is_the_dead_letter_that_it_was(
+def test_what_a_later_schema_makes_readable_is_the_dead_letter_of_before(
     parser: PageParser,
 ) -> None:
     batch = parse(parser, chunk(PLAIN, AVRO, b"{", PLAIN, AVRO, pages=[0, 3, 4]))

@@ -1,7 +1,5 @@
 """Verdicts as CSV have the fields of the JSON lines, and no cell that a spreadsheet runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path
@@ -38,9 +36,7 @@ def test_cells_that_begin_as_a_formula_are_text_and_numbers_are_not() -> None:
     assert cells == ["'=1+1", "'+1", "'-1", "'@a", "''a", "a=b", "-1", "", "a\rb", 'a"b,c']
 
 
-def test_columns_about_near_misses_are_there_if_the_table_was_begun_with_them(
-    tmp_path: Path,
-) -> None:
+def test_columns_of_near_misses_are_there_if_the_table_began_with_them(tmp_path: Path) -> None:
     page = Location("p", 1, 2)
     near = NearestKept(page, "http://n.example/", "clean", similarity=0.75, exact=True)
     plain = Verdict(page, "", Decision.UNIQUE, Basis.SIGNATURE, None, None, False, 0, "f" * 16)

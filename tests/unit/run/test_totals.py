@@ -1,7 +1,5 @@
 """What a run reports: texts that a wrong charset has lost."""
 
-from __future__ import annotations
-
 from streamer.run.totals import LOST_PAGES, LostText, count_lost_characters
 
 

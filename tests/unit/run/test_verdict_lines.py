@@ -1,7 +1,5 @@
 """Every reader of verdict files refuses what is not the verdicts of one index."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,11 +1,10 @@
 """Pages that are forgotten: no representative any more, and nothing of them on the disk."""
 
-from __future__ import annotations
-
 import contextlib
 import json
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +25,6 @@ from tests.helpers.commands import run
 from tests.helpers.kills import code_of
 from tests.helpers.signed_pages import family_pages, opened
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 URLS = [
     "https://a.example/one",
@@ -195,9 +191,7 @@ HOSTS = [
         ("bucher.example", [4]),
     ],
 )
-def test_a_host_is_found_under_all_names_that_urls_give_it(
-    tmp_path: Path, host: str, gone: list[int]
-) -> None:
+def test_a_host_is_found_under_all_its_names(tmp_path: Path, host: str, gone: list[int]) -> None:
     judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
     told = run("forget", tmp_path / "index", "--host", host)
     counted, looked_for = told.splitlines()[:2]
@@ -248,9 +242,7 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.parametrize("writes", range(7))
-def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
-    tmp_path: Path, writes: int
-) -> None:
+def test_a_kill_leaves_a_whole_index_and_the_command_goes_on(tmp_path: Path, writes: int) -> None:
     folder = tmp_path / "store"
     with contextlib.closing(Store.open(folder)) as store:
         for first in (0, 15, 25):

@@ -1,9 +1,7 @@
 """Frozen keys at their bounds; tests/property/test_frozen_keys.py has what is found by chance."""
 
-from __future__ import annotations
-
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,9 +22,6 @@ from streamer.stored.store import Store
 from tests.helpers.stored_rows import POSTINGS_A_ROW, flush, keys_of
 from tests.property.test_frozen_keys import AnySlots, a_store, found, freeze, opened, table_of
 from tests.unit.index.test_shard_expiry import after
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEYS = np.array([n << 40 for n in range(8)], np.uint64)
 

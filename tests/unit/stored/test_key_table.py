@@ -1,10 +1,8 @@
 """The key table finds every posting of a key and no other, however it has grown."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,9 +12,6 @@ from hypothesis import strategies as st
 from streamer.index.postings import SEGMENTS, Keys, Places, Postings, part_postings, sort_postings
 from streamer.stored import key_table
 from streamer.stored.key_table import KeyTable, slots_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WHOLE = range(SEGMENTS)
 SHARED_BITS = 24  # of a key that its words do not have
@@ -103,9 +98,7 @@ def test_all_postings_of_a_key_are_found_in_the_order_of_rows(
 
 @settings(max_examples=50, deadline=None)
 @given(flushes, st.lists(st.integers(1, SEGMENTS - 1), max_size=5))
-def test_segments_may_be_added_one_part_after_another(
-    parts: list[list[Posting]], cuts: list[int]
-) -> None:
+def test_segments_are_added_part_by_part(parts: list[list[Posting]], cuts: list[int]) -> None:
     limits = [0, *sorted(cuts), SEGMENTS]
     table = KeyTable()
     for part in parts:

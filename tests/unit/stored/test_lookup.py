@@ -1,7 +1,5 @@
 """Look-ups in bounded memory, where postings without room are frozen; the lock of readers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -72,9 +70,7 @@ def test_filters_and_tables_take_what_they_are_said_to_take(store: Store) -> Non
     lookup.close()
 
 
-def test_a_start_reads_no_keys_of_what_is_frozen(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_reads_no_frozen_keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(store, 2).close()
     lookup = bounded(store, 0, memory_max=None)
     flush(store, lookup, range(200, 210))
@@ -191,9 +187,7 @@ def test_a_deep_check_reads_what_is_frozen(store: Store, tmp_path: Path) -> None
     assert "generation 0 of its bands" in finding.damage[0]
 
 
-def test_nothing_is_noted_while_a_checkpoint_is_made(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_keeps_notes_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would have the note, but not the files that were written before."""
     bounded(store, 1).close()
     noting = Thread(target=store.put_note, args=(b"key", b"value"))

@@ -1,15 +1,15 @@
 """The store: whole flushes or none, and every answer the same after restarts."""
 
-from __future__ import annotations
-
 import contextlib
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from streamer.index.messages import Keys
 from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import ROWS_A_BLOCK
@@ -17,13 +17,6 @@ from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
 from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from streamer.index.messages import Keys
 
 
 @pytest.fixture
@@ -114,9 +107,7 @@ def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None
             StoredLookup(store).rows(np.array([2]))
 
 
-def test_keys_that_were_never_posted_do_not_read_the_disk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_never_posted_read_no_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     read = Store.row_blocks
 

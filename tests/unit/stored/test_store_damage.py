@@ -1,7 +1,5 @@
 """A store of which something is lost: refused with the remedy, and left as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -9,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +36,7 @@ from streamer.stored.store import Store
 from streamer.stored.witness import Witness, read_witness
 from tests.helpers.commands import ended
 from tests.helpers.damage import Damage, digests, sorted_files
-from tests.helpers.kills import answers_until_killed
+from tests.helpers.kills import answers_until_killed, piped, ran
 from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
@@ -128,9 +125,7 @@ def test_a_manifest_that_is_cut_is_refused_or_has_lost_nothing(quick_folder: Pat
 
 
 @pytest.mark.parametrize("pattern", ["MANIFEST-*", "*.log"])
-def test_a_part_that_claims_to_be_of_a_recycled_log_is_refused_at_once(
-    folder: Path, pattern: str
-) -> None:
+def test_what_claims_to_be_of_a_recycled_log_is_refused_at_once(folder: Path, pattern: str) -> None:
     """RocksDB goes round for ever there, so it is tried in a process that can be ended."""
     with contextlib.closing(Store.open(folder)) as store:
         for row in range(3):
@@ -141,11 +136,8 @@ def test_a_part_that_claims_to_be_of_a_recycled_log_is_refused_at_once(
         assert data[second + 6] in {1, 3}  # whole, or a middle part
         for recycled in (5, 6, 7, 8, 11):
             path.write_bytes(data[: second + 6] + bytes([recycled]) + data[second + 7 :])
-            command = [sys.executable, "-c", OPENED, str(folder)]
-            done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-            )
-            assert f"StoreDamaged: The index file {path} is damaged" in done.stderr, done.stderr
+            said = ran(OPENED, folder).stderr
+            assert f"StoreDamaged: The index file {path} is damaged" in said
         path.write_bytes(data)
 
 
@@ -255,9 +247,7 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
         ("Not implemented: Unsupported compression method or corrupted", StoreDamaged, "compr"),
     ],
 )
-def test_what_rocksdb_says_becomes_the_error_that_helps(
-    said: str, error: type[Exception], words: str
-) -> None:
+def test_what_rocksdb_says_becomes_an_error(said: str, error: type[Exception], words: str) -> None:
     made = database_error(Path("index/store"), said)
     assert isinstance(made, error)
     assert words in str(made)
@@ -431,57 +421,23 @@ def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_i
             assert_holds(store, range(last + 1))
 
 
-def test_readers_beside_a_writer_that_merges_its_files_are_never_refused(folder: Path) -> None:
-    stop = threading.Event()
-    three_flushes(folder)
-
-    def write() -> None:
-        row = 3
-        while not stop.is_set():
-            with contextlib.closing(Store.open(folder)) as store:  # each close files its log
-                for _ in range(3):
-                    store.flush({}, flushed([row], bytes(1000)), b"")
-                    row += 1
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    seen, ends = [], time.monotonic() + 3
-    try:
-        while time.monotonic() < ends:
-            with contextlib.closing(Store.open(folder, writable=False)) as store:
-                assert store.meta is not None
-                rows = np.arange(store.meta.seq)
-                assert StoredLookup(store).rows(rows).refs == (rows + 7).tolist()
-                seen.append(store.meta.seq)
-    finally:
-        stop.set()
-        writer.join()
-    assert seen == sorted(seen)
-    assert seen[-1] > seen[0]
-
-
 @pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
 def test_a_reader_finds_all_that_its_state_counts_whatever_is_written_while_it_opens(
     folder: Path, logged: str
 ) -> None:
     """The database is opened file after file: what is written between two is in one of them."""
     three_flushes(folder)
-    command = [sys.executable, "-c", FLUSHING, str(folder), logged, "0.02"]
     seen = []
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as writer:
-        try:
-            assert writer.stdout is not None
-            writer.stdout.readline()
-            for _ in range(40):
-                with contextlib.closing(Store.open(folder, writable=False)) as store:
-                    assert store.meta is not None
-                    newest = np.arange(store.meta.seq - 1, store.meta.seq)
-                    lookup = StoredLookup(store)
-                    assert lookup.rows(newest).refs == (newest + 7).tolist()
-                    lookup.close()
-                    seen.append(store.meta.seq)
-        finally:
-            writer.kill()
+    with piped(FLUSHING, folder, logged, 0.02) as writer:
+        writer.stdout.readline()
+        for _ in range(40):
+            with contextlib.closing(Store.open(folder, writable=False)) as store:
+                assert store.meta is not None
+                newest = np.arange(store.meta.seq - 1, store.meta.seq)
+                lookup = StoredLookup(store)
+                assert lookup.rows(newest).refs == (newest + 7).tolist()
+                lookup.close()
+                seen.append(store.meta.seq)
     assert seen == sorted(seen)
     assert seen[-1] > seen[0]
 

@@ -1,11 +1,7 @@
 """Several users of one store, stores that are not ours, and disks that refuse."""
 
-from __future__ import annotations
-
 import contextlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -21,6 +17,7 @@ from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, key_entries, row_entri
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
 from tests.helpers.damage import sorted_files
+from tests.helpers.kills import output_of, piped
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 
@@ -56,14 +53,10 @@ def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
         "import sys; from pathlib import Path; from streamer.stored.store import Store\n"
         "store = Store.open(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
+    with piped(program, folder) as other:
         assert other.stdout.readline() == b"open\n"
         with pytest.raises(StoreUnavailable, match=r"in use by another process\. Wait"):
             Store.open(folder)
-        other.communicate()
     Store.open(folder).close()
 
 
@@ -104,9 +97,7 @@ def damage_middle(path: Path, damage: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\1\2\3", bytes(3000)], ids=["some bytes", "a hole"])
-def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
-    folder: Path, damage: bytes
-) -> None:
+def test_a_damaged_block_of_rows_is_told_and_others_are_read(folder: Path, damage: bytes) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(40))
     damage_middle(sorted_files(folder, ROWS)[0], damage)
@@ -157,11 +148,10 @@ def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:
 MANY_FLUSHES = """
 import resource, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from tests.helpers.stored_rows import assert_holds, flush
 from streamer.stored.store import Store
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-store = Store.open(Path(sys.argv[2]))
+store = Store.open(Path(sys.argv[1]))
 for row in range(600):
     flush(store, [row], bytes(100_000))
 assert_holds(store, range(600))
@@ -169,18 +159,16 @@ assert_holds(store, range(600))
 
 
 def test_flushes_do_not_use_up_the_files_that_a_process_may_have_open(folder: Path) -> None:
-    root = Path(__file__).parents[3]
-    subprocess.run([sys.executable, "-c", MANY_FLUSHES, root, folder], check=True, timeout=300)
+    assert output_of(MANY_FLUSHES, folder) == []
 
 
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from tests.helpers.stored_rows import flushed
 from streamer.errors import StoreUnavailable
 from streamer.stored.store import Store
-store = Store.open(Path(sys.argv[2]))
+store = Store.open(Path(sys.argv[1]))
 rows = flushed(range(1, 900))
 store.flush({}, flushed([0]), b"before")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -195,11 +183,8 @@ for limit in (0, 5_000, 100_000):
 
 def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path) -> None:
     """A limit on the size of files is a disk that takes a part and no more, for any user."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(Path(__file__).parents[3]), str(folder)],
-        check=True, stdout=subprocess.PIPE, text=True, timeout=300,
-    )  # fmt: skip
-    said = done.stdout.splitlines()
+    with piped(LIMITED, folder) as process:  # a file would not take what it prints
+        said = process.stdout.read().decode().splitlines()
     assert len(said) == 3
     assert all(line.startswith(f"before The index {folder.parent}") for line in said)
     assert all("File too large" in line for line in said)
@@ -214,25 +199,24 @@ def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path
 UNMERGED = """
 import contextlib, logging, resource, signal, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from tests.helpers.stored_rows import assert_holds, flush
 from streamer.errors import StoreUnavailable
 from streamer.stored.database import MERGED_FILES
 from streamer.stored.store import Store
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 for number in range(MERGED_FILES):
-    with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
+    with contextlib.closing(Store.open(Path(sys.argv[1]))) as store:
         flush(store, range(100 * number, 100 * number + 100))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 for _ in range(20):  # where a merge at the opening fails first, RocksDB takes no flush
-    with contextlib.closing(Store.open(Path(sys.argv[2]))) as store, \\
+    with contextlib.closing(Store.open(Path(sys.argv[1]))) as store, \\
             contextlib.suppress(StoreUnavailable):
         store.failed = print
         flush(store, [100 * MERGED_FILES])
         assert_holds(store, range(100 * MERGED_FILES + 1))
         break
-with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
+with contextlib.closing(Store.open(Path(sys.argv[1]))) as store:
     try:
         store.settle()
     except StoreUnavailable as error:
@@ -242,11 +226,7 @@ with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
 
 def test_files_that_the_disk_does_not_take_merged_are_logged_and_counted(folder: Path) -> None:
     """RocksDB's `compact_range` says nothing of a failure; each file alone is below the limit."""
-    done = subprocess.run(
-        [sys.executable, "-c", UNMERGED, str(Path(__file__).parents[3]), str(folder)],
-        check=True, stdout=subprocess.PIPE, text=True, timeout=300,
-    )  # fmt: skip
-    said = done.stdout.splitlines()
+    said = output_of(UNMERGED, folder)
     assert "merge" in said
     assert [line for line in said if line.startswith("The index could not merge files")]
     assert said[-1].startswith(f"RocksDB could not merge files of the index {folder}"), said

@@ -1,7 +1,5 @@
 """The witness locks an index, under its path."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a test author meets: fixtures, options and messages, in runs of pytest of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -34,9 +32,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     assert {name for name in done.stdout.split() if name.split(".")[0] in HEAVY} == set()
 
 
-def test_a_golden_file_is_written_with_the_option_only_and_compared_without_it(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_golden_file_is_written_by_the_option_else_compared(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(VERDICT)
     test = """
         import pytest

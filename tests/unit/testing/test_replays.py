@@ -1,7 +1,5 @@
 """Replays of tests: what they read, what they do not, and that a kill is one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from unittest.mock import patch
@@ -67,9 +65,7 @@ def test_arguments_that_do_not_go_together_are_refused(streamer_replay: Replayer
         streamer_replay([b"{}\n"])
 
 
-def test_a_replay_killed_at_each_marker_ends_with_the_bytes_of_a_quiet_one(
-    streamer_replay: Replayer,
-) -> None:
+def test_a_replay_killed_at_each_marker_has_the_bytes_of_a_quiet(streamer_replay: Replayer) -> None:
     first, second, third = PAGES
     pages = Pages([KILL, first, KILL, KILL, b"{broken", second, KILL, third, KILL])
     judged = streamer_replay(pages)

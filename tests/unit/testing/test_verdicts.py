@@ -1,7 +1,5 @@
 """What is said of verdicts that are not those that a test expects."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pages of a crawl or a source are found in verdicts, and who depends on them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Snapshots and folders of others: nothing is written outside an index, nothing foreign removed."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil
@@ -17,16 +15,6 @@ from streamer.upkeep.work_folder import MARKER
 from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything, forge, grow, holds
 from tests.helpers.kills import code_of, ran
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Path:
-    return tmp_path / "index"
-
-
-@pytest.fixture
-def snapshots(tmp_path: Path) -> SnapshotFolder:
-    return SnapshotFolder(tmp_path / "snapshots")
 
 
 def first(snapshots: SnapshotFolder) -> Path:
