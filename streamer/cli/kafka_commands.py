@@ -30,7 +30,8 @@ from streamer.pages.parse import PageParser
 from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:
-    from streamer.cli.replay import FromTopic, MakeInput
+    from streamer.cli.replay import MakeInput
+    from streamer.cli.replay_options import FromTopic
     from streamer.run.reading import Input
     from streamer.run.replay import Progress as Report
 
