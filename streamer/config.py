@@ -1,13 +1,8 @@
-"""All settings, each declared once, in one frozen tree: flags, environment, file, preset, defaults.
+"""The settings of a run: all panels as one frozen model, of flags, variables, a file and a preset.
 
-A field of `Settings` is all that there is to a setting: its type, default, bounds, help text and
-panel. The flags of the commands (cli/options.py), the variables STREAMER_NAME, the keys of a TOML
-file, what `streamer check` shows and the table in docs/settings.md are made from it; `python -m
-streamer.config` prints that table. Nothing needs to be set.
-
-What shapes signatures and verdicts has its default and bounds where it is used (SignatureSettings,
-IndexSettings). The tree is built at the edge; each part of the program gets only the part that it
-needs.
+`load_settings` refuses what does not go together, with one sentence that names the settings.
+`python -m streamer.config` prints the table of docs/settings.md. The model is built at the edge;
+each part of the program gets only the part that it needs.
 """
 
 # cli/options.py makes typer's options, because the command line of pydantic-settings is argparse's.
@@ -17,48 +12,35 @@ needs.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr, ValidationError
-from pydantic.config import JsonDict
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticUndefined
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
+from streamer import panels
+from streamer.docstrings import Described, read_section
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
-from streamer.index.memtable import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
-from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
+from streamer.panels import seconds_of, split_names
 from streamer.rules import MAIN, Rule, read_rules, text_rules
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
 SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
-
-# The panels of a command's help, and the parts of the table in docs/settings.md.
-VERDICTS = "Verdicts"
-SIGNATURE = "Signature (fixed when an index is made)"
-FIELDS = "Fields of a page"
-RUNNING = "Running"
-KAFKA = "Kafka"
-WORKER = "Worker"
-SECURITY = "Security"
-REGISTRY = "Schema registry"
 
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
 OTHER_VARIABLES = (
@@ -70,81 +52,6 @@ OTHER_VARIABLES = (
     "STREAMER_TOOLS",
 )
 
-
-OWN_HEADERS = "streamer."  # what the names of headers begin with that streamer writes
-
-Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-
-
-class Role(StrEnum):
-    """What a worker does."""
-
-    ALL = "all"
-    SIGN = "sign"
-    INDEX = "index"
-
-
-def _split(value: object) -> object:
-    return tuple(value.split()) if isinstance(value, str) else value
-
-
-def _names(value: object) -> object:
-    """Return the words of a text, or of all texts of a list."""
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        value = " ".join(value)
-    return _split(value)
-
-
-# A list in the file; in the environment, words with spaces between; as a flag, one a time.
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-def _duration(value: str) -> str:
-    if not re.fullmatch("[1-9][0-9]{0,5}[smhdw]", value):
-        raise ValueError("give a number and s, m, h, d or w, as 30m, 1h or 30d")
-    return value
-
-
-def _seconds(duration: str) -> float:
-    return float(duration[:-1]) * _SECONDS[duration[-1]]
-
-
-def duration_of(seconds: int) -> str:
-    """Return so many seconds as a setting has them, in the largest unit that they fill."""
-    unit = max(
-        (each for each in _SECONDS if seconds % _SECONDS[each] == 0), key=_SECONDS.__getitem__
-    )
-    return f"{seconds // _SECONDS[unit]}{unit}"
-
-
-Duration = Annotated[str, AfterValidator(_duration)]
-DurationOrNone = Annotated[str, AfterValidator(lambda value: value and _duration(value))]
-
-
-def _setting(
-    panel: str,
-    text: str,
-    default: object = PydanticUndefined,
-    *,
-    shown: str = "{}",
-    form: str = "",
-    flag: bool = True,
-    **bounds: Any,  # noqa: ANN401 - what pydantic's Field takes
-) -> Any:  # noqa: ANN401 - as that, it stands for a value of the field's own type
-    """Declare a setting.
-
-    `shown` is how its default is shown, `form` what a value looks like. One that is no `flag` is
-    taken from the environment and the file only.
-    """
-    extra: JsonDict = {"panel": panel, "shown": shown, "form": form, "flag": flag}
-    return Field(default, description=text, json_schema_extra=extra, **bounds)
-
-
-_SIGNED, _JUDGED = SignatureSettings.model_fields, IndexSettings.model_fields
 
 # What is taken for a near-duplicate, as values of settings; docs/quality.md has how well each does.
 PURPOSES: Mapping[str, Mapping[str, Any]] = {
@@ -169,7 +76,7 @@ class _OfPurpose(PydanticBaseSettingsSource):
             SettingsError: there is no such preset, there are two of a kind, or another method is
                 given, for which the values mean something else.
         """
-        names = _names(self.current_state.get("preset", ()))
+        names = split_names(self.current_state.get("preset", ()))
         if not isinstance(names, tuple):
             return {}  # which is refused as any wrong value is
         for kind in (PURPOSES, PRESETS):
@@ -193,359 +100,15 @@ class _OfPurpose(PydanticBaseSettingsSource):
         return dict(own)
 
 
-class Settings(BaseSettings):
-    """The settings of a run; see each field's text."""
+class Settings(
+    panels.RegistryPanel, panels.SecurityPanel, panels.WorkerPanel, panels.KafkaPanel,
+    panels.RunningPanel, panels.FieldsPanel, panels.SignaturePanel, panels.VerdictPanel,
+    BaseSettings,
+):  # fmt: skip
+    """The settings of a run, of all panels."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="STREAMER_")
     config_file: ClassVar[Path | None] = None
-
-    preset: Annotated[Words, BeforeValidator(_names)] = _setting(
-        VERDICTS,
-        f"What counts as a near-duplicate: {', '.join(PURPOSES)}; or the field mapping of a "
-        f"crawler: {', '.join(sorted(PRESETS))}; or one of each. Explicit settings override it.",
-        (),
-    )
-    threshold: Annotated[float, _JUDGED["threshold"]] = _setting(
-        VERDICTS,
-        "Minimum similarity of duplicates, 0 to 1. For minhash, similarity is the share of "
-        "five-word sequences that two pages have in common.",
-        shown="the method's, {}",
-    )
-    fallback_threshold: Annotated[float, _JUDGED["fallback_threshold"]] = _setting(
-        VERDICTS,
-        "With --text main: minimum similarity of a page that has no main text and is compared by "
-        "all of its text, unless the threshold is higher; 0: the threshold.",
-        0.8,
-        shown="{} for minhash",
-    )
-    min_shingles: Annotated[int, _JUDGED["shingles_min"]] = _setting(
-        VERDICTS,
-        "Minimum number of distinct shingles (sequences of words). A page with fewer is a "
-        "duplicate only of pages with equal content.",
-        shown="the method's, {}",
-    )
-    bucket_max: Annotated[int, _JUDGED["bucket_max"]] = _setting(
-        VERDICTS, "Maximum number of kept pages under one band key; the earliest stay."
-    )
-    candidates_max: Annotated[int, _JUDGED["candidates_max"]] = _setting(
-        VERDICTS, "Maximum number of kept pages that a page is compared with; the earliest count."
-    )
-    expire_after: DurationOrNone = _setting(
-        VERDICTS,
-        "Age after which a kept page matches no page any more: 30d, 12h, 90m or 45s. Times are "
-        "those of messages; in files, those of fetched_at.",
-        "",
-        shown="never",
-        form="AGE",
-    )
-    keep_pages: Annotated[int, _JUDGED["keep_pages"]] = _setting(
-        VERDICTS, "Only the newest so many kept pages match later pages; 0: no limit."
-    )
-    track_changes: bool = _setting(
-        VERDICTS,
-        "Keep the newest version of each URL, and add `change` to verdicts: new, unchanged, edited "
-        "or replaced.",
-        default=False,
-        shown="no",
-    )
-
-    near_misses: Annotated[float, _JUDGED["near_misses"]] = _setting(
-        VERDICTS,
-        "Add `nearest` to verdicts on unique pages: the most similar kept page that misses the "
-        "threshold by so much at most, such as 0.15; 0: none.",
-        form="MARGIN",
-    )
-
-    rules: Path | None = _setting(
-        VERDICTS,
-        "TOML file with rules for hosts and paths: another threshold, min_shingles or text, or "
-        "skip. What rules say about `text` is fixed when an index is created.",
-        None,
-    )
-
-    also: Words = _setting(
-        VERDICTS,
-        "Reference index, which is only read. A page that is near to one of its kept pages is a "
-        "duplicate. Of several with one name, the last counts from here on.",
-        (),
-        form="NAME=FOLDER",
-    )
-
-    tombstones: Literal["ignore", "forget"] = _setting(
-        VERDICTS,
-        "What to do about a message without a value: only count it, or forget earlier pages whose "
-        "URL is its key.",
-        "ignore",
-    )
-
-    method: str = _setting(
-        SIGNATURE,
-        "Method or preset by which pages are compared; `streamer methods` lists them. Two can be "
-        "combined: simhash+minhash.",
-        NATIVE,
-    )
-    accept: str = _setting(
-        SIGNATURE, "Second method, which decides on the candidates of the first.", ""
-    )
-    method_option: Words = _setting(
-        SIGNATURE,
-        "Parameter of the method; accept.NAME=VALUE for the second method.",
-        (),
-        form="NAME=VALUE",
-    )
-    canonical: Words = _setting(
-        SIGNATURE,
-        "Option of the canonical form of words, for example stop_words=english.",
-        (),
-        form="NAME=VALUE",
-    )
-    text: Literal["visible", "main"] = _setting(
-        SIGNATURE,
-        "Text of HTML that is compared: visible (all) or main (without navigation and other "
-        "boilerplate; all text of a page without main text).",
-        "visible",
-    )
-    site_memory: ByteSize = _setting(
-        SIGNATURE,
-        "With --text main: memory for the blocks of text that sites repeat, for example 64MiB; of "
-        "a topic, for each partition. A block that stood on other pages of the host counts less as "
-        "main text. 0: none.",
-        ByteSize(0),
-        form="BYTES",
-        ge=0,
-    )
-    exact: bool = _setting(
-        SIGNATURE,
-        "Store the shingles of kept pages, and decide by exact resemblance if the estimate is near "
-        "the threshold. For minhash, one_permutation and words.",
-        default=False,
-        shown="no",
-    )
-    shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting(
-        SIGNATURE, "Tokens (words) per shingle."
-    )
-    scope: str = _setting(
-        SIGNATURE,
-        "Compare pages only with pages of the same scope: `host`, or the field that names it, for "
-        "example tenant. A page without it is a dead letter.",
-        "",
-        shown="all pages",
-        form="host|FIELD",
-    )
-    bands: int = _setting(
-        SIGNATURE,
-        "Band keys per page. 14 bands of 6 rows find 98.6 % of pairs of similarity 0.8.",
-        _SIGNED["bands"].default,
-        ge=1,
-        le=48,
-    )
-    rows: Annotated[int, _SIGNED["rows"]] = _setting(SIGNATURE, "Min-hashes per band.")
-    key_file: Path | None = _setting(
-        SIGNATURE,
-        "File with the secret key of all hashes (64 hexadecimal digits). By default an index "
-        "creates a random key.",
-        None,
-    )
-
-    fields: str = _setting(
-        FIELDS,
-        'Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.',
-        "",
-    )
-    carry: Words = _setting(FIELDS, "Input field to copy into the verdict.", ())
-    url_prefix: str = _setting(
-        FIELDS,
-        "Prefix of the URLs of HTML and text files, for example https://example.org/. The path "
-        "below their folder is appended.",
-        "",
-        shown="none: the URL is the path",
-    )
-    cdx_base: str = _setting(
-        FIELDS,
-        "Folder or URL of the archives that CDX files name, for example "
-        "https://data.commoncrawl.org.",
-        "",
-        shown="the folder of the CDX file, or the root of its store or server",
-    )
-    include: Words = _setting(
-        FIELDS,
-        "Only these files of folders, by name or by path below the folder, for example *.html.",
-        (),
-        form="GLOB",
-    )
-    exclude: Words = _setting(
-        FIELDS, "Not these files of folders, by name or by path below it.", (), form="GLOB"
-    )
-
-    threads: int = _setting(
-        RUNNING, "Number of threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
-    )
-    head_pages: int = _setting(
-        RUNNING,
-        "Number of kept pages in memory (in the memtable) that makes a flush due.",
-        HEAD_PAGES,
-        ge=1,
-    )
-    index_memory: ByteSize = _setting(
-        RUNNING,
-        "Maximum memory for the keys of kept pages, for example 512MiB. Other keys go to disk, "
-        "with filters in memory that take 23 bytes per page.",
-        ByteSize(0),
-        shown="a quarter of the memory that the process may use",
-        form="BYTES",
-        ge=0,
-    )
-    page_bytes_max: int = _setting(
-        RUNNING,
-        "Maximum size of a record, and of its expanded body, in bytes.",
-        PAGE_BYTES_MAX,
-        shown=f"{PAGE_BYTES_MAX >> 20} MiB",
-        ge=1024,
-    )
-    chunk_seconds: float = _setting(
-        RUNNING,
-        "Maximum time in seconds that a record of a pipe waits for others to be judged with it.",
-        1.0,
-        gt=0.0,
-        le=3600.0,
-    )
-
-    brokers: str = _setting(
-        KAFKA, "HOST:PORT of some brokers, separated by commas.", "localhost:9092"
-    )
-    input_topic: str = _setting(KAFKA, "Topic of crawled pages.", "pages")
-    index_name: str = _setting(
-        KAFKA, "Prefix of the names of the index's topics and groups.", "streamer"
-    )
-
-    role: Role = _setting(
-        WORKER, "Role of a worker: `sign` pages, `index` them, or `all`.", Role.ALL
-    )
-    per_partition: bool = _setting(
-        WORKER,
-        "Have an index for each partition of the pages: what shall meet must share a key.",
-        default=False,
-        shown="no",
-    )
-    own_shards: str = _setting(
-        WORKER,
-        "Shards that a worker owns: 0,2, or 1/3 for the second of each three.",
-        "",
-        shown="all",
-    )
-    replicas: int = _setting(
-        WORKER, "Replication factor of topics that the worker creates.", 1, ge=1, le=32
-    )
-    verdict_partitions: int = _setting(
-        WORKER,
-        "Number of partitions of the topic of verdicts.",
-        0,
-        shown="as many as the pages",
-        ge=0,
-    )
-    kept_topic: str = _setting(
-        WORKER,
-        "Topic to which the worker copies the message of each unique page, byte for byte and "
-        "exactly once (for readers with isolation level read_committed).",
-        "",
-        shown="none",
-        form="NAME",
-    )
-    kept_expired: Literal["stop", "skip"] = _setting(
-        WORKER,
-        "What to do if a message expired before it was copied to --kept-topic: stop, or skip it "
-        "and count it.",
-        "stop",
-    )
-    pass_headers: Words = _setting(
-        WORKER,
-        "Header of a page's message to copy to the message of its verdict, for example "
-        "traceparent.",
-        (),
-        form="NAME",
-    )
-    window: int = _setting(WORKER, "Number of open pages at which signing pauses.", 65_536, ge=1000)
-    instance_id: str = _setting(
-        WORKER,
-        "Unique name that a worker keeps across restarts, so that a quick restart causes no "
-        "rebalance.",
-        "",
-    )
-    accept_loss: bool = _setting(
-        WORKER,
-        "Continue although messages expired before they were read; those messages are lost.",
-        default=False,
-        shown="no",
-    )
-    snapshot_to: str = _setting(
-        WORKER,
-        "Folder for snapshots of the index, with one folder per shard; or a URL such as "
-        "s3://bucket/index.",
-        "",
-        form="DIR",
-    )
-    snapshot_every: Duration = _setting(WORKER, "Time between two snapshots: 30m, 1h or 1d.", "1h")
-    snapshot_keep: int = _setting(
-        WORKER, "Number of snapshots per shard that are kept, the newest ones.", 3, ge=1
-    )
-    health_host: str = _setting(WORKER, "Address of the health port.", "127.0.0.1")
-    health_port: int = _setting(
-        WORKER, "Port for health and metrics; 0: none.", 8080, ge=0, le=65_535
-    )
-    log_format: Literal["json", "console"] = _setting(
-        WORKER, "Format of a worker's logs: json or console.", "json"
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        WORKER, "Minimum level of a worker's logs: debug, info, warning or error.", "info"
-    )
-
-    security_protocol: Protocol = _setting(
-        SECURITY,
-        "Protocol of the connection to brokers: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
-        "PLAINTEXT",
-    )
-    ssl_cafile: Path | None = _setting(
-        SECURITY, "File with the CA certificates that verify brokers.", None
-    )
-    ssl_certfile: Path | None = _setting(SECURITY, "File with the client certificate.", None)
-    ssl_keyfile: Path | None = _setting(
-        SECURITY, "File with the private key of the client certificate.", None
-    )
-    sasl_mechanism: Mechanism | None = _setting(
-        SECURITY, "SASL mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", None
-    )
-    sasl_username: str | None = _setting(SECURITY, "SASL user name.", None)
-    sasl_password_file: Path | None = _setting(
-        SECURITY, "File with the SASL password; or set STREAMER_SASL_PASSWORD.", None
-    )
-    sasl_password: SecretStr | None = _setting(
-        SECURITY,
-        "SASL password. It is not a flag, because other users can see command lines.",
-        None,
-        flag=False,
-    )
-
-    registry_url: str = _setting(
-        REGISTRY,
-        "Schema registry for messages that name their schema (Avro, JSON Schema), for example "
-        "https://registry.example.org; for Apicurio, append /apis/ccompat/v7.",
-        "",
-        shown="none",
-        form="URL",
-    )
-    registry_cafile: Path | None = _setting(
-        REGISTRY, "File with the CA certificates that verify the registry.", None
-    )
-    registry_username: str | None = _setting(REGISTRY, "User name for the registry.", None)
-    registry_password_file: Path | None = _setting(
-        REGISTRY, "File with that user's password; or set STREAMER_REGISTRY_PASSWORD.", None
-    )
-    registry_password: SecretStr | None = _setting(
-        REGISTRY,
-        "That user's password. It is not a flag, because other users can see command lines.",
-        None,
-        flag=False,
-    )
 
     @classmethod
     def settings_customise_sources(
@@ -640,7 +203,7 @@ class Settings(BaseSettings):
 
     @property
     def _expire_after_ms(self) -> int:
-        return round(1000 * _seconds(self.expire_after)) if self.expire_after else 0
+        return round(1000 * seconds_of(self.expire_after)) if self.expire_after else 0
 
     @property
     def password(self) -> str | None:
@@ -675,7 +238,7 @@ class Settings(BaseSettings):
     @property
     def snapshot_seconds(self) -> float:
         """Return the time between two snapshots."""
-        return _seconds(self.snapshot_every)
+        return seconds_of(self.snapshot_every)
 
     @property
     def signing_threads(self) -> int:
@@ -723,10 +286,10 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
     _check_scope(settings)
     _check_sites(settings)
     _check_partitions(settings)
-    if own := [name for name in settings.pass_headers if name.startswith(OWN_HEADERS)]:
+    if own := [name for name in settings.pass_headers if name.startswith(panels.OWN_HEADERS)]:
         raise SettingsError(
             f"--pass-headers {own[0]} cannot be given: headers whose names begin with "
-            f"{OWN_HEADERS} are written by streamer. Leave it out."
+            f"{panels.OWN_HEADERS} are written by streamer. Leave it out."
         )
     is_given = "fallback_threshold" in settings.model_fields_set
     if is_given and settings.fallback_threshold and settings.signature.text != MAIN:
@@ -832,16 +395,23 @@ class Declared(NamedTuple):
 
 def declared() -> list[Declared]:
     """Return all settings, in the order of their declaration."""
-    result = []
-    for name, field in Settings.model_fields.items():
-        extra = field.json_schema_extra
-        assert isinstance(extra, dict)
-        own = "" if field.default in (None, ()) else str(field.default)
-        text = field.description or ""
-        panel, shown, form = (str(extra[key]) for key in ("panel", "shown", "form"))
-        default, flag = shown.format(own), bool(extra["flag"])
-        result.append(Declared(name, field.annotation, panel, text, default, form, flag))
-    return result
+    return [
+        _declared(panel, name, text)
+        for panel in panels.PANELS
+        for name, text in read_section(panel.__doc__, "Attributes")[1].items()
+    ]
+
+
+def _declared(panel: Any, name: str, described: Described) -> Declared:  # noqa: ANN401 - a model
+    field = Settings.model_fields[name]
+    extra, value = field.json_schema_extra, field.default
+    own = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    own = "" if value in (None, ()) else own
+    shown, flag = (extra["shown"], extra["flag"]) if isinstance(extra, dict) else ("{}", True)
+    return Declared(
+        name, field.annotation, panel.panel, described.text, str(shown).format(own),
+        described.form, bool(flag),
+    )  # fmt: skip
 
 
 def settings_table() -> str:

@@ -19,10 +19,11 @@ import typer
 from streamer.cli.main import Command, Group
 from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.terminal import Terminal, open_output
-from streamer.config import SECURITY, Settings
+from streamer.config import Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
 from streamer.pages.files import CDX, format_by_name, is_of_messages
+from streamer.panels import SECURITY
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     StandardOutput,

@@ -14,11 +14,12 @@ from rich.table import Table
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import Settings, declared, duration_of
+from streamer.config import Settings, declared
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import read_position
+from streamer.panels import duration_of
 from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import (
     Identity,

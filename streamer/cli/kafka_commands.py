@@ -18,7 +18,7 @@ from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.own_console import console_of_workers, run_console_beside
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import RUNNING, SECURITY, Settings
+from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.follow import ArrivingMessages
@@ -27,6 +27,7 @@ from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
 from streamer.pages.parse import PageParser
+from streamer.panels import RUNNING, SECURITY
 from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:

@@ -20,9 +20,10 @@ from rich.markup import escape
 
 from streamer.assembly import page_parser
 from streamer.cli.terminal import Terminal
-from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
+from streamer.config import Declared, Settings, declared, load_settings
 from streamer.kafka.connection import Connection, connection_of
 from streamer.pages.folders import FolderChoice
+from streamer.panels import FIELDS, RUNNING
 from streamer.run.page_reader import PageReader, skipped_files
 
 _CONFIG = inspect.Parameter(

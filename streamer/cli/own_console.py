@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamer.config import OTHER_VARIABLES, SECURITY, Settings, declared
+from streamer.config import OTHER_VARIABLES, Settings, declared
 from streamer.errors import StreamerError
+from streamer.panels import SECURITY
 from streamer.run.index_folder import shard_folders
 from streamer.stored.witness import read_witness
 

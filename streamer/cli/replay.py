@@ -33,7 +33,7 @@ from streamer.cli.summary import (
     warnings,
 )
 from streamer.cli.terminal import Terminal
-from streamer.config import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
+from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
@@ -44,6 +44,7 @@ from streamer.pages.folders import FolderChoice
 from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.tables import needs_arrow
+from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, VERDICTS
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable

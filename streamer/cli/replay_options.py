@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from streamer.compression import is_parquet, is_table_name
-from streamer.config import KAFKA, RUNNING
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
+from streamer.panels import KAFKA, RUNNING
 from streamer.run.outputs import (
     LINES_SUFFIX,
     ROWS_SUFFIX,

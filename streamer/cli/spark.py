@@ -15,8 +15,9 @@ from streamer.assembly import page_parser
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import compile_with_bar
 from streamer.cli.terminal import Terminal, figures
-from streamer.config import FIELDS, SIGNATURE, VERDICTS, Settings
+from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, needs_extra
+from streamer.panels import FIELDS, SIGNATURE, VERDICTS
 from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:

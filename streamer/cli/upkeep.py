@@ -16,7 +16,7 @@ import typer
 
 from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.config import SECURITY, Settings
+from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
@@ -26,6 +26,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import read_position
 from streamer.kernel import FOLDER
 from streamer.pages.mapping import epoch_ms
+from streamer.panels import SECURITY
 from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import folder_of, shard_folders, store_folder
 from streamer.run.outputs import check_new

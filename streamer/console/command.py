@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from streamer.cli.options import command, quiet_connection_of
-from streamer.config import SECURITY, Settings
+from streamer.config import Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.arguments import Given, sort_inputs
 from streamer.console.fold_process import FoldProcess, FoldTask
@@ -26,6 +26,7 @@ from streamer.console.view import QueryTooLong, VerdictView, default_folder
 from streamer.errors import SettingsError, StreamerError
 from streamer.given_file import read_given
 from streamer.kafka.topics import Names
+from streamer.panels import SECURITY
 from streamer.run.page_reader import PageReader
 
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name

@@ -20,9 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from streamer.config import Mechanism, Protocol, Settings
+from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
+from streamer.panels import Mechanism, Protocol
 
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65535

@@ -28,7 +28,7 @@ from typing import Any
 
 import structlog
 
-from streamer.config import Role, Settings
+from streamer.config import Settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.kafka.broker_watch import BrokerWatch
@@ -55,6 +55,7 @@ from streamer.kafka.worker_log import configure_logs, log_uncaught
 from streamer.kernel import FOLDER, all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
+from streamer.panels import Role
 from streamer.run.index_folder import check_folder, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes

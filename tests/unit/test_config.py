@@ -12,6 +12,7 @@ from streamer.config import OTHER_VARIABLES, PURPOSES, Settings, declared, load_
 from streamer.errors import SettingsError
 from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
+from streamer.pages.mapping import PRESETS
 from streamer.sketch.settings import SignatureSettings
 
 
@@ -214,6 +215,8 @@ def test_every_setting_says_what_it_is() -> None:
     for one in declared():
         assert re.fullmatch(r"[A-Z].*\.", one.text), one
         assert one.panel
+    [preset] = [one.text for one in declared() if one.name == "preset"]
+    assert all(name in preset for name in [*PURPOSES, *PRESETS])
 
 
 def test_strict_is_what_there_is_without_a_preset() -> None:

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, InputError, SettingsError, Signer, Verdict, read_verdicts
-from streamer.config import FIELDS, RUNNING, SIGNATURE, VERDICTS, declared
+from streamer.config import declared
 from streamer.options import Options
+from streamer.panels import FIELDS, RUNNING, SIGNATURE, VERDICTS
 from tests.helpers.added import added
 from tests.unit.test_deduplicator import text_of
 

@@ -21,9 +21,10 @@ from streamer.assembly import page_parser
 from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal, listing
-from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
+from streamer.config import Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
+from streamer.panels import KAFKA, REGISTRY, SECURITY
 from streamer.run.outputs import LINES_SUFFIX, check_new, table_of
 
 

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import streamer
 from streamer.cli.main import COMMANDS, app
 from streamer.cli.options import command
-from streamer.config import KAFKA, SECURITY, VERDICTS, Declared, Settings, declared
+from streamer.config import Declared, Settings, declared
+from streamer.panels import KAFKA, SECURITY, VERDICTS
 
 runner = CliRunner()
 WIDE = {"COLUMNS": "400"}

@@ -10,10 +10,10 @@ import faust
 import pytest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
-from streamer.config import Mechanism
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
+from streamer.panels import Mechanism
 from tests.helpers.secure_broker import Authority, run
 
 MECHANISMS = get_args(Mechanism)

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from streamer.config import Role, load_settings
+from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from streamer.kafka.worker import Worker, WorkerOptions
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
+from streamer.panels import Role
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 
