@@ -83,27 +83,18 @@ Files = Annotated[
 
 @dataclass(frozen=True)
 class LetterChoice:
-    """Which dead letters a command is for, in addition to files."""
+    """Which dead letters a command is for, in addition to files.
 
-    from_topic: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPIC",
-            help="Read a worker's topic of dead letters instead of files, for example pages-dlt.",
-        ),
-    ] = None
-    index_name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Index whose dead letters to read from a topic. \\[default: all]"
-        ),
-    ] = None
-    code: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CODE", help="Code of the dead letters to read. Repeatable. \\[default: all]"
-        ),
-    ] = None
+    Attributes:
+        from_topic (TOPIC): Read a worker's topic of dead letters instead of files, for example
+            pages-dlt.
+        index_name (NAME): Index whose dead letters to read from a topic. [default: all]
+        code (CODE): Code of the dead letters to read. Repeatable. [default: all]
+    """
+
+    from_topic: str | None = None
+    index_name: str | None = None
+    code: list[str] | None = None
 
     def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
         """Return the dead letters that are wanted, in the order in which they are stored.
@@ -193,7 +184,7 @@ def list_letters(
     files: Files = None,
     *,
     choice: LetterChoice,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: bool = False,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
     """Count dead letters by code and source, with an example and a remedy for each.
@@ -204,6 +195,9 @@ def list_letters(
     Example: streamer dead-letters list verdicts.jsonl.dead.jsonl
 
     Example: streamer dead-letters list --from-topic pages-dlt --brokers localhost:9092
+
+    Args:
+        json: Print JSON.
     """
     codes = tally(choice.read(files, settings))
     with _ends_with_its_reader():
@@ -260,22 +254,10 @@ def show(
     files: Files = None,
     *,
     choice: LetterChoice,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of dead letters. \\[default: 10; all with --out or --json]"
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="File for the raw records, one per line; - for standard output."
-        ),
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    out: str | None = None,
     overwrite: Overwrite = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the dead letters themselves, as JSON lines.")
-    ] = False,
+    json: bool = False,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
@@ -287,6 +269,11 @@ def show(
     Example: streamer dead-letters show verdicts.jsonl.dead.jsonl --code missing_url --limit 3
 
     Example: streamer dead-letters show --from-topic pages-dlt --out records.jsonl
+
+    Args:
+        limit: Number of dead letters. [default: 10; all with --out or --json]
+        out (FILE): File for the raw records, one per line; - for standard output.
+        json: Print the dead letters themselves, as JSON lines.
     """
     letters = choice.read(files, settings)
     if out is not None:
@@ -373,20 +360,9 @@ def _ends_with_its_reader() -> Iterator[None]:
 def retry(
     *,
     choice: LetterChoice,
-    offsets: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RANGES",
-            help="Offsets of the topic to send, for example 0:100-2000,1:50-. A run prints those "
-            "for the next run. \\[default: all]",
-        ),
-    ] = None,
-    max_retries: Annotated[
-        int, typer.Option(min=1, help="Maximum number of times that a message is sent again.")
-    ] = 3,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only count what would be sent.")
-    ] = False,
+    offsets: str | None = None,
+    max_retries: Annotated[int, typer.Option(min=1)] = 3,
+    dry_run: bool = False,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
     """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
@@ -396,6 +372,12 @@ def retry(
     `streamer replay`.
 
     Example: streamer dead-letters retry --from-topic pages-dlt --code missing_url --dry-run
+
+    Args:
+        offsets (RANGES): Offsets of the topic to send, for example 0:100-2000,1:50-. A run prints
+            those for the next run. [default: all]
+        max_retries: Maximum number of times that a message is sent again.
+        dry_run: Only count what would be sent.
     """
     from streamer.kafka.retry import Which, send_again  # noqa: PLC0415 - Kafka's client
     from streamer.kafka.topic_input import parse_wanted  # noqa: PLC0415 - as above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -46,15 +46,17 @@ _SETTING_NAMES = {
 }
 
 
-def inspect(
-    index: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the index.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a flag
-) -> None:
+@command
+def inspect(index: Path, *, json: bool = False) -> None:
     """Show an index: format, fingerprint, position, kept pages, bytes, flushes, buckets.
 
     DIR is the --index of a replay or a worker, or the folder of one shard of a worker.
 
     Example: streamer inspect my-index
+
+    Args:
+        index (DIR): Folder of the index.
+        json: Print JSON.
     """
     report = describe_folder(index)
     if json:
@@ -198,19 +200,7 @@ def _print(report: dict[str, Any]) -> None:
 
 
 @command
-def check(
-    index: Annotated[
-        Path | None, typer.Option(help="Folder of the index to compare the settings with.")
-    ] = None,
-    *,
-    deep: Annotated[
-        bool,
-        typer.Option(
-            "--deep", help="Read every byte of the index instead, and name what is damaged."
-        ),
-    ] = False,
-    settings: Settings,
-) -> None:
+def check(*, index: Path | None = None, deep: bool = False, settings: Settings) -> None:
     """Show the settings in force, and whether they fit an index; exit code 3 if they do not.
 
     With --deep, the settings are ignored. The whole index is read, even next to a running writer,
@@ -219,6 +209,10 @@ def check(
     Example: streamer check --index my-index --bands 20 --rows 4
 
     Example: streamer check --index my-index --deep
+
+    Args:
+        index: Folder of the index to compare the settings with.
+        deep: Read every byte of the index instead, and name what is damaged.
     """
     if deep:
         if index is None:

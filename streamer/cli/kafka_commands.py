@@ -39,21 +39,9 @@ if TYPE_CHECKING:
 
 @command
 def worker(
-    index: Annotated[
-        Path,
-        typer.Option(
-            help="Folder of the index, with one folder per shard.", envvar="STREAMER_INDEX"
-        ),
-    ] = Path("index"),
     *,
-    console: Annotated[
-        bool,
-        typer.Option(
-            "--console",
-            help="Start `streamer console` with the worker, and log its address.",
-            rich_help_panel=RUNNING,
-        ),
-    ] = False,
+    index: Annotated[Path, typer.Option(envvar="STREAMER_INDEX")] = Path("index"),
+    console: Annotated[bool, typer.Option(rich_help_panel=RUNNING)] = False,
     settings: Settings,
 ) -> None:
     """Judge the pages of a topic as they arrive: exactly one verdict per page, even after kills.
@@ -66,6 +54,10 @@ def worker(
     Example: streamer worker --preset nutch --preset balanced --index my-index --key-file key
 
     Example: streamer worker --kept-topic unique-pages --index my-index --key-file key
+
+    Args:
+        index: Folder of the index, with one folder per shard.
+        console: Start `streamer console` with the worker, and log its address.
     """
     if settings.key_file is None:
         raise SettingsError(
@@ -101,28 +93,12 @@ def _console(index: Path, settings: Settings) -> AbstractContextManager[None]:
 
 @command
 def produce(
-    pages: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
-            "or - for standard input.",
-        ),
-    ],
+    pages: list[str],
     *,
-    topic: Annotated[str, typer.Option(help="Topic to send to; created if it is missing.")],
-    partitions: Annotated[
-        int, typer.Option(min=1, help="Number of partitions of a new topic.")
-    ] = 4,
-    replicas: Annotated[int, typer.Option(min=1, help="Replication factor of a new topic.")] = 1,
-    key: Annotated[
-        str,
-        typer.Option(
-            metavar="host|FIELD",
-            help="What pages share that shall be compared with --per-partition: it becomes their "
-            "key. \\[default: the URL]",
-        ),
-    ] = "",
+    topic: str,
+    partitions: Annotated[int, typer.Option(min=1)] = 4,
+    replicas: Annotated[int, typer.Option(min=1)] = 1,
+    key: str = "",
     reader: PageReader,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
@@ -132,6 +108,15 @@ def produce(
     schema. If the first records of a source all fail in the same way, none of it is sent.
 
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
+
+    Args:
+        pages (PAGES): JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, or -
+            for standard input.
+        topic: Topic to send to; created if it is missing.
+        partitions: Number of partitions of a new topic.
+        replicas: Replication factor of a new topic.
+        key (host|FIELD): What pages share that shall be compared with --per-partition: it becomes
+            their key. [default: the URL]
     """
     connection = quiet_connection_of(settings)
     if key:
@@ -159,18 +144,17 @@ def produce(
 @command
 def tail(
     *,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of verdicts to print. \\[default: until Ctrl-C]"),
-    ] = None,
-    new_only: Annotated[
-        bool, typer.Option("--new-only", help="Print only verdicts that arrive from now on.")
-    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    new_only: bool = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
 ) -> None:
     """Print verdicts as JSON lines, existing ones first, then new ones as they arrive.
 
     Example: streamer tail --limit 10 --index-name streamer
+
+    Args:
+        limit: Number of verdicts to print. [default: until Ctrl-C]
+        new_only: Print only verdicts that arrive from now on.
     """
     connection = connection_of(settings)
     topic = Names(settings.index_name, settings.input_topic).verdicts

@@ -2,7 +2,8 @@
 
 typer takes each option as a parameter of the command's function. `command` writes these parameters,
 so that a command has few of its own: one for all its settings, whose flags come from their
-declaration in config.py, and one for each record of options that belong together.
+declaration in panels.py, and one for each record of options that belong together. Help texts are
+those of docstrings: in the section `Args:` of a command, `Attributes:` of a record.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -21,6 +23,7 @@ from rich.markup import escape
 from streamer.assembly import page_parser
 from streamer.cli.terminal import Terminal
 from streamer.config import Declared, Settings, declared, load_settings
+from streamer.docstrings import Described, read_section
 from streamer.kafka.connection import Connection, connection_of
 from streamer.pages.folders import FolderChoice
 from streamer.panels import FIELDS, RUNNING
@@ -92,13 +95,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     A parameter `Annotated[Settings, "brokers", SECURITY]` becomes the flags of these settings and
     panels (all, if none is named) and `--config`; a parameter that is a dataclass becomes its
-    fields, which are annotated as typer wants them; a `PageReader` becomes the options that all
-    commands have that read pages. Called with these, it calls `function` with the settings as
+    fields; a `PageReader` becomes the options that all commands have that read pages. Any other
+    one is an argument if it may be given by its place, else an option; it is annotated as typer
+    wants it where it has bounds, say. Called with these, it calls `function` with the settings as
     `load_settings` gives them, with the reader, and with the records.
     """
     spelled: dict[str, inspect.Parameter] = {}
     made: dict[str, tuple[Callable[..., object], list[str]]] = {}
     hints = get_type_hints(function, include_extras=True)
+    text, described = read_section(function.__doc__, "Args")
     for name, parameter in inspect.signature(function).parameters.items():
         kind, *wanted = get_args(hints[name]) if _is_annotated(hints[name]) else [hints[name]]
         if kind is Settings:
@@ -111,7 +116,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             own = _fields_of(kind)
             made[name] = kind, [one.name for one in own]
         else:
-            own = [parameter.replace(annotation=hints[name])]
+            own = [_described(parameter.replace(annotation=hints[name]), described)]
         spelled |= {one.name: one for one in own}  # --config may be there twice
     if len(spelled) >= MANY_OPTIONS:
         spelled["help_all"] = _HELP_ALL
@@ -128,6 +133,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         used = {"help_all", *(one for _, names in made.values() for one in names)}
         function(**{one: value for one, value in given.items() if one not in used}, **parts)
 
+    spelled_out.__doc__ = text
     vars(spelled_out)["__signature__"] = signature
     spelled_out.__annotations__ = {one.name: one.annotation for one in spelled.values()}
     return spelled_out
@@ -168,17 +174,44 @@ def _flag(one: Declared) -> inspect.Parameter:
 
 
 def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a dataclass
-    """Return the fields of a record of options as parameters."""
+    """Return the fields of a record of options as parameters; a record may have a `panel`."""
     hints = get_type_hints(record, include_extras=True)
+    _, described = read_section(record.__doc__, "Attributes")
     return [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if one.default is MISSING else one.default,
-            annotation=hints[one.name],
+        _described(
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if one.default is MISSING else one.default,
+                annotation=hints[one.name],
+            ),
+            described,
+            getattr(record, "panel", None),
         )
         for one in fields(record)
     ]
+
+
+def _described(
+    parameter: inspect.Parameter, described: Mapping[str, Described], panel: str | None = None
+) -> inspect.Parameter:
+    """Return a parameter with what its command's docstring says of it.
+
+    A switch has no form that switches off.
+    """
+    kind, name = parameter.annotation, parameter.name
+    kind, given = get_args(kind) if _is_annotated(kind) else (kind, None)
+    own = copy(given)
+    if own is None and parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        own = typer.Option()
+    elif own is None:
+        own = typer.Argument(show_default=parameter.default is not None)
+    if kind is bool and not own.param_decls and not isinstance(own.default, str):
+        own.param_decls = (f"--{name.replace('_', '-')}",)
+    if said := described.get(name):
+        own.help, own.metavar = escape(said.text), said.form or own.metavar
+    own.rich_help_panel = own.rich_help_panel or panel
+    return parameter.replace(annotation=Annotated[kind, own])
 
 
 def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noqa: ANN401 - flags

@@ -90,15 +90,7 @@ _Settings = Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers",
 
 @command
 def replay(
-    pages: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET, ARC or CDX files, directories of these, "
-            "their URLs (s3://, gs://, az://, https://), or - for standard input.",
-            show_default=False,
-        ),
-    ] = None,
+    pages: list[str] | None = None,
     *,
     targets: Targets,
     handling: Handling,
@@ -132,6 +124,10 @@ def replay(
 
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
+
+    Args:
+        pages (PAGES): JSONL (.jsonl, .gz, .zst), WARC/WET, ARC or CDX files, directories of these,
+            their URLs (s3://, gs://, az://, https://), or - for standard input.
     """
     parser = page_parser(settings)
     console, errors = Terminal(stderr=targets.to_standard_output), Terminal(stderr=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -28,66 +28,36 @@ VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
 
 @dataclass(frozen=True)
 class Targets:
-    """The options that say where things go."""
+    """The options that say where things go.
 
-    verdicts: Annotated[
-        str,
-        typer.Option(
-            help="File for verdicts: JSON lines, CSV (.csv) or Parquet (.parquet, written when the "
-            "run ends), compressed if named .gz or .zst; - for standard output."
-        ),
-    ]
-    index: Annotated[
-        Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
-    ] = None
-    moved: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OLD=NEW",
-            help="Path of files or folders that the index knows, and their path now. May be given "
-            "several times.",
-            show_default=False,
-            rich_help_panel=FAULTS,
-        ),
-    ] = None
-    dead_letters: Annotated[
-        str | None,
-        typer.Option(
-            help="File for records that cannot be judged. \\[default: VERDICTS.dead.jsonl]"
-        ),
-    ] = None
-    kept: Annotated[
-        str | None,
-        typer.Option(
-            help="File for unique pages, as they came: the clean data set. Rows of tables stay "
-            "rows in a .parquet or .arrow file, written when the run ends."
-        ),
-    ] = None
-    duplicates: Annotated[str | None, typer.Option(help="File for the other judged pages.")] = None
-    revisits: Annotated[
-        str | None,
-        typer.Option(
-            help="File for WARC records of duplicates: a revisit of the representative where the "
-            "payload has the same bytes, else metadata with the verdict. Of WARC files only."
-        ),
-    ] = None
-    summary: Annotated[Path | None, typer.Option(help="File for the summary, as JSON.")] = None
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            help="Replace existing outputs of a run without --index. An output that belongs to an "
-            "index is never replaced.",
-        ),
-    ] = False
-    console: Annotated[
-        bool,
-        typer.Option(
-            "--console",
-            help="Start `streamer console` on the verdicts of the run, and print its address.",
-            rich_help_panel=RUNNING,
-        ),
-    ] = False
+    Attributes:
+        verdicts: File for verdicts: JSON lines, CSV (.csv) or Parquet (.parquet, written when the
+            run ends), compressed if named .gz or .zst; - for standard output.
+        index: Folder of the index. Without it the index is temporary.
+        moved (OLD=NEW): Path of files or folders that the index knows, and their path now. May be
+            given several times.
+        dead_letters: File for records that cannot be judged. [default: VERDICTS.dead.jsonl]
+        kept: File for unique pages, as they came: the clean data set. Rows of tables stay rows in a
+            .parquet or .arrow file, written when the run ends.
+        duplicates: File for the other judged pages.
+        revisits: File for WARC records of duplicates: a revisit of the representative where the
+            payload has the same bytes, else metadata with the verdict. Of WARC files only.
+        summary: File for the summary, as JSON.
+        overwrite: Replace existing outputs of a run without --index. An output that belongs to an
+            index is never replaced.
+        console: Start `streamer console` on the verdicts of the run, and print its address.
+    """
+
+    verdicts: str
+    index: Path | None = None
+    moved: Annotated[list[str] | None, typer.Option(rich_help_panel=FAULTS)] = None
+    dead_letters: str | None = None
+    kept: str | None = None
+    duplicates: str | None = None
+    revisits: str | None = None
+    summary: Path | None = None
+    overwrite: bool = False
+    console: Annotated[bool, typer.Option(rich_help_panel=RUNNING)] = False
 
     @property
     def to_standard_output(self) -> bool:
@@ -153,42 +123,25 @@ class Targets:
 
 @dataclass(frozen=True)
 class FromTopic:
-    """The options that name a topic; `from_topic` is there whenever another one is."""
+    """The options that name a topic; `from_topic` is there whenever another one is.
 
-    from_topic: Annotated[
-        str | None,
-        typer.Option(help="Read this topic of pages instead of files.", rich_help_panel=KAFKA),
-    ] = None
-    partitions: Annotated[
-        str | None,
-        typer.Option(
-            help="Partitions to read, for example 0,2. \\[default: those of --offsets, else all]",
-            rich_help_panel=KAFKA,
-        ),
-    ] = None
-    offsets: Annotated[
-        str | None,
-        typer.Option(
-            help="Offsets to read, PARTITION:START-END separated by commas, for example "
-            "0:100-2000,1:50- (END is excluded). \\[default: all messages at the start]",
-            rich_help_panel=KAFKA,
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        typer.Option(
-            help="Time up to which to read each partition, for example 2026-01-31T12:00Z.",
-            rich_help_panel=KAFKA,
-        ),
-    ] = None
-    order_of: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of a worker's index, whose order of pages and settings to use. Needs its "
-            "--key-file; with --per-partition, give --partitions P for the index of one.",
-            rich_help_panel=KAFKA,
-        ),
-    ] = None
+    Attributes:
+        from_topic: Read this topic of pages instead of files.
+        partitions: Partitions to read, for example 0,2. [default: those of --offsets, else all]
+        offsets: Offsets to read, PARTITION:START-END separated by commas, for example
+            0:100-2000,1:50- (END is excluded). [default: all messages at the start]
+        until: Time up to which to read each partition, for example 2026-01-31T12:00Z.
+        order_of: Name of a worker's index, whose order of pages and settings to use. Needs its
+            --key-file; with --per-partition, give --partitions P for the index of one.
+    """
+
+    panel: ClassVar = KAFKA
+
+    from_topic: str | None = None
+    partitions: str | None = None
+    offsets: str | None = None
+    until: str | None = None
+    order_of: str | None = None
 
     def check(self, *, files: bool, key: bool) -> None:
         """Raise SettingsError unless the options make sense together.
@@ -211,34 +164,19 @@ class FromTopic:
 
 @dataclass(frozen=True)
 class Handling:
-    """The options that say what becomes of input that is not as it should be."""
+    """The options that say what becomes of input that is not as it should be.
 
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete",
-            help="Treat files as complete. By default, with --index, a last line without a newline "
-            "waits for a later run.",
-            rich_help_panel=FAULTS,
-        ),
-    ] = False
-    keep_going: Annotated[
-        bool,
-        typer.Option(
-            "--keep-going",
-            help="Continue although the first records of a source all fail in the same way. By "
-            "default that ends the run before any of them counts as read.",
-            rich_help_panel=FAULTS,
-        ),
-    ] = False
-    fail_on_dead_letters: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-            help="End with exit code 4 if more than this share of the records are dead letters.",
-            show_default=False,
-            rich_help_panel=FAULTS,
-        ),
-    ] = None
+    Attributes:
+        complete: Treat files as complete. By default, with --index, a last line without a newline
+            waits for a later run.
+        keep_going: Continue although the first records of a source all fail in the same way. By
+            default that ends the run before any of them counts as read.
+        fail_on_dead_letters (SHARE): End with exit code 4 if more than this share of the records
+            are dead letters.
+    """
+
+    panel: ClassVar = FAULTS
+
+    complete: bool = False
+    keep_going: bool = False
+    fail_on_dead_letters: Annotated[float | None, typer.Option(min=0.0, max=1.0)] = None

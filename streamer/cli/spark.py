@@ -31,17 +31,10 @@ _OURS = re.compile(r"streamer\.errors\.\w+: (.+)")
 
 @command
 def spark(
-    pages: Annotated[
-        list[str],
-        typer.Argument(metavar="PAGES", help="Files of pages or folders, as for replay."),
-    ],
+    pages: list[str],
     *,
-    verdicts: Annotated[
-        str, typer.Option(help="Folder for the verdicts as Parquet; dead letters: FOLDER.dead.")
-    ],
-    master: Annotated[
-        str, typer.Option(help="Where Spark runs, unless spark-submit says so.")
-    ] = "local[*]",
+    verdicts: str,
+    master: str = "local[*]",
     overwrite: Overwrite = False,
     reader: PageReader,
     settings: Annotated[
@@ -58,6 +51,11 @@ def spark(
     Example: streamer spark crawl/ --verdicts verdicts --key-file key
 
     Example: spark-submit $(which streamer) spark /mnt/crawl --verdicts s3a://out --key-file key
+
+    Args:
+        pages (PAGES): Files of pages or folders, as for replay.
+        verdicts: Folder for the verdicts as Parquet; dead letters: FOLDER.dead.
+        master: Where Spark runs, unless spark-submit says so.
     """
     with needs_extra("spark", "streamer spark"):
         from pyspark.errors import PySparkException  # noqa: PLC0415 - an extra

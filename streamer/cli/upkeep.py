@@ -43,17 +43,8 @@ from streamer.upkeep.pages_of_verdicts import (
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
 
-def snapshot(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
-    to: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder for its snapshots, or s3://BUCKET/PATH.")
-    ],
-    *,
-    keep: Annotated[
-        int,
-        typer.Option(min=0, help="Number of snapshots to keep in DIR, the newest ones; 0: all."),
-    ] = 0,
-) -> None:
+@command
+def snapshot(index: Path, to: str, *, keep: Annotated[int, typer.Option(min=0)] = 0) -> None:
     """Copy an index as of its newest flush; files that DIR already has are not copied again.
 
     No process may write the index meanwhile; a running worker takes snapshots itself, with
@@ -61,6 +52,11 @@ def snapshot(
     the index is copied too: then protect DIR.
 
     Example: streamer snapshot my-index /backup/my-index --keep 7
+
+    Args:
+        index (INDEX): Folder of the index.
+        to (DIR): Folder for its snapshots, or s3://BUCKET/PATH.
+        keep: Number of snapshots to keep in DIR, the newest ones; 0: all.
     """
     for part in shard_folders(index):
         place = SnapshotFolder(to).below(part)
@@ -72,17 +68,9 @@ def snapshot(
         )
 
 
+@command
 def restore(
-    to: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder of snapshots, or s3://BUCKET/PATH.")
-    ],
-    index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Folder to create; it must be empty or missing.")
-    ],
-    *,
-    snapshot: Annotated[
-        int | None, typer.Option(min=1, help="Number of the snapshot. \\[default: the newest]")
-    ] = None,
+    to: str, index: Path, *, snapshot: Annotated[int | None, typer.Option(min=1)] = None
 ) -> None:
     """Create an index from a snapshot, all or nothing; compare every byte with its digest.
 
@@ -93,6 +81,11 @@ def restore(
     continues in its files. If DIR has a worker's snapshots, each shard is created in INDEX.
 
     Example: streamer restore /backup/my-index my-index
+
+    Args:
+        to (DIR): Folder of snapshots, or s3://BUCKET/PATH.
+        index (INDEX): Folder to create; it must be empty or missing.
+        snapshot: Number of the snapshot. [default: the newest]
     """
     for folder, made in SnapshotFolder(to).restore(index, snapshot):
         typer.echo(
@@ -104,12 +97,8 @@ def restore(
 @command
 def trim_log(
     *,
-    snapshots: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder of snapshots: the value of --snapshot-to.")
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
-    ] = False,
+    snapshots: str,
+    dry_run: bool = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
 ) -> None:
     """Delete the part of an index's logs before the oldest snapshot.
@@ -119,6 +108,10 @@ def trim_log(
     verify`, do not work any more. Workers may run meanwhile.
 
     Example: streamer trim-log --snapshots /backup/my-index --dry-run
+
+    Args:
+        snapshots (DIR): Folder of snapshots: the value of --snapshot-to.
+        dry_run: Show what would be deleted, and delete nothing.
     """
     names = Names(settings.index_name, settings.input_topic)
     asyncio.run(
@@ -136,32 +129,19 @@ async def _trim(
 
 @dataclass(frozen=True)
 class ByVerdicts:
-    """What the verdicts of an index tell of its kept pages."""
+    """What the verdicts of an index tell of its kept pages.
 
-    verdicts: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Verdict file of the index, for the next three. Repeatable.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None
-    carried: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=VALUE", help="Carried field of the pages to forget. Repeatable."
-        ),
-    ] = None
-    source: Annotated[
-        list[str] | None,
-        typer.Option(help="Source of the pages to forget, as verdicts name it. Repeatable."),
-    ] = None
-    dependents: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="File for the verdicts on duplicates that lose their original."
-        ),
-    ] = None
+    Attributes:
+        verdicts: Verdict file of the index, for the next three. Repeatable.
+        carried (FIELD=VALUE): Carried field of the pages to forget. Repeatable.
+        source: Source of the pages to forget, as verdicts name it. Repeatable.
+        dependents (FILE): File for the verdicts on duplicates that lose their original.
+    """
+
+    verdicts: Annotated[list[Path] | None, typer.Option(exists=True, dir_okay=False)] = None
+    carried: list[str] | None = None
+    source: list[str] | None = None
+    dependents: str | None = None
     overwrite: Overwrite = False
 
     def select(self, terms: Sequence[Term], ref_of: RefOf, own: str) -> KeptSelection | None:
@@ -208,33 +188,13 @@ class ByVerdicts:
 
 @command
 def forget(
-    index: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DIR]",
-            help="Folder of an index of files. Without it, the index of running workers.",
-        ),
-    ] = None,
+    index: Path | None = None,
     *,
-    url: Annotated[
-        list[str] | None, typer.Option(help="URL whose pages to forget. Repeatable.")
-    ] = None,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Host whose pages to forget; with a leading dot, of all below it too. Repeatable."
-        ),
-    ] = None,
-    before: Annotated[
-        str | None,
-        typer.Option(help="Time before which to forget all pages, for example 2026-01-31T12:00Z."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only count the pages, in DIR; it may be a worker's.")
-    ] = False,
-    wait: Annotated[
-        float, typer.Option(min=0, help="Maximum time in seconds to wait for the workers.")
-    ] = 600.0,
+    url: list[str] | None = None,
+    host: list[str] | None = None,
+    before: str | None = None,
+    dry_run: bool = False,
+    wait: Annotated[float, typer.Option(min=0)] = 600.0,
     chosen: ByVerdicts,
     settings: Annotated[Settings, "index_name", "input_topic", "brokers", SECURITY],
 ) -> None:
@@ -253,6 +213,14 @@ def forget(
     Example: streamer forget my-index --url https://example.org/a.html --url https://example.org/b
 
     Example: streamer forget --index-name streamer --brokers localhost:9092 --host .example.org
+
+    Args:
+        index ([DIR]): Folder of an index of files. Without it, the index of running workers.
+        url: URL whose pages to forget. Repeatable.
+        host: Host whose pages to forget; with a leading dot, of all below it too. Repeatable.
+        before: Time before which to forget all pages, for example 2026-01-31T12:00Z.
+        dry_run: Only count the pages, in DIR; it may be a worker's.
+        wait: Maximum time in seconds to wait for the workers.
     """
     terms = terms_of(url or (), host or (), None if before is None else _moment(before))
     if not terms and not chosen.shown:

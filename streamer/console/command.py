@@ -38,21 +38,19 @@ _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 @dataclass(frozen=True)
 class Serving:
-    """Where and to whom the console answers."""
+    """Where and to whom the console answers.
 
-    host: Annotated[
-        str, typer.Option(help="Address to answer at; with a token, any.", metavar="ADDRESS")
-    ] = "127.0.0.1"
-    port: Annotated[
-        int, typer.Option(help="Port to answer at; 0 takes a free one.", min=0, max=65535)
-    ] = 8477
-    base_path: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Path that all addresses begin with, for a proxy, as /console; needs a token.",
-        ),
-    ] = ""
+    Attributes:
+        host (ADDRESS): Address to answer at; with a token, any.
+        port: Port to answer at; 0 takes a free one.
+        base_path (PATH): Path that all addresses begin with, for a proxy, as /console; needs a
+            token.
+        until_closed: End when standard input does.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8477
+    base_path: str = ""
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -62,9 +60,7 @@ class Serving:
         ),
     ] = None
 
-    until_closed: Annotated[
-        bool, typer.Option("--until-closed", hidden=True, help="End when standard input does.")
-    ] = False
+    until_closed: Annotated[bool, typer.Option(hidden=True)] = False
 
     def options(self, body_max: int) -> ServerOptions:
         """Return the options of the server, for bodies of so many bytes.
@@ -98,38 +94,13 @@ class Serving:
 
 @command
 def console(
-    inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="INDEX_OR_VERDICTS",
-            help="Files of verdicts or dead letters (JSON lines, .gz, .zst, Parquet), folders of "
-            "these, and at most one folder of an index.",
-            show_default=False,
-        ),
-    ] = None,
+    inputs: list[Path] | None = None,
     *,
     serving: Serving,
-    pages: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Page files to take texts from, for why a page has its verdict, and to compare "
-            "pages. Repeatable."
-        ),
-    ] = None,
-    no_text: Annotated[
-        bool, typer.Option("--no-text", help="Show no text of a page and no record.")
-    ] = False,
-    view: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of what is made of the verdicts, as large as half of them; it may be "
-            "removed. \\[default: in the user's cache]",
-        ),
-    ] = None,
-    query_seconds: Annotated[
-        float, typer.Option(help="Time that a query may take.", min=0.1, max=600)
-    ] = 10.0,
+    pages: list[str] | None = None,
+    no_text: bool = False,
+    view: Path | None = None,
+    query_seconds: Annotated[float, typer.Option(min=0.1, max=600)] = 10.0,
     reader: PageReader,
     settings: Annotated[
         Settings, "index_name", "brokers", "input_topic", "key_file", "also", SECURITY
@@ -150,6 +121,16 @@ def console(
     Example: streamer console verdicts.jsonl --pages crawl/
 
     Example: streamer console verdicts/ --host 0.0.0.0 --token-file token --base-path /console
+
+    Args:
+        inputs (INDEX_OR_VERDICTS): Files of verdicts or dead letters (JSON lines, .gz, .zst,
+            Parquet), folders of these, and at most one folder of an index.
+        pages: Page files to take texts from, for why a page has its verdict, and to compare pages.
+            Repeatable.
+        no_text: Show no text of a page and no record.
+        view (DIR): Folder of what is made of the verdicts, as large as half of them; it may be
+            removed. [default: in the user's cache]
+        query_seconds: Time that a query may take.
     """
     options, given = serving.options(_BODY_MAX * reader.page_bytes_max), sort_inputs(inputs or ())
     topics = _topics(given, settings)
