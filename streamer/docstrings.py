@@ -1,8 +1,8 @@
-"""What a docstring says of each attribute or argument: the help texts of settings and options.
+"""What a docstring says of each attribute or argument: help texts of settings, options, metrics.
 
-A section `Attributes:` or `Args:` has an entry for each: `name: text`, or `name (FORM): text`,
-where FORM is what a value looks like. So a help text is written once, where a reader of the code
-looks for it.
+A section, as `Attributes:`, `Args:` or `Metrics:`, has an entry for each: `name: text`, or
+`name (FORM): text`, where FORM is what a value looks like. So a help text is written once, where a
+reader of the code looks for it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ from prometheus_client import (
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from streamer.docstrings import read_section
 from streamer.version import __version__
 
 STAGE_SECONDS = (0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0)
@@ -87,176 +87,133 @@ class PageHistogram(Collector):
         yield HistogramMetricFamily(self._name, self._documentation, buckets, total)
 
 
+class _Maker:
+    """Makes metrics with these labels, with the texts that the docstring of a class has."""
+
+    def __init__(self, owner: object, registry: CollectorRegistry, *labels: str) -> None:
+        _, described = read_section(owner.__doc__, "Metrics")
+        self.texts = {name: each.text for name, each in described.items()}
+        self._registry, self._labels = registry, labels
+
+    def counter(self, name: str, *labels: str) -> Counter:
+        return Counter(name, self.texts[name], labels or self._labels, registry=self._registry)
+
+    def gauge(self, name: str, *labels: str) -> Gauge:
+        return Gauge(name, self.texts[name], labels or self._labels, registry=self._registry)
+
+
 class SigningMetrics:
-    """What the signers of a process do, all partitions together."""
+    """What the signers of a process do, all partitions together.
+
+    Metrics:
+        streamer_records_read_total: Records read from the input: pages, dead letters and skipped
+            records.
+        streamer_pages_signed_total: Pages signed.
+        streamer_dead_letters_total: Records that became dead letters.
+        streamer_skipped_records_total: Records that are not pages by the rules of the input.
+        streamer_pages_alone_total: Pages whose key is their URL, or that have none, with an index
+            for each partition.
+        streamer_sign_lag_records: Records of the input that are not signed yet.
+        streamer_gauge_pages: Pages open at the shards as last reported, plus those sent and not yet
+            taken.
+        streamer_signing_paused: 1 while signers wait for a shard, or learn sites, else 0.
+        streamer_signing_paused_seconds_total: Seconds that signers have waited.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        self.records_read = counter(
-            "streamer_records_read_total",
-            "Records read from the input: pages, dead letters and skipped records.",
-        )
-        self.pages_signed = counter("streamer_pages_signed_total", "Pages signed.")
-        self.dead_letters = counter(
-            "streamer_dead_letters_total", "Records that became dead letters.", ["code"]
-        )
-        self.skipped_records = counter(
-            "streamer_skipped_records_total",
-            "Records that are not pages by the rules of the input.",
-            ["code"],
-        )
-        self.pages_alone = counter(
-            "streamer_pages_alone_total",
-            "Pages whose key is their URL, or that have none, with an index for each partition.",
-        )
-        self.lag_records = gauge(
-            "streamer_sign_lag_records",
-            "Records of the input that are not signed yet.",
-            ["partition"],
-        )
-        self.gauge_pages = gauge(
-            "streamer_gauge_pages",
-            "Pages open at the shards as last reported, plus those sent and not yet taken.",
-        )
-        self.paused = gauge(
-            "streamer_signing_paused", "1 while signers wait for a shard, or learn sites, else 0."
-        )
-        self.paused_seconds = counter(
-            "streamer_signing_paused_seconds_total", "Seconds that signers have waited."
-        )
+        make = _Maker(self, registry)
+        self.records_read = make.counter("streamer_records_read_total")
+        self.pages_signed = make.counter("streamer_pages_signed_total")
+        self.dead_letters = make.counter("streamer_dead_letters_total", "code")
+        self.skipped_records = make.counter("streamer_skipped_records_total", "code")
+        self.pages_alone = make.counter("streamer_pages_alone_total")
+        self.lag_records = make.gauge("streamer_sign_lag_records", "partition")
+        self.gauge_pages = make.gauge("streamer_gauge_pages")
+        self.paused = make.gauge("streamer_signing_paused")
+        self.paused_seconds = make.counter("streamer_signing_paused_seconds_total")
 
 
 class IndexMetrics:
-    """What the shards of a process do, and what their indexes hold."""
+    """What the shards of a process do, and what their indexes hold.
+
+    Metrics:
+        streamer_verdict_latency_seconds: Seconds from a page's timestamp in Kafka to the publishing
+            of its verdict.
+        streamer_verdicts_total: Verdicts published.
+        streamer_changes_total: Verdicts published on pages that were compared with the last version
+            of their URL.
+        streamer_shard_upkeep_failures_total: Failed freezes, merges and sweeps of the index.
+        streamer_shard_records_applied_total: Records of the log that were applied or ignored.
+        streamer_shard_records_passed_over_total: Records of the log that were ignored: repeated, or
+            after a hole.
+        streamer_shard_postings_refused_total: Postings left out because their bucket was full.
+        streamer_shard_wrong_dates_total: Pages dated more than a day after the log, and not
+            confirmed by the pages after them.
+        streamer_shard_log_position: Offset in the log of the next record to apply.
+        streamer_shard_log_committed_offset: Offset in the log below which all outputs are
+            published.
+        streamer_shard_flushed_offset: Offset in the log below which everything is on disk.
+        streamer_shard_lag_records: Records of the log that are not applied yet.
+        streamer_shard_holes: Sources with records missing from the log; records after these are not
+            judged.
+        streamer_shard_head_entries: Pages in memory: kept, and forgotten since the last flush.
+        streamer_shard_head_fill_ratio: Pages that a flush would move to disk, as a share of the
+            number that makes it due.
+        streamer_shard_kept_pages: Pages in the index, including those forgotten since the last
+            flush.
+        streamer_shard_key_table_postings: Postings of flushed pages in the key table.
+        streamer_shard_frozen_postings: Postings on disk, for which the key table has no room.
+        streamer_shard_key_table_bytes: Memory of the key table, and of the filters of frozen
+            postings.
+        streamer_shard_index_bytes: Disk space of the index at the last flush.
+        streamer_shard_disk_free_bytes: Free space on the index's disk at the last flush.
+        streamer_shard_snapshot_timestamp_seconds: Time of the newest snapshot of this process, in
+            seconds since 1970.
+        streamer_shard_snapshot_failures: Snapshots that failed since the last successful one.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        gauge = partial(Gauge, labelnames=["shard"], registry=registry)
-        self._counters(registry)
-        self._log(gauge)
-        self._index(gauge)
-        self.latency = PageHistogram(
-            "streamer_verdict_latency_seconds",
-            "Seconds from a page's timestamp in Kafka to the publishing of its verdict.",
-            LATENCY_SECONDS,
-            registry,
-        )
-
-    def _counters(self, registry: CollectorRegistry) -> None:
-        self.verdicts = Counter(
-            "streamer_verdicts_total",
-            "Verdicts published.",
-            ["shard", "verdict", "basis"],
-            registry=registry,
-        )
-        self.changes = Counter(
-            "streamer_changes_total",
-            "Verdicts published on pages that were compared with the last version of their URL.",
-            ["shard", "change"],
-            registry=registry,
-        )
-        self.upkeep_failures = Counter(
-            "streamer_shard_upkeep_failures_total",
-            "Failed freezes, merges and sweeps of the index.",
-            ["shard", "work"],
-            registry=registry,
-        )
-        counter = partial(Counter, labelnames=["shard"], registry=registry)
-        self.records_applied = counter(
-            "streamer_shard_records_applied_total",
-            "Records of the log that were applied or ignored.",
-        )
-        self.records_skipped = counter(
-            "streamer_shard_records_passed_over_total",
-            "Records of the log that were ignored: repeated, or after a hole.",
-        )
-        self.postings_refused = counter(
-            "streamer_shard_postings_refused_total",
-            "Postings left out because their bucket was full.",
-        )
-        self.wrong_dates = counter(
-            "streamer_shard_wrong_dates_total",
-            "Pages dated more than a day after the log, and not confirmed by the pages after them.",
-        )
-
-    def _log(self, gauge: partial[Gauge]) -> None:
-        self.log_position = gauge(
-            "streamer_shard_log_position", "Offset in the log of the next record to apply."
-        )
-        self.log_committed = gauge(
-            "streamer_shard_log_committed_offset",
-            "Offset in the log below which all outputs are published.",
-        )
-        self.flushed_offset = gauge(
-            "streamer_shard_flushed_offset", "Offset in the log below which everything is on disk."
-        )
-        self.lag_records = gauge(
-            "streamer_shard_lag_records", "Records of the log that are not applied yet."
-        )
-        self.holes = gauge(
-            "streamer_shard_holes",
-            "Sources with records missing from the log; records after these are not judged.",
-        )
-
-    def _index(self, gauge: partial[Gauge]) -> None:
-        self.head_entries = gauge(
-            "streamer_shard_head_entries",
-            "Pages in memory: kept, and forgotten since the last flush.",
-        )
-        self.head_fill = gauge(
-            "streamer_shard_head_fill_ratio",
-            "Pages that a flush would move to disk, as a share of the number that makes it due.",
-        )
-        self.kept_pages = gauge(
-            "streamer_shard_kept_pages",
-            "Pages in the index, including those forgotten since the last flush.",
-        )
-        self.key_table_postings = gauge(
-            "streamer_shard_key_table_postings", "Postings of flushed pages in the key table."
-        )
-        self.frozen_postings = gauge(
-            "streamer_shard_frozen_postings",
-            "Postings on disk, for which the key table has no room.",
-        )
-        self.key_table_bytes = gauge(
-            "streamer_shard_key_table_bytes",
-            "Memory of the key table, and of the filters of frozen postings.",
-        )
-        self.index_bytes = gauge(
-            "streamer_shard_index_bytes", "Disk space of the index at the last flush."
-        )
-        self.disk_free_bytes = gauge(
-            "streamer_shard_disk_free_bytes", "Free space on the index's disk at the last flush."
-        )
-        self.snapshot_timestamp = gauge(
-            "streamer_shard_snapshot_timestamp_seconds",
-            "Time of the newest snapshot of this process, in seconds since 1970.",
-        )
-        self.snapshot_failures = gauge(
-            "streamer_shard_snapshot_failures",
-            "Snapshots that failed since the last successful one.",
-        )
+        make = _Maker(self, registry, "shard")
+        name = "streamer_verdict_latency_seconds"
+        self.latency = PageHistogram(name, make.texts[name], LATENCY_SECONDS, registry)
+        self.verdicts = make.counter("streamer_verdicts_total", "shard", "verdict", "basis")
+        self.changes = make.counter("streamer_changes_total", "shard", "change")
+        self.upkeep_failures = make.counter("streamer_shard_upkeep_failures_total", "shard", "work")
+        self.records_applied = make.counter("streamer_shard_records_applied_total")
+        self.records_skipped = make.counter("streamer_shard_records_passed_over_total")
+        self.postings_refused = make.counter("streamer_shard_postings_refused_total")
+        self.wrong_dates = make.counter("streamer_shard_wrong_dates_total")
+        self.log_position = make.gauge("streamer_shard_log_position")
+        self.log_committed = make.gauge("streamer_shard_log_committed_offset")
+        self.flushed_offset = make.gauge("streamer_shard_flushed_offset")
+        self.lag_records = make.gauge("streamer_shard_lag_records")
+        self.holes = make.gauge("streamer_shard_holes")
+        self.head_entries = make.gauge("streamer_shard_head_entries")
+        self.head_fill = make.gauge("streamer_shard_head_fill_ratio")
+        self.kept_pages = make.gauge("streamer_shard_kept_pages")
+        self.key_table_postings = make.gauge("streamer_shard_key_table_postings")
+        self.frozen_postings = make.gauge("streamer_shard_frozen_postings")
+        self.key_table_bytes = make.gauge("streamer_shard_key_table_bytes")
+        self.index_bytes = make.gauge("streamer_shard_index_bytes")
+        self.disk_free_bytes = make.gauge("streamer_shard_disk_free_bytes")
+        self.snapshot_timestamp = make.gauge("streamer_shard_snapshot_timestamp_seconds")
+        self.snapshot_failures = make.gauge("streamer_shard_snapshot_failures")
 
 
 class CopyMetrics:
-    """How the copying of kept pages to a topic goes (`--kept-topic`)."""
+    """How the copying of kept pages to a topic goes (`--kept-topic`).
+
+    Metrics:
+        streamer_kept_copies_total: Kept pages copied to the topic of kept pages.
+        streamer_kept_expired_total: Kept pages that expired before they were copied.
+        streamer_kept_lag_records: Verdicts whose pages are not copied yet.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.copied = Counter(
-            "streamer_kept_copies_total",
-            "Kept pages copied to the topic of kept pages.",
-            registry=registry,
-        )
-        self.expired = Counter(
-            "streamer_kept_expired_total",
-            "Kept pages that expired before they were copied.",
-            registry=registry,
-        )
-        self.lag = Gauge(
-            "streamer_kept_lag_records",
-            "Verdicts whose pages are not copied yet.",
-            ["partition"],
-            registry=registry,
-        )
+        make = _Maker(self, registry)
+        self.copied = make.counter("streamer_kept_copies_total")
+        self.expired = make.counter("streamer_kept_expired_total")
+        self.lag = make.gauge("streamer_kept_lag_records", "partition")
 
 
 @dataclass(slots=True)
@@ -281,7 +238,16 @@ class WorkerCounts:
 
 
 class Metrics:
-    """All metrics of a process, in a registry of their own; `counts` are some as plain numbers."""
+    """All metrics of a process, in a registry of their own; `counts` are some as plain numbers.
+
+    Metrics:
+        streamer_stage_seconds: Seconds that a chunk or a flush took; empty shard for signers.
+        streamer_ready: 1 if the worker is ready (/health/ready), else 0.
+        streamer_brokers_reachable: 1 while a broker answers, else 0.
+        streamer_memory_limit_bytes: Memory limit of this process: that of its container, or the
+            machine's memory.
+        streamer_build: Version of streamer.
+    """
 
     def __init__(self) -> None:
         # A creation time for each counter would double the series.
@@ -292,25 +258,14 @@ class Metrics:
         self.signing = SigningMetrics(registry)
         self.shards = IndexMetrics(registry)
         self.copying = CopyMetrics(registry)
+        make, stage = _Maker(self, registry), "streamer_stage_seconds"
         self.stage_seconds = Histogram(
-            "streamer_stage_seconds",
-            "Seconds that a chunk or a flush took; empty shard for signers.",
-            ["shard", "stage"],
-            buckets=STAGE_SECONDS,
-            registry=registry,
+            stage, make.texts[stage], ["shard", "stage"], buckets=STAGE_SECONDS, registry=registry
         )
-        self.ready = Gauge(
-            "streamer_ready", "1 if the worker is ready (/health/ready), else 0.", registry=registry
-        )
-        self.brokers_reachable = Gauge(
-            "streamer_brokers_reachable", "1 while a broker answers, else 0.", registry=registry
-        )
-        Gauge(
-            "streamer_memory_limit_bytes",
-            "Memory limit of this process: that of its container, or the machine's memory.",
-            registry=registry,
-        ).set(memory_limit_bytes())
-        Info("streamer_build", "Version of streamer.", registry=registry).info(
+        self.ready = make.gauge("streamer_ready")
+        self.brokers_reachable = make.gauge("streamer_brokers_reachable")
+        make.gauge("streamer_memory_limit_bytes").set(memory_limit_bytes())
+        Info("streamer_build", make.texts["streamer_build"], registry=registry).info(
             {"version": __version__}
         )
 
