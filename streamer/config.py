@@ -396,13 +396,13 @@ class Declared(NamedTuple):
 def declared() -> list[Declared]:
     """Return all settings, in the order of their declaration."""
     return [
-        _declared(panel, name, text)
+        _declare(panel, name, text)
         for panel in panels.PANELS
         for name, text in read_section(panel.__doc__, "Attributes")[1].items()
     ]
 
 
-def _declared(panel: Any, name: str, described: Described) -> Declared:  # noqa: ANN401 - a model
+def _declare(panel: Any, name: str, described: Described) -> Declared:  # noqa: ANN401 - a model
     field = Settings.model_fields[name]
     extra, value = field.json_schema_extra, field.default
     own = ("no", "yes")[value] if isinstance(value, bool) else str(value)

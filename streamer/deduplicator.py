@@ -149,7 +149,7 @@ class Deduplicator:
                     if not self._engine.signing.is_next(prepared):
                         prepared = self._engine.prepare(prepared.chunk)
                     first, blocks = self._take(prepared)
-                    rejected = self._rejected(prepared.batch, messages, first)
+                    rejected = self._reject(prepared.batch, messages, first)
                 judged = itertools.chain.from_iterable(map(self._verdicts, blocks))
                 if not rejected:
                     yield from judged
@@ -347,7 +347,7 @@ class Deduplicator:
                 self._engine.begin_flush()
         return start, blocks
 
-    def _rejected(self, batch: PageBatch, messages: list[bytes], first: int) -> dict[int, Rejected]:
+    def _reject(self, batch: PageBatch, messages: list[bytes], first: int) -> dict[int, Rejected]:
         """Return, by its number, what stands for each page of a batch that was not judged."""
         found = {letter.sequence: (letter.code, letter.detail) for letter in batch.dead}
         skipped = set(range(len(messages))).difference(batch.sequences, found)

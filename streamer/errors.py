@@ -34,10 +34,10 @@ def mask(text: str) -> str:
     """Return a text without the users, passwords and values of queries that its URLs have."""
     if "@" not in text and "://" not in text:
         return text
-    return _URL.sub(_without_values, _USER.sub(lambda found: f"{found[1] or ''}***@", text))
+    return _URL.sub(_drop_values, _USER.sub(lambda found: f"{found[1] or ''}***@", text))
 
 
-def _without_values(url: re.Match[str]) -> str:
+def _drop_values(url: re.Match[str]) -> str:
     place, mark, query = url[0].partition("?")
     hidden = _VALUE.sub("=***", query)
     return f"{place}{mark}{hidden if '=' in hidden or not query else '***'}"
@@ -179,13 +179,15 @@ def explaining(path: Path) -> Iterator[None]:
     try:
         yield
     except BlockingIOError as error:
-        raise _in_use(path) from error
+        raise _describe_lock(path) from error
     except OSError as error:
         if error.errno in _FULL:
             raise _full(path) from error
         if error.errno == errno.ENOENT:
             raise damage_error(path, str(error.strerror)) from error
-        raise _refused(path, str(error.strerror or error), error.errno in _RIGHTS) from error
+        raise _describe_refusal(
+            path, str(error.strerror or error), error.errno in _RIGHTS
+        ) from error
 
 
 def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
@@ -193,13 +195,13 @@ def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
     if any(part in text for part in _FULL_TEXTS):
         return _full(path)
     if text.startswith(_LOCK_TEXTS):
-        return _in_use(path)
+        return _describe_lock(path)
     if text.startswith(_DAMAGE_HEADS) or _GONE in text:
         return damage_error(path, text)
-    return _refused(path, text, any(part in text for part in _RIGHTS_TEXTS))
+    return _describe_refusal(path, text, any(part in text for part in _RIGHTS_TEXTS))
 
 
-def _refused(path: Path, what: str, of_rights: bool) -> StoreUnavailable:  # noqa: FBT001 - private
+def _describe_refusal(path: Path, what: str, of_rights: bool) -> StoreUnavailable:  # noqa: FBT001 - private
     remedy = (
         "Its folder must be readable, and to judge pages with it also writable: fix the "
         "permissions, or use a copy."
@@ -225,7 +227,7 @@ def open_here(path: Path) -> StoreUnavailable:
     )
 
 
-def _in_use(path: Path) -> StoreUnavailable:
+def _describe_lock(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
         f"The index {path} is in use by another process. Wait until that has ended, or use another "
         "folder."

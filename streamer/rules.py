@@ -102,7 +102,7 @@ class RuleFinder:
             ([plain_labels(part) for part in rule.host.split(ANY)], rule.path.split(ANY), rule)
             for rule in rules
         ]
-        self._of_host = lru_cache(_HOSTS_KEPT)(self._for_host)
+        self._of_host = lru_cache(_HOSTS_KEPT)(self._select_for_host)
 
     def __call__(self, url: str) -> Rule | None:
         """Return the rule; None where there is none, or the URL has no host."""
@@ -115,7 +115,7 @@ class RuleFinder:
                 return rule
         return None
 
-    def _for_host(self, host: str) -> list[tuple[list[str], Rule]]:
+    def _select_for_host(self, host: str) -> list[tuple[list[str], Rule]]:
         """Return the rules for a host in their order, each with its path."""
         return [(path, rule) for pattern, path, rule in self._rules if fits(pattern, host)]
 

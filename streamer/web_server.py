@@ -53,7 +53,7 @@ class WebServer:
     """An application, served at one address; `options` are those of aiohttp's AppRunner."""
 
     def __init__(self, app: web.Application, **options: Any) -> None:  # noqa: ANN401 - aiohttp's
-        app.middlewares.insert(0, self._noted)
+        app.middlewares.insert(0, self._note_request)
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -118,7 +118,7 @@ class WebServer:
         self._closed_at = now
 
     @web.middleware
-    async def _noted(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's
+    async def _note_request(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's
         """Answer a request, and know meanwhile that its connection has one."""
         self._requests[request.protocol] = request
         try:

@@ -106,16 +106,16 @@ class LetterChoice:
             raise SettingsError(
                 "Name files of dead letters, or with --from-topic a worker's topic of them."
             )
-        found = self._of_topic(settings) if self.from_topic else self._of_files(files or [])
+        found = self._read_topic(settings) if self.from_topic else self._read_files(files or [])
         return (each for each in found if not self.code or each.code in self.code)
 
-    def _of_topic(self, settings: Settings) -> Iterator[DeadLetter]:
+    def _read_topic(self, settings: Settings) -> Iterator[DeadLetter]:
         from streamer.kafka.dead_letters import read_dead_letters  # noqa: PLC0415 - Kafka's client
 
         assert self.from_topic is not None
         return read_dead_letters(quiet_connection_of(settings), self.from_topic, self.index_name)
 
-    def _of_files(self, files: list[Path]) -> Iterator[DeadLetter]:
+    def _read_files(self, files: list[Path]) -> Iterator[DeadLetter]:
         if self.index_name is not None:
             raise SettingsError("--index-name is for topics. Leave it out, or give --from-topic.")
         return (letter for path in files for letter in letters_in(path))

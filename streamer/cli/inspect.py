@@ -81,11 +81,11 @@ def describe_folder(index: Path) -> dict[str, Any]:
             store.close()
         if part:
             own["position"] = {f"{part}, {name}": at for name, at in own["position"].items()}
-        report = _joined(report, own) if report else own
+        report = _join(report, own) if report else own
     return report
 
 
-def _joined(report: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _join(report: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Return what the folders of two shards hold; what they have in common is there once."""
     sums = {name: report[name] + more[name] for name in ("flushes", "bytes", "url_versions")}
     position = report["position"] | more["position"]
@@ -97,7 +97,7 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
     shard = unpack_state(meta.state)
     return {
         "format": meta.format,
-        "identity": _named_identity(meta.identity),
+        "identity": _name_identity(meta.identity),
         "flushes": meta.seq,
         "settings": settings_by_name(shard.settings),
         "bytes": store.size_bytes(),
@@ -107,7 +107,7 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
     }
 
 
-def _named_identity(identity: Identity) -> Identity:
+def _name_identity(identity: Identity) -> Identity:
     """Return what identifies an index by the names of the settings, the native method's too."""
     named = {"method": NATIVE} | identity
     for kind, option in (("option", "method_option"), ("canonical", "canonical")):

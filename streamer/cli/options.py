@@ -116,7 +116,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             own = _fields_of(kind)
             made[name] = kind, [one.name for one in own]
         else:
-            own = [_described(parameter.replace(annotation=hints[name]), described)]
+            own = [_describe(parameter.replace(annotation=hints[name]), described)]
         spelled |= {one.name: one for one in own}  # --config may be there twice
     if len(spelled) >= MANY_OPTIONS:
         spelled["help_all"] = _HELP_ALL
@@ -178,7 +178,7 @@ def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a data
     hints = get_type_hints(record, include_extras=True)
     _, described = read_section(record.__doc__, "Attributes")
     return [
-        _described(
+        _describe(
             inspect.Parameter(
                 one.name,
                 inspect.Parameter.KEYWORD_ONLY,
@@ -192,7 +192,7 @@ def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a data
     ]
 
 
-def _described(
+def _describe(
     parameter: inspect.Parameter, described: Mapping[str, Described], panel: str | None = None
 ) -> inspect.Parameter:
     """Return a parameter with what its command's docstring says of it.

@@ -64,7 +64,7 @@ class Targets:
         """Return whether standard output takes one of the outputs."""
         return STANDARD_OUTPUT in self.outputs().values()
 
-    def _given(self) -> dict[str, str]:
+    def _list_given(self) -> dict[str, str]:
         """Return the names of the outputs as given, by their options."""
         dead_letters = self.dead_letters
         if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
@@ -82,7 +82,7 @@ class Targets:
     def made(self) -> dict[str, str]:
         """Return the names of the files that are made of an output when the run ends, by option."""
         is_made = {VERDICTS_OPTION: is_parquet, KEPT: is_table_name, DUPLICATES: is_table_name}
-        given = self._given()
+        given = self._list_given()
         return {
             option: given[option]
             for option, names_it in is_made.items()
@@ -98,7 +98,7 @@ class Targets:
         Raises:
             SettingsError: two of them are one, one is a URL, or has an ending of no format.
         """
-        named = self._given()
+        named = self._list_given()
         for option, name in self.made.items():
             place = name if scratch is None else str(scratch / option)
             named[option] = place + (LINES_SUFFIX if option == VERDICTS_OPTION else ROWS_SUFFIX)

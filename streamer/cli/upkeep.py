@@ -228,10 +228,10 @@ def forget(
     if index is None and dry_run:
         raise SettingsError("--dry-run counts in a folder. Name that of an index.")
     if index is None:
-        pages = _in_log(settings, terms, chosen, wait)
+        pages = _forget_in_log(settings, terms, chosen, wait)
     else:
-        pages = _in(index, (terms, chosen), settings, dry_run=dry_run)
-    _print_forgotten(pages, [*_shown(terms), *chosen.shown], dry_run=dry_run)
+        pages = _forget_in_folder(index, (terms, chosen), settings, dry_run=dry_run)
+    _print_forgotten(pages, [*_describe_terms(terms), *chosen.shown], dry_run=dry_run)
 
 
 def _print_forgotten(pages: int, shown: Sequence[str], *, dry_run: bool) -> None:
@@ -240,7 +240,7 @@ def _print_forgotten(pages: int, shown: Sequence[str], *, dry_run: bool) -> None
     typer.echo(f"Looked for: {', '.join(shown)}.")
 
 
-def _in(
+def _forget_in_folder(
     index: Path, what: tuple[list[Term], ByVerdicts], settings: Settings, *, dry_run: bool
 ) -> int:
     """Forget what terms and verdicts name in a folder; return how many pages."""
@@ -256,7 +256,7 @@ def _in(
                 "the folder out, to put it into the log: give --index-name and --brokers."
             )
         own = str(store.meta.identity["fingerprint"]) if store.meta else ""
-        selection = chosen.select(terms, _refs_in(store, settings.input_topic), own)
+        selection = chosen.select(terms, _find_refs_in(store, settings.input_topic), own)
         chosen.write_dependents(selection)
         wanted = Forget([*terms, *(selection.terms if selection else ())])
         with amount_bar("reading", len(store.key_blocks)) as progress:
@@ -265,14 +265,14 @@ def _in(
         store.close()
 
 
-def _refs_in(store: Store, topic: str) -> RefOf:
+def _find_refs_in(store: Store, topic: str) -> RefOf:
     """Return what finds the pages of verdicts in an index, which may be a worker's."""
     if store.meta is None or read_position(store.meta.owner):
         return refs_of_topic(topic)
     return refs_of_files(read_catalogue(store, store.meta))
 
 
-def _in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: float) -> int:
+def _forget_in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: float) -> int:
     """Have workers forget what terms and verdicts name; return how many pages."""
     names = Names(settings.index_name, settings.input_topic)
     connection = quiet_connection_of(settings)
@@ -284,7 +284,7 @@ def _in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: f
         return asyncio.run(forget_in_log(connection, names, wanted, wait_s))
 
 
-def _shown(terms: Sequence[Term]) -> list[str]:
+def _describe_terms(terms: Sequence[Term]) -> list[str]:
     """Return what is looked for, in words."""
     kinds = {URL: "URL", HOST: "host", BEFORE: "times before"}
     found = []

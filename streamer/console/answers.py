@@ -128,21 +128,21 @@ def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
         for ref in queries.refs_of(view, query.page):
             found += queries.verdicts(view, queries.OF_REF, 1, ref=ref)
             letters += queries.letters(view, queries.LETTER_OF_REF, 1, ref=ref)
-        judged = [_judged(view, each.verdict, each.cluster) for each in found]
+        judged = [_describe_page(view, each.verdict, each.cluster) for each in found]
     if judged and data.index and query.explain == "yes":
         explanation = data.index.explain(judged[0].verdict, data.seconds, data.view.stopped)
         judged[0] = msgspec.structs.replace(judged[0], explanation=explanation)
-    return PageAnswer(query.page, data.index is not None, judged, _shown(data, letters))
+    return PageAnswer(query.page, data.index is not None, judged, _hide_texts(data, letters))
 
 
-def _shown(data: ConsoleData, letters: list[LetterRow]) -> list[LetterRow]:
+def _hide_texts(data: ConsoleData, letters: list[LetterRow]) -> list[LetterRow]:
     """Return dead letters as they may be shown: a record is text of a page."""
     if data.shows_text:
         return letters
     return [msgspec.structs.replace(each, key=None, record="") for each in letters]
 
 
-def _judged(view: sqlite3.Connection, verdict: Verdict, cluster: int | None) -> JudgedPage:
+def _describe_page(view: sqlite3.Connection, verdict: Verdict, cluster: int | None) -> JudgedPage:
     own, other = place_name(verdict.page), verdict.representative
     refs = [cluster] if cluster is not None else queries.refs_of(view, own)
     rows = [
@@ -208,10 +208,10 @@ def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
         ]
     # Each place of that name has rows of its own; those that are left out come with the next part.
     shown = sorted(found, key=lambda each: each.number)[: query.limit]
-    return PagesAnswer([each.verdict for each in shown], _after(shown, query.limit))
+    return PagesAnswer([each.verdict for each in shown], _find_next(shown, query.limit))
 
 
-def _after(rows: Sequence[NumberedVerdict | LetterRow], limit: int) -> int | None:
+def _find_next(rows: Sequence[NumberedVerdict | LetterRow], limit: int) -> int | None:
     """Return what `after` begins the rest behind these rows with; None where there is none."""
     return rows[-1].number if len(rows) == limit else None
 
@@ -294,7 +294,7 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
                 )
                 shown = [each.verdict for each in members]
                 seen = describe_cluster(view, found[0])
-                return ClusterAnswer(seen, shown, _after(members, query.limit))
+                return ClusterAnswer(seen, shown, _find_next(members, query.limit))
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
 
 
@@ -361,8 +361,8 @@ def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
-    shown = _shown(data, found)
-    return LettersAnswer(codes, REMEDIES.get(query.code), shown, _after(found, query.limit))
+    shown = _hide_texts(data, found)
+    return LettersAnswer(codes, REMEDIES.get(query.code), shown, _find_next(found, query.limit))
 
 
 # ---- checks --------------------------------------------------------------------------------------

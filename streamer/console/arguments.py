@@ -44,7 +44,7 @@ def sort_inputs(paths: Sequence[Path]) -> Given:
         if path.is_dir() and has_index(path / shard_folders(path)[0]):
             indexes.append(path)
         elif path.is_dir():
-            found, other = _of_folder(path)
+            found, other = _list_folder(path)
             files |= dict.fromkeys(found)
             notices += other
         else:
@@ -57,7 +57,7 @@ def sort_inputs(paths: Sequence[Path]) -> Given:
     return Given(tuple(files), tuple(indexes), tuple(notices))
 
 
-def _of_folder(folder: Path) -> tuple[list[Path], list[str]]:
+def _list_folder(folder: Path) -> tuple[list[Path], list[str]]:
     """Return the inputs in a folder, and a notice of each other file that looks like one.
 
     Raises:

@@ -171,7 +171,7 @@ def look_of(url: str, members: Sequence[Verdict]) -> ClusterLook:
         if 2 * sum(map(is_lost, members)) > len(members):
             kind = LOST
         elif 2 * unlike > len(members):
-            kind = _of_unlike(url, members)
+            kind = _describe_unlike(url, members)
         elif 2 * number > len(members):
             kind = most
     return ClusterLook(kind, _SAID[kind], dict(counts.most_common()), len(members))
@@ -182,7 +182,7 @@ def is_lost(verdict: Verdict) -> bool:
     return verdict.basis == Basis.TOO_SHORT and verdict.text_bytes >= LOST_BYTES
 
 
-def _of_unlike(url: str, members: Sequence[Verdict]) -> str:
+def _describe_unlike(url: str, members: Sequence[Verdict]) -> str:
     """Return what a cluster looks like whose URLs have little in common."""
     hosts = {host_of(each) for each in (url, *(m.url for m in members))}
     alike = median(map(_similarity, members)) >= ALIKE
@@ -210,8 +210,8 @@ def relation(url: str, other: str) -> str:
     one, two = parts_of(url), parts_of(other)
     is_one_host = _host(url) == _host(other)
     if _plain(one) == _plain(two) and is_one_host:
-        return _of_queries(one, two)
-    prints = [bool(_PRINT.search(_behind_host(*each))) for each in ((url, one), (other, two))]
+        return _relate_queries(one, two)
+    prints = [bool(_PRINT.search(_cut_host(*each))) for each in ((url, one), (other, two))]
     if prints[0] != prints[1]:
         return PRINT
     if not is_one_host:
@@ -220,7 +220,7 @@ def relation(url: str, other: str) -> str:
     return SITE
 
 
-def _of_queries(one: SplitResult, two: SplitResult) -> str:
+def _relate_queries(one: SplitResult, two: SplitResult) -> str:
     """Return the relation of two URLs of one host and path."""
     if _IN_PATH.search(one.path) or _IN_PATH.search(two.path):
         return SESSION
@@ -256,6 +256,6 @@ def _plain(parts: SplitResult) -> str:
     return path.rstrip("/").lower()
 
 
-def _behind_host(url: str, parts: SplitResult) -> str:
+def _cut_host(url: str, parts: SplitResult) -> str:
     mobile = "/mobile/" if host_of(url).startswith(("m.", "amp.")) else ""
     return f"{mobile}{parts.path}?{parts.query}"

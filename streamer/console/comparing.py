@@ -117,7 +117,7 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
     if not data.shows_text:
         notes, pieces = [HIDDEN, *(note for note in notes if note != NO_FILES)], ([], [])
     pages = [
-        ComparedPage(name, found, [_shown(piece) for piece in side])
+        ComparedPage(name, found, [_show_piece(piece) for piece in side])
         for name, found, side in zip(names, judged, pieces, strict=True)
     ]
     return CompareAnswer(pages, texts.figures, texts.methods, notes)
@@ -151,7 +151,7 @@ def _texts(
     one, other = both
     if one is None or other is None:
         return _ComparedTexts(([], []), [], [], notes)
-    compared = _compared(_settings(data, urls[0], judged), one, other)
+    compared = _compare_texts(_settings(data, urls[0], judged), one, other)
     return compared._replace(notes=[*notes, *compared.notes])
 
 
@@ -166,7 +166,7 @@ def _settings(
     return SignatureSettings(canonical=MAIN_TEXT if takes_main else ())
 
 
-def _compared(settings: SignatureSettings, one: FoundText, other: FoundText) -> _ComparedTexts:
+def _compare_texts(settings: SignatureSettings, one: FoundText, other: FoundText) -> _ComparedTexts:
     canonical, width, notes = CanonicalOptions(), settings.shingle_width, list[str]()
     try:
         sets = shingle_sets(settings)
@@ -200,5 +200,5 @@ def _document(found: FoundText, canonical: CanonicalOptions) -> tuple[Document, 
     return Document(whole.name, page, parts), len(text) < len(whole.page.text)
 
 
-def _shown(piece: Piece) -> TextPiece:
+def _show_piece(piece: Piece) -> TextPiece:
     return TextPiece(one_space(piece.text), piece.group, piece.first, piece.counts)

@@ -193,7 +193,7 @@ class IndexReader:
             self._facts = IndexFacts(
                 self._folder.name, rows, flushes, signature.method,
                 "main" if signature.takes_main_text else "visible", settings.threshold,
-                settings.exact, kept.fingerprint, *self._on_disk(),
+                settings.exact, kept.fingerprint, *self._measure_disk(),
             )  # fmt: skip
         return self._facts
 
@@ -208,7 +208,7 @@ class IndexReader:
             decides = {"threshold": own.threshold, "min_shingles": own.shingles_min}
             return kept.signature_for(url).model_copy(update=decides)
 
-    def _on_disk(self) -> tuple[int, str]:
+    def _measure_disk(self) -> tuple[int, str]:
         """Return the bytes of the index, and when its newest flush was."""
         parts = folders_of(self._folder)
         files = (file for part in parts for file in store_folder(part).glob("*"))
@@ -229,7 +229,7 @@ class IndexReader:
             StreamerError: as `PageChecker`.
         """
         with self._checking:
-            return _nearest(self._newest_checkers(), message)
+            return _check_all(self._newest_checkers(), message)
 
     def check_at_once(self, message: bytes) -> Verdict | None:
         """Return what `check` does, or None if that would have to wait for something."""
@@ -237,7 +237,7 @@ class IndexReader:
             return None
         try:
             is_open = self._checkers is not None
-            return _nearest(self._newest_checkers(), message) if is_open else None
+            return _check_all(self._newest_checkers(), message) if is_open else None
         finally:
             self._checking.release()
 
@@ -301,11 +301,11 @@ class IndexReader:
         try:
             named = {each.name: each for each in folders_of(self._folder)}
             with closing(self._open(named.get(f"shard-{verdict.page.partition}"))) as kept:
-                return self._explained(kept, verdict, check)
+                return self._explain_open(kept, verdict, check)
         finally:
             self._explaining.release()
 
-    def _explained(
+    def _explain_open(
         self, kept: KeptIndex, verdict: Verdict, check: Callable[[int], None]
     ) -> Explanation:
         own = place_name(verdict.page)
@@ -314,10 +314,12 @@ class IndexReader:
         if text := texts.get(own):
             found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
             parts = kept.text_parts(text.body, text.flags, verdict.url)
-            return _of_index(found, self._shown(parts))
+            return _explain_by_index(found, self._show_parts(parts))
         if verdict.representative is not None:
             main = verdict.text != SignedText.VISIBLE
-            return _of_verdict(verdict, kept.settings.of_url(verdict.url, main=main).threshold)
+            return _explain_by_verdict(
+                verdict, kept.settings.of_url(verdict.url, main=main).threshold
+            )
         try:
             page = kept.find(own, check)
         except InputError as error:
@@ -325,9 +327,9 @@ class IndexReader:
                 f"The index no longer keeps the page at {own}: it has expired, or was forgotten or "
                 "replaced; or the index is another one."
             ) from error
-        return _of_index(kept.explain_kept(page, check), [])
+        return _explain_by_index(kept.explain_kept(page, check), [])
 
-    def _shown(self, parts: Sequence[TextPart]) -> list[ShownText]:
+    def _show_parts(self, parts: Sequence[TextPart]) -> list[ShownText]:
         if not self._options.shows_text:
             return []
         shown, left = [], TEXT_CHARACTERS_MAX
@@ -340,12 +342,12 @@ class IndexReader:
         return shown
 
 
-def _nearest(checkers: _Checkers, message: bytes) -> Verdict:
+def _check_all(checkers: _Checkers, message: bytes) -> Verdict:
     """Return the verdict of the index with the most similar page; of indexes of partitions, all."""
     return max((each.check(message) for each in checkers), key=lambda said: said.similarity or -1)
 
 
-def _of_verdict(verdict: Verdict, threshold: float) -> Explanation:
+def _explain_by_verdict(verdict: Verdict, threshold: float) -> Explanation:
     other, similarity = verdict.representative, verdict.similarity
     assert other is not None, verdict
     margin = None if similarity is None else round(similarity - threshold, 4)
@@ -355,7 +357,7 @@ def _of_verdict(verdict: Verdict, threshold: float) -> Explanation:
     )  # fmt: skip
 
 
-def _of_index(found: Explained, text: list[ShownText]) -> Explanation:
+def _explain_by_index(found: Explained, text: list[ShownText]) -> Explanation:
     nearest, threshold = found.nearest, found.settings.threshold
     if nearest is None:
         return Explanation(found.why, threshold, None, None, None, None, None, None, text)

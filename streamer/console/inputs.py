@@ -75,9 +75,9 @@ def read_batches(
     check_regular(path)
     try:
         if position:
-            _check_all(check, _decoded(path, [next(_lines_in(path, 0), b"")], 0), 1)
+            _check_all(check, _decode_lines(path, [next(_read_lines(path, 0), b"")], 0), 1)
         for raw in _raw_batches(path, position, lines_max):
-            lines = _decoded(path, raw, number)
+            lines = _decode_lines(path, raw, number)
             _check_all(check, lines, number + 1)
             number += len(raw)
             position += sum(map(len, raw))
@@ -96,7 +96,7 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
     batch: list[bytes] = []
     size = 0
     cut: CutOff | None = None
-    lines = _lines_in(path, position)
+    lines = _read_lines(path, position)
     while cut is None:
         try:
             line = next(lines, b"")
@@ -113,7 +113,7 @@ def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[byt
         raise cut
 
 
-def _lines_in(path: Path, position: int) -> Iterator[bytes]:
+def _read_lines(path: Path, position: int) -> Iterator[bytes]:
     """Yield the whole lines after a position of a file's content.
 
     Raises:
@@ -162,7 +162,7 @@ def _skip(content: BinaryIO, position: int) -> None:
         content.seek(position)
 
 
-def _decoded(path: Path, raw: list[bytes], before: int) -> list[FoldedLine]:
+def _decode_lines(path: Path, raw: list[bytes], before: int) -> list[FoldedLine]:
     with suppress(*_WRONG):  # which of them it is, the loop finds
         return [*_verdicts.decode_lines(b"".join(raw))]
     lines = []

@@ -90,8 +90,8 @@ def overview(data: ConsoleData, _query: NoQuery) -> Overview:
     index, gone = _index_facts(data)
     said = fold.trouble, gone, *data.notices, *(each.note for each in inputs)
     warnings = [*filter(None, said)]
-    warnings += [_passed_over(each) for each in inputs if each.passed_over]
-    warnings += [_large(each, pages) for each in clusters if _is_large(each, pages)]
+    warnings += [_describe_skipped(each) for each in inputs if each.passed_over]
+    warnings += [_describe_large(each, pages) for each in clusters if _is_large(each, pages)]
     return Overview(
         pages, unique, pages - unique, sum(each.letters for each in codes), fold.rate, counts,
         history, histogram, clusters, [each for each in hosts if each.duplicates], codes[:_SHOWN],
@@ -131,7 +131,7 @@ def _start(slot: int, unit: Literal["minutes", "pages"]) -> str:
     return f"{datetime.fromtimestamp(slot * 60, UTC):%Y-%m-%d %H:%M}"
 
 
-def _passed_over(one: InputState) -> str:
+def _describe_skipped(one: InputState) -> str:
     return (
         f"{one.path}: {one.passed_over:,} verdicts are not shown: another page has their place. "
         "Two crawls whose pages came under one name, such as `-`, need a console each."
@@ -142,7 +142,7 @@ def _is_large(cluster: ClusterRow, pages: int) -> bool:
     return cluster.duplicates + 1 >= max(SUSPECT_PAGES_MIN, SHARE_MIN * pages)
 
 
-def _large(cluster: ClusterRow, pages: int) -> str:
+def _describe_large(cluster: ClusterRow, pages: int) -> str:
     members = cluster.duplicates + 1
     share = min(members / pages, 1.0)
     said = suspicion("all pages", members, share, f"representative is {cluster.url}")

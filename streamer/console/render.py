@@ -119,7 +119,7 @@ class Renderer:
     def view(self, route: Route, answer: object, query: object, json_address: str) -> bytes:
         """Return the page of a view."""
         name = f"{route.path.strip('/')}.html.jinja"
-        return self._made(
+        return self._render_template(
             name, title=route.title or route.path[1:].title(), here=route.path, answer=answer,
             query=query, json_address=json_address,
         )  # fmt: skip
@@ -127,14 +127,14 @@ class Renderer:
     def live(self, route: Route, answer: object) -> bytes:
         """Return the parts of a view's page that are sent while it is looked at."""
         name = f"{route.path.strip('/')}-live.html.jinja"
-        return self._made(name, answer=answer)
+        return self._render_template(name, answer=answer)
 
     def message(self, title: str, sentence: str, *, login: bool = False) -> bytes:
         """Return a page that says one thing; `login` asks for the token."""
-        return self._made(
+        return self._render_template(
             "message.html.jinja", title=title, here="", sentence=sentence, login=login,
             json_address="",
         )  # fmt: skip
 
-    def _made(self, name: str, **values: Any) -> bytes:  # noqa: ANN401 - the templates' names
+    def _render_template(self, name: str, **values: Any) -> bytes:  # noqa: ANN401 - the templates' names
         return self._environment.get_template(name).render(values).encode("utf-8", "replace")

@@ -194,19 +194,19 @@ class ConsoleServer:
         return _json(openapi(self._options.base))
 
     async def _view(self, route: Route, request: web.Request) -> web.Response:
-        query = parse_query(route, _given(request))
-        address = self._render.link(f"{route.path}.json", **_given(request))
+        query = parse_query(route, _parse_parameters(request))
+        address = self._render.link(f"{route.path}.json", **_parse_parameters(request))
 
         def work() -> bytes:
             answer = route.answer(self._data, query)
             return self._render.view(route, answer, query, address)
 
-        return _html(await self._in_thread(work, self._pool_for(route, query)))
+        return _html(await self._run_in_thread(work, self._pool_for(route, query)))
 
     async def _json(self, route: Route, request: web.Request) -> web.Response:
-        query = parse_query(route, _given(request))
+        query = parse_query(route, _parse_parameters(request))
         encode = msgspec.json.encode
-        body = await self._in_thread(
+        body = await self._run_in_thread(
             lambda: encode(route.answer(self._data, query)), self._pool_for(route, query)
         )
         return web.Response(body=body, content_type="application/json")
@@ -217,7 +217,7 @@ class ConsoleServer:
             raise QueryTooLong
         self._streams += 1
         try:
-            query = parse_query(route, _given(request))
+            query = parse_query(route, _parse_parameters(request))
             response = web.StreamResponse(headers=_OF_EVENTS | _HEADERS)
             await response.prepare(request)
             await self._send_changes(
@@ -246,7 +246,7 @@ class ConsoleServer:
             began = time.monotonic()
             if began >= next_at:
                 with suppress(QueryTooLong, StreamerError):  # the next one may succeed
-                    found = await self._in_thread(made)
+                    found = await self._run_in_thread(made)
                 took = time.monotonic() - began
                 next_at = began + took + max(_LIVE_SECONDS, _LIVE_SHARE * took)
             if found != sent or began - sent_at >= _ALIVE_SECONDS:
@@ -262,7 +262,9 @@ class ConsoleServer:
         # On busy cores each change of threads takes longer than the answer does.
         if route.at_once and len(body) <= _AT_ONCE_BYTES and (found := route.at_once(data, body)):
             return _json(found)
-        answer = await self._in_thread(lambda: encode(route.answer(data, body)), self._index_pool)
+        answer = await self._run_in_thread(
+            lambda: encode(route.answer(data, body)), self._index_pool
+        )
         return web.Response(body=answer, content_type="application/json")
 
     def _pool_for(self, route: Route, query: msgspec.Struct) -> ThreadPoolExecutor:
@@ -270,7 +272,7 @@ class ConsoleServer:
         is_slow = route.is_slow or getattr(query, "explain", "no") == "yes"
         return self._index_pool if is_slow else self._pool
 
-    async def _in_thread(
+    async def _run_in_thread(
         self, work: Callable[[], _Done], pool: ThreadPoolExecutor | None = None
     ) -> _Done:
         """Run a query in a thread, of those for views by default.
@@ -348,7 +350,7 @@ class ConsoleServer:
 
     def _failure(self, request: web.Request, error: Exception) -> web.Response:
         """Return an error as a page or as JSON, by the path."""
-        status, sentence = _said(error, self._data.seconds)
+        status, sentence = _describe_error(error, self._data.seconds)
         path = request.path.removeprefix(self._options.base)
         if path.startswith("/api/") or path.endswith(".json"):
             code = error.code if isinstance(error, InvalidPage) else None
@@ -378,7 +380,7 @@ def _wants_token() -> web.HTTPUnauthorized:
     return web.HTTPUnauthorized(text="Give the token that the console was started with.")
 
 
-def _given(request: web.Request) -> dict[str, str]:
+def _parse_parameters(request: web.Request) -> dict[str, str]:
     """Return the parameters of a URL.
 
     Raises:
@@ -398,7 +400,7 @@ def _is_for_this_machine(request: web.Request) -> bool:
     )
 
 
-def _said(error: Exception, seconds: float) -> tuple[int, str]:
+def _describe_error(error: Exception, seconds: float) -> tuple[int, str]:
     """Return the status of an error, and what is said of it."""
     if isinstance(error, web.HTTPException):
         return error.status, (error.text or error.reason).strip()

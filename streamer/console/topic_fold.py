@@ -101,7 +101,7 @@ class TopicFold(Fold):
     def _has_changed(self) -> bool:
         """Return whether the view is of files, or of topics that were made again; connect."""
         if self._reader is None:
-            self._answered(self._connect())
+            self._ask_brokers(self._connect())
         found = self._connection.execute(_FIND).fetchall()
         for path, _position, _lines, witness, _note in found:
             topic = path.rpartition("/")[0]
@@ -114,39 +114,39 @@ class TopicFold(Fold):
     def _begin_again(self) -> None:
         super()._begin_again()
         self._disconnect()
-        self._answered(self._connect())
+        self._ask_brokers(self._connect())
 
     def _fold_inputs(self) -> None:
         """Fold what the topics have, until nothing more comes; look at the lags meanwhile."""
         while not self._stopped.is_set():
-            found, is_at_end = self._answered(self._fetch())
+            found, is_at_end = self._ask_brokers(self._fetch())
             try:
                 for place, messages, position in found:
                     self._fold_messages(place, messages, position)
             except BaseException:
                 self._disconnect()  # the client is past these messages; the view is not
                 raise
-            if self._answered(self._look()):
+            if self._ask_brokers(self._look()):
                 return  # other topics: `_has_changed` sees which
             if is_at_end and not found:
                 return
 
     # ---- the brokers -----------------------------------------------------------------------------
 
-    def _answered(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+    def _ask_brokers(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Return what the brokers answer; the console's end, and their absence, end the wait.
 
         Raises:
             StreamerError: they are away, or refuse.
         """
         try:
-            return self._runner.run(self._unless_stopped(work))
+            return self._runner.run(self._wait_unless_stopped(work))
         except (StreamerError, KafkaError, OSError, TimeoutError) as error:
             self._disconnect()
             self._answered_at = self._answered_at or time.time()
             raise StreamerError(_cause(error, moment(self._answered_at))) from error
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+    async def _wait_unless_stopped(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         task = asyncio.ensure_future(work)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not task.done():
@@ -180,7 +180,7 @@ class TopicFold(Fold):
 
     def _begin(self, place: TopicPartition, start: int) -> int:
         """Return where a partition is read on; note what has expired unread."""
-        position, lines, note = self._at(place)
+        position, lines, note = self._find_position(place)
         self._is_beyond |= position > self._ended[place]
         if position < start:
             before = re.match(r"\S+: ([0-9,]+) messages expired", note)
@@ -252,14 +252,14 @@ class TopicFold(Fold):
         assert self._reader
         before, self._layout = self._layout, await layout_of(self._reader, self._names)
         self._layout_at = time.monotonic()
-        if self._folded(before) == self._folded(self._layout):
+        if self._list_folded(before) == self._list_folded(self._layout):
             return False
         self._missing = self._layout.missing(self._names)
         await self._stack.aclose()
         self._stack, self._reader = AsyncExitStack(), None
         return True
 
-    def _folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
+    def _list_folded(self, layout: Layout) -> tuple[Mapping[str, str], list[TopicPartition]]:
         names = self._names
         return layout.ids, layout.places(names.verdicts, names.dead_letters)
 
@@ -289,8 +289,8 @@ class TopicFold(Fold):
         try:
             self._fold_group(place, [message], after, minute)
         except InputError as error:
-            _, lines, note = self._at(place)
-            note = note or _passed_over(place, message, error.__cause__ or error)
+            _, lines, note = self._find_position(place)
+            note = note or _describe_skipped(place, message, error.__cause__ or error)
             self._advance_to(place, after, lines + 1, note)
 
     def _fold_group(
@@ -301,14 +301,14 @@ class TopicFold(Fold):
         Raises:
             InputError: the view cannot hold one of them.
         """
-        _, lines, note = self._at(place)
+        _, lines, note = self._find_position(place)
         folded: list[FoldedLine] = []
         for message in held:
             try:
                 if line := self._line(message):
                     folded.append(line)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                note = note or _passed_over(place, message, error)
+                note = note or _describe_skipped(place, message, error)
         advance = partial(self._advance_to, place, after, lines + len(held), note)
         self._take(_name(place), folded, advance, f"{_name(place)}@{held[0].offset}", minute)
 
@@ -320,7 +320,7 @@ class TopicFold(Fold):
             return None
         return dead_letter_in(message)
 
-    def _at(self, place: TopicPartition) -> tuple[int, int, str]:
+    def _find_position(self, place: TopicPartition) -> tuple[int, int, str]:
         """Return the position of a partition in the view, the messages before it, and a note."""
         found = self._connection.execute(f"{_FIND} WHERE path = ?", (_name(place),)).fetchone()
         return (found[1], found[2], found[4]) if found else (0, 0, "")
@@ -352,7 +352,7 @@ def _cause(error: Exception, since: str) -> str:
     return f"The brokers have been unreachable since {since}; {shown} {said}"
 
 
-def _passed_over(place: TopicPartition, message: Any, error: BaseException) -> str:  # noqa: ANN401
+def _describe_skipped(place: TopicPartition, message: Any, error: BaseException) -> str:  # noqa: ANN401
     return (
         f"{_name(place)}: the message at offset {message.offset} is no verdict ({error}); such "
         "messages of other programs are skipped."

@@ -51,8 +51,8 @@ def nearest(shard: Shard, page: Pages, limit: int | None = None) -> list[NearRow
         return []  # it has no rows
     _, shingles_min = shard.settings.least_of(page.urls, page.main)
     masks, _ = key_masks(page, shingles_min)
-    found = {row.ref: row for row in _stored(shard, page, masks)}
-    found |= {row.ref: row for row in _in_memtable(shard, page, masks)}
+    found = {row.ref: row for row in _find_stored(shard, page, masks)}
+    found |= {row.ref: row for row in _find_in_memtable(shard, page, masks)}
     ordered = sorted(found.values(), key=lambda row: (-row.similarity, -row.shared, row.ref))
     return ordered[:limit]
 
@@ -62,7 +62,7 @@ def _has(masks: Keys, keys: int) -> npt.NDArray[np.bool_]:
     return (masks[:, None] >> np.arange(keys, dtype=np.uint64) & np.uint64(1)).astype(np.bool_)
 
 
-def _stored(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
+def _find_stored(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
     hits = shard.lookup.find(page.keys, shard.released_flushes)
     wanted = np.repeat(_has(masks, page.keys.shape[1])[0, hits.places], np.diff(hits.starts))
     rows, shared = np.unique(hits.rows[wanted], return_counts=True)
@@ -75,7 +75,7 @@ def _stored(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
         yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url, count)
 
 
-def _in_memtable(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
+def _find_in_memtable(shard: Shard, page: Pages, masks: Keys) -> Iterator[NearRow]:
     memtable, count = shard.memtable, shard.memtable.count
     # What a flush has begun to write is in the memtable until look-ups have it.
     is_written = shard.lookup.flushes >= shard.flushes_begun

@@ -178,7 +178,7 @@ class UrlVersions:
 
         `found` is what the store has; it lacks what came since the flush that it has seen, no more.
         """
-        words = _as_words(pages, forgetting.records)
+        words = _pack_words(pages, forgetting.records)
         stored: list[tuple[int, bytes]] = []  # places, and the versions before
         own: list[tuple[int, int]] = []  # places, and those of the pages before
         newest: dict[int, int] = {}
@@ -207,7 +207,7 @@ class UrlVersions:
             by,
         )
         if len(places):
-            compared.codes[places] = _compared(pages, places, last_words, by)
+            compared.codes[places] = _compare(pages, places, last_words, by)
             compared.before[places] = (last_words[:, 2] & _ROWS_MASK).astype(np.int64)
             compared.before[places[len(stored) :]] = [-1 - at for _, at in own]
         return compared
@@ -246,7 +246,7 @@ class UrlVersions:
         self._flushing = {}
 
 
-def _as_words(pages: Pages, records: int) -> Words:
+def _pack_words(pages: Pages, records: int) -> Words:
     """Return pages as versions, without the rows, and with so many records of forgetting before."""
     words = np.empty((len(pages), VERSION_WORDS), "<u8")
     words[:, 0] = pages.keys[:, -1]
@@ -257,7 +257,7 @@ def _as_words(pages: Pages, records: int) -> Words:
     return words
 
 
-def _compared(pages: Pages, places: Rows, last: Words, by: Tracking) -> Codes:
+def _compare(pages: Pages, places: Rows, last: Words, by: Tracking) -> Codes:
     """Return the changes of the pages at `places` from the versions before, if rows expire none."""
     fewest = np.minimum(last[:, 2] >> np.uint64(32), pages.distinct[places])
     comparable = fewest >= by.shingles_min[places]

@@ -64,11 +64,11 @@ class Checkpoint:
             asyncio.ensure_future(self._publisher.publish(topic, partition, batches))
             for (topic, partition), batches in packed.batches.items()
         ]
-        self._sent.append(asyncio.create_task(self._arrived(sends, packed, acknowledge)))
+        self._sent.append(asyncio.create_task(self._acknowledge(sends, packed, acknowledge)))
         while len(self._sent) > CHUNKS_BEHIND:
             await self._sent.popleft()
 
-    async def _arrived(
+    async def _acknowledge(
         self, sends: Sequence[asyncio.Future[None]], packed: Packed, acknowledge: Callable[[], Any]
     ) -> bool:
         with fail_on_error(self._fail):

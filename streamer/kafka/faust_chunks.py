@@ -100,10 +100,10 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
         A seek that is given up for another rebalance goes on in this thread until the brokers
         answer. It may not move a position that is being read from by then.
         """
-        asked = await self.call_thread(self._committed, self._ensure_consumer())
+        asked = await self.call_thread(self._read_committed, self._ensure_consumer())
         return cast(Mapping[TP, int], asked)
 
-    async def _committed(self, consumer: AIOKafkaConsumer) -> dict[TP, int | None]:
+    async def _read_committed(self, consumer: AIOKafkaConsumer) -> dict[TP, int | None]:
         return {TP(*tp): await consumer.committed(tp) for tp in consumer.assignment()}
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
@@ -190,7 +190,7 @@ class ChunkConsumer(driver.Consumer):
         if not await self._has_room(timeout):
             await cast(_ChunkThread, self._thread).note_alive()
             return
-        fetched = await self._fetched(timeout)
+        fetched = await self._take_fetched(timeout)
         generation, seeks = self.app.consumer_generation_id, self._seeks_at_fetch
         for tp, records in fetched.items():
             if self._is_stale(generation, seeks):
@@ -213,7 +213,7 @@ class ChunkConsumer(driver.Consumer):
             or self._seeks != seeks
         )
 
-    async def _fetched(self, timeout: float) -> dict[TP, list[Any]]:
+    async def _take_fetched(self, timeout: float) -> dict[TP, list[Any]]:
         """Return what has been fetched of the partitions that are read now."""
         try:
             records, _ = await self._wait_next_records(timeout)

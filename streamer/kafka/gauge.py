@@ -62,15 +62,15 @@ def gauge_in(message: Any) -> Gauge | None:  # noqa: ANN401 - the client library
 
     The next gauge comes within REPEAT_SECONDS.
     """
-    return _unpacked(message, GAUGE, unpack_gauge)
+    return _unpack(message, GAUGE, unpack_gauge)
 
 
 def answer_in(message: Any) -> Answer | None:  # noqa: ANN401 - the client library's message
     """Return a shard's answer to a command in a message of the topic, as `gauge_in`."""
-    return _unpacked(message, ANSWER, _unpack_answer)
+    return _unpack(message, ANSWER, _unpack_answer)
 
 
-def _unpacked(message: Any, prefix: bytes, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
+def _unpack(message: Any, prefix: bytes, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
     if not (message.key or b"").startswith(prefix):
         return None
     try:

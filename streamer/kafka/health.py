@@ -134,7 +134,7 @@ class HealthServer:
 def status_page(about: Mapping[str, object], reasons: Sequence[str]) -> str:
     """Return the page of a worker; `reasons` are why it is not ready, none if it is."""
     rows = (
-        f"<tr><th align=left>{escape(name)}</th><td>{escape(_shown(value))}</td></tr>\n"
+        f"<tr><th align=left>{escape(name)}</th><td>{escape(_format_value(value))}</td></tr>\n"
         for name, value in about.items()
     )
     return _PAGE.format(
@@ -145,5 +145,5 @@ def status_page(about: Mapping[str, object], reasons: Sequence[str]) -> str:
     )
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

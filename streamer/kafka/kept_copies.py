@@ -240,7 +240,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             if self._assigned is not None:
                 await self._begin()
             elif found and generation == self._generation:
-                await _all_of(
+                await _gather(
                     self._copiers[place.partition].copy(records, self._reader)
                     for place, records in found.items()
                 )
@@ -260,12 +260,12 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             each: _Copier(self._client, topic, each, self._fetcher, self._metrics)
             for each in sorted(assigned)
         }
-        await _all_of(copier.producer.start() for copier in self._copiers.values())
-        verdicts, committed = topic.names.verdicts, await self._committed()
+        await _gather(copier.producer.start() for copier in self._copiers.values())
+        verdicts, committed = topic.names.verdicts, await self._read_committed()
         if not committed and await has_copies(self._reader, topic.name, topic.names.index):
-            committed = await self._committed()  # another member may have begun meanwhile
+            committed = await self._read_committed()  # another member may have begun meanwhile
             if not committed:
-                raise StoreMismatch(_forgotten(topic))
+                raise StoreMismatch(_describe_forgotten(topic))
         self._fetcher.assign(self._pages)
         for partition, copier in self._copiers.items():
             bounds = await self._reader.bounds(verdicts, partition)
@@ -275,7 +275,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 await copier.send_position()
             _log.info("kept_topic_assigned", topic=topic.name, partition=partition, position=offset)
 
-    async def _committed(self) -> dict[int, tuple[int, str]]:
+    async def _read_committed(self) -> dict[int, tuple[int, str]]:
         """Return where the group is in all partitions of verdicts."""
         names = self._topic.names
         partitions = await self._reader.partitions(names.verdicts)
@@ -335,7 +335,7 @@ class _Copier:
         if (found := decode_progress(text)) is not None:
             self._progress = found
             if (found.verdicts, found.log) != self._topic.ids or self.position > end:
-                raise StoreMismatch(_made_again(self._topic))
+                raise StoreMismatch(_describe_made_again(self._topic))
         self._go_on_at(start)
         return self.position
 
@@ -446,7 +446,7 @@ class _Copies:
         """
         for partition, batch in self._batches.items():
             await self._send(partition, batch)
-        await _all_of(self._sent)
+        await _gather(self._sent)
 
     async def _send(self, partition: int, batch: BatchBuilder) -> None:
         self._sent.append(
@@ -454,14 +454,14 @@ class _Copies:
         )
 
 
-async def _all_of(work: Iterable[Awaitable[Any]]) -> None:
+async def _gather(work: Iterable[Awaitable[Any]]) -> None:
     """Wait until all of it has ended; raise the first error."""
     for ended in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
 
 
-def _made_again(topic: KeptTopic) -> str:
+def _describe_made_again(topic: KeptTopic) -> str:
     names = topic.names
     return (
         f"The group {names.kept_group} has copied from other verdicts than {names.verdicts} has: "
@@ -470,7 +470,7 @@ def _made_again(topic: KeptTopic) -> str:
     )
 
 
-def _forgotten(topic: KeptTopic) -> str:
+def _describe_forgotten(topic: KeptTopic) -> str:
     names = topic.names
     return (
         f"The topic {topic.name} has copies of this index, and the group {names.kept_group} has no "

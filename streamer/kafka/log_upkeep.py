@@ -161,14 +161,14 @@ async def trim(
     await reach(connection)
     async with open_reader(connection.client_options()) as reader:
         for part in snapshots.parts():
-            found = await _before_oldest(reader, names, snapshots.below(part))
+            found = await _find_before_oldest(reader, names, snapshots.below(part))
             if delete and found.end > found.start:
                 records = {TopicPartition(found.log, 0): RecordsToDelete(found.end)}
                 await reader.admin.delete_records(records)
             yield found
 
 
-async def _before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
+async def _find_before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
     number = folder.oldest().number
     position = read_position(folder.check(number).owner)
     if position is None:

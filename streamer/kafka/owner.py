@@ -156,9 +156,9 @@ class Owner(Judge):
             StoreMismatch: a record is of another version, or not of this index.
         """
         records = [unpack_record(message.value, self.identity) for message in chunk.records]
-        return [(record, self._found(record)) for record in records]
+        return [(record, self._look_up_pages(record)) for record in records]
 
-    def _found(self, record: Record) -> Found | None:
+    def _look_up_pages(self, record: Record) -> Found | None:
         items = record.items
         return self.look_up(items) if isinstance(items, Pages) and len(items) else None
 

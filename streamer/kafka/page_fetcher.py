@@ -67,9 +67,11 @@ class PageFetcher:
         if (ahead := self._ahead.get(partition)) is None:
             raise UnknownTopicOrPartitionError(f"{self._topic}, partition {partition}")
         async with ahead.turn:
-            return await self._at(self._place(partition), ahead, offset)
+            return await self._fetch_at(self._place(partition), ahead, offset)
 
-    async def _at(self, place: TopicPartition, ahead: _FetchedAhead, offset: int) -> Any | None:  # noqa: ANN401 - as above
+    async def _fetch_at(
+        self, place: TopicPartition, ahead: _FetchedAhead, offset: int
+    ) -> Any | None:  # noqa: ANN401 - as above
         if offset < ahead.start:
             return None
         if offset < ahead.passed or offset > ahead.position + AHEAD_MAX:

@@ -48,7 +48,7 @@ class Produced:
 
 
 @asynccontextmanager
-async def _connected(
+async def _connect(
     connection: Connection,
 ) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaProducer]]:
     await reach(connection)
@@ -87,7 +87,7 @@ async def produce(
         StreamerError: the brokers cannot be reached, or refuse; or as `PageReader.read`.
     """
     sent = Produced()
-    async with _connected(connection) as (admin, producer):
+    async with _connect(connection) as (admin, producer):
         await ensure_topic(admin, pages_topic(topic, partitions, replicas), check=False)
         numbers = sorted(await producer.partitions_for(topic))
         waiting = deque[Future[object]]()

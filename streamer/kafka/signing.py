@@ -73,9 +73,9 @@ class ChunkSigner:
         """Return the fields to be carried that no page has had until now, in alphabetical order."""
         return self._parser.missing_fields()
 
-    def _parsed(self, chunk: Fetched) -> PageBatch:
+    def _parse(self, chunk: Fetched) -> PageBatch:
         messages = (
-            (each.offset, _carried_key(each.key), add_frame(each.value, each.headers))
+            (each.offset, _limit_key(each.key), add_frame(each.value, each.headers))
             for each in chunk.records
         )
         times = (max(0, each.timestamp) for each in chunk.records)
@@ -83,7 +83,7 @@ class ChunkSigner:
 
     def learn(self, chunk: Fetched, table: SiteMemory) -> None:
         """Have a table learn the pages of a chunk, which are signed already."""
-        batch, signer = self._parsed(chunk), self._signers.get()
+        batch, signer = self._parse(chunk), self._signers.get()
         assert isinstance(signer, SiteSigner), "there is a table"
         signer.in_turn(table, 0).learn(batch.bodies, batch.flags, batch.urls)
 
@@ -92,7 +92,7 @@ class ChunkSigner:
 
         A page with a key over KEY_BYTES_MAX is taken for one without a key.
         """
-        batch = self._parsed(chunk)
+        batch = self._parse(chunk)
         signer = self._signers.get()
         if table is not None and isinstance(signer, SiteSigner):
             signer = signer.in_turn(table, turn)
@@ -158,5 +158,5 @@ def select_headers(headers: Iterable[tuple[str, bytes | None]], names: frozenset
     return passed
 
 
-def _carried_key(key: bytes | None) -> bytes | None:
+def _limit_key(key: bytes | None) -> bytes | None:
     return None if key is None or len(key) > KEY_BYTES_MAX else key

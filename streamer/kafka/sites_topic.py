@@ -201,7 +201,7 @@ class PartitionSites:
             if (table and table.memory.position == begin) or not is_wanted():
                 return
             async with open_reader(self.client) as reader:
-                table = table or await self._stored(reader, partition, begin)
+                table = table or await self._read_stored(reader, partition, begin)
                 known = table.memory.position
                 first, _ = await reader.bounds(self.names.pages, partition)
                 if not is_wanted():
@@ -222,7 +222,7 @@ class PartitionSites:
             table.memory.position = begin
             _log.info("sites_learned", partition=partition, stored=known, offset=begin)
 
-    async def _stored(self, reader: Reader, partition: int, begin: int) -> StoredTable:
+    async def _read_stored(self, reader: Reader, partition: int, begin: int) -> StoredTable:
         """Return the table that its topic has; the topic is made if it is not there."""
         topic = sites_topic(self.names, partition, self.replicas)
         await ensure_topic(reader.admin, topic)

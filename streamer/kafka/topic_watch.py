@@ -52,7 +52,7 @@ class TopicWatch:
             await admin.close()
         for topic, wanted in self._ids.items():
             if found[topic] != wanted:
-                raise StoreMismatch(_made_again(topic, wanted, found[topic]))
+                raise StoreMismatch(_describe_made_again(topic, wanted, found[topic]))
         if len(shards) >= len(self._ids):
             raise StreamerError(
                 f"The topic {self._names.pages} has more partitions than at the start. Start the "
@@ -70,7 +70,7 @@ class TopicWatch:
             await self.check()
 
 
-def _made_again(topic: str, wanted: str, found: str) -> str:
+def _describe_made_again(topic: str, wanted: str, found: str) -> str:
     return (
         f"The topic {topic} was deleted and made again: its id was {wanted}, and is {found} now. "
         "The offsets in this index are those of the deleted topic. Use another --index-name and "

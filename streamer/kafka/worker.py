@@ -338,7 +338,7 @@ class Worker:
             return
         closed, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS_MAX)
         if late:
-            self.fail(StreamerError(_not_closed(sorted(closing[each] for each in late))))
+            self.fail(StreamerError(_describe_not_closed(sorted(closing[each] for each in late))))
         for each in closed:
             each.result()
 
@@ -413,7 +413,7 @@ class Worker:
     ) -> None:
         options = self.options
         assert self._topics is not None
-        self._beside.append(asyncio.create_task(self._ending(self._topics.run())))
+        self._beside.append(asyncio.create_task(self._end_on_failure(self._topics.run())))
         starting = [app.start() for app in self.shards]
         if options.signs:
             starting.append(self._start_signers(publisher, prepared, flows))
@@ -443,19 +443,19 @@ class Worker:
             self._signing,
         )  # fmt: skip
         self._beside.append(
-            asyncio.create_task(self._ending(follow(client, options.names.gauge, flows)))
+            asyncio.create_task(self._end_on_failure(follow(client, options.names.gauge, flows)))
         )
         if sites:
-            self._beside.append(asyncio.create_task(self._ending(sites.run(publisher))))
+            self._beside.append(asyncio.create_task(self._end_on_failure(sites.run(publisher))))
         await self.signers.start()
 
-    async def _ending(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _end_on_failure(self, work: Coroutine[Any, Any, None]) -> None:
         """Do some work that ends the process if it fails."""
         with fail_on_error(self.fail):
             await work
 
 
-def _not_closed(shards: list[int]) -> str:
+def _describe_not_closed(shards: list[int]) -> str:
     return (
         f"Shard {', '.join(map(str, shards))} could not be written within {CLOSE_SECONDS_MAX:.0f} "
         "seconds. What its folder does not hold yet is folded from its log at the next start."

@@ -128,7 +128,7 @@ def configure_logs(log_format: str, level: str) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(["repeated"])],
-            processors=_rendering(log_format),
+            processors=_choose_rendering(log_format),
         )
     )
     own = logging.getLevelNamesMapping()[level.upper()]
@@ -167,24 +167,24 @@ def log_uncaught() -> None:
     threading.excepthook, sys.unraisablehook = in_thread, unraisable
 
 
-def _without_secrets(_log: object, _method: str, event: EventDict) -> EventDict:
+def _mask_secrets(_log: object, _method: str, event: EventDict) -> EventDict:
     """Return an event without what URLs in it may not show."""
     return {key: mask(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
-def _rendering(log_format: str) -> list[Processor]:
+def _choose_rendering(log_format: str) -> list[Processor]:
     """Return the steps from an event to its line."""
     if log_format == "json":
         return [
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            _without_secrets,
+            _mask_secrets,
             _main_keys_first,
             structlog.processors.JSONRenderer(),
         ]
     return [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        _without_secrets,
+        _mask_secrets,
         structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(),
             timestamp_key="time",

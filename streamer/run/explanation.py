@@ -233,7 +233,9 @@ class KeptIndex(ReadIndex):
         Raises:
             InputError: none is kept.
         """
-        if found := self._found(lambda page: name in (page.url, place_name(page.place)), progress):
+        if found := self._find_page(
+            lambda page: name in (page.url, place_name(page.place)), progress
+        ):
             return found
         raise InputError(
             f"{name}: no kept page of {self.folder} has this URL or place. Duplicates are not"
@@ -253,13 +255,13 @@ class KeptIndex(ReadIndex):
     def explain_kept(self, kept: FoundPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
         page, target = kept
-        found = self._explained(target, page, self.settings.of_url(page.url), progress)
-        if (strict := self._of_the_later(found, page.url)) is not None:
-            found = self._explained(target, page, strict, progress)
+        found = self._explain_target(target, page, self.settings.of_url(page.url), progress)
+        if (strict := self._find_later_settings(found, page.url)) is not None:
+            found = self._explain_target(target, page, strict, progress)
             return replace(found, fallback=_LATER_FELL_BACK)
         return found
 
-    def _of_the_later(self, found: Explained, url: str) -> IndexSettings | None:
+    def _find_later_settings(self, found: Explained, url: str) -> IndexSettings | None:
         """Return what keeps two kept pages apart that have no main text; None: another reason.
 
         Rows tell neither which page has main text nor which one came later.
@@ -294,10 +296,10 @@ class KeptIndex(ReadIndex):
         main = signed.main is not None and bool(signed.main[0])
         own = self.settings.of_url(url, main=main)
         too_short = int(signed.distinct[0]) < own.shingles_min
-        kept = self._kept_at(place, progress) if place else None
+        kept = self._find_at(place, progress) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
         target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
-        found = self._explained(target, kept, own, progress, too_short=too_short)
+        found = self._explain_target(target, kept, own, progress, too_short=too_short)
         is_strict = own.threshold > self.settings.of_url(url).threshold
         return replace(found, fallback=_FELL_BACK if is_strict else "")
 
@@ -352,7 +354,7 @@ class KeptIndex(ReadIndex):
         """Return how the page with this URL is signed: a rule may ask for the other text."""
         return self.signature.of_text(text_of(self.settings.rules, url))
 
-    def _explained(
+    def _explain_target(
         self,
         target: Target,
         kept: KeptPage | None,
@@ -388,7 +390,9 @@ class KeptIndex(ReadIndex):
                     best = rank, NearestPage(page, similarity, shared, equal, exact)
         return best and best[1]
 
-    def _found(self, is_wanted: Callable[[KeptPage], bool], progress: Progress) -> FoundPage | None:
+    def _find_page(
+        self, is_wanted: Callable[[KeptPage], bool], progress: Progress
+    ) -> FoundPage | None:
         """Return the first kept page that is wanted."""
         for rows, marks, slots in self.answering_rows(progress):
             for i, page in enumerate(map(self._page, rows.refs, rows.urls)):
@@ -401,13 +405,13 @@ class KeptIndex(ReadIndex):
     def _page(self, ref: int, url: bytes) -> KeptPage:
         return KeptPage(url.decode("utf-8", "replace"), self.locate(ref), ref)
 
-    def _kept_at(self, place: Location, progress: Progress) -> KeptPage | None:
+    def _find_at(self, place: Location, progress: Progress) -> KeptPage | None:
         """Return the kept page at a place, of a file by its name without folders."""
 
         def named(at: Location) -> tuple[str, int, int]:
             return Path(at.topic).name, at.partition, at.offset
 
-        found = self._found(lambda page: named(page.place) == named(place), progress)
+        found = self._find_page(lambda page: named(page.place) == named(place), progress)
         return found and found.page
 
 

@@ -127,7 +127,7 @@ class KeptTable:
             chosen = iter([ChosenRows(each, np.empty(0, np.uint64)) for each in files])
         else:
             chosen = self.chosen(size)
-        if digest == _made_of(self.name) if digest else not self._sources:
+        if digest == _read_digest(self.name) if digest else not self._sources:
             return
         with complete_output(self.name, claim) as file:
             copy_rows(chosen, self.name, OutputSink(file), _REMEDY, {_MADE_OF: digest}, progress)
@@ -200,7 +200,7 @@ def _digest(chosen: Iterator[ChosenRows]) -> bytes:
     return digest.hexdigest().encode() if rows else b""
 
 
-def _made_of(name: str) -> bytes:
+def _read_digest(name: str) -> bytes:
     """Return the digest of the rows that a table was made of; b"" where it tells none."""
     try:
         schema = schema_of(name, is_arrow=not is_parquet(name))

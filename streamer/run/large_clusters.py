@@ -70,7 +70,7 @@ class LargeClusters:
         """Count the verdicts of a block."""
         counts = self._sources.setdefault(source, _Counts())
         counts.pages += len(block)
-        places = np.flatnonzero(_named_here(block))
+        places = np.flatnonzero(_count_named(block))
         refs, firsts, named = np.unique(
             block.representative_refs[places], return_index=True, return_counts=True
         )
@@ -126,7 +126,7 @@ class SharedTexts:
 
     def add(self, block: Verdicts) -> None:
         """Count the pages of a block; a page that is fetched again is no other page."""
-        few = _named_here(block) & (block.basis != SIGNATURE) & (block.pages.tokens <= FEW_WORDS)
+        few = _count_named(block) & (block.basis != SIGNATURE) & (block.pages.tokens <= FEW_WORDS)
         for place in np.flatnonzero(few).tolist():
             url, other = block.pages.urls[place], block.representative_urls[place]
             if url == other:
@@ -149,7 +149,7 @@ class SharedTexts:
         return shared
 
 
-def _named_here(block: Verdicts) -> npt.NDArray[np.bool_]:
+def _count_named(block: Verdicts) -> npt.NDArray[np.bool_]:
     """Tell which pages have a representative of this index; another's refs are not ours."""
     named = block.similarities >= 0
     if block.references is not None:

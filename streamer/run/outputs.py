@@ -92,10 +92,10 @@ def pack(name: str, parts: Iterable[Buffer], *, alone: bool = False) -> bytes:
     if _new_packer(name) is None:
         return b"".join(parts)
     members = parts if alone else [b"".join(parts)]
-    return b"".join(_packed(name, each) for each in members)
+    return b"".join(_pack_member(name, each) for each in members)
 
 
-def _packed(name: str, data: Buffer) -> bytes:
+def _pack_member(name: str, data: Buffer) -> bytes:
     packer = _new_packer(name)
     assert packer is not None, name
     return packer.compress(bytes(data)) + packer.flush()
@@ -202,7 +202,7 @@ class OutputFile:
             while left:
                 left = left[self._file.write(left) or 0 :]
         except OSError as error:
-            self._failure = self._failed(error)
+            self._failure = self._describe_failure(error)
             raise self._failure from error
         self.length += len(data)
 
@@ -227,7 +227,7 @@ class OutputFile:
                 os.fsync(self._file.fileno())
         except OSError as error:
             if error.errno != errno.EINVAL:  # a device or pipe cannot be synced and need not be
-                raise self._failed(error) from error
+                raise self._describe_failure(error) from error
 
     def close(self) -> None:
         """Close the file; what cannot be written then is lost."""
@@ -237,7 +237,7 @@ class OutputFile:
             with contextlib.suppress(OSError):
                 self._file.close()
 
-    def _failed(self, error: OSError) -> StoreUnavailable | OutputClosed:
+    def _describe_failure(self, error: OSError) -> StoreUnavailable | OutputClosed:
         if error.errno == errno.EPIPE and self.name == STANDARD_OUTPUT:
             return OutputClosed()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:

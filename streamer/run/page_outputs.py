@@ -193,7 +193,7 @@ def records_of(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> Iterator[bytes | m
         pages = {page.sequence: page for page in chunk.pages}
         if not (kind := _kind_of_chunk(chunk)):
             own = ordinals if not chunk.parts else _places(chunk, refs)
-            yield from (_as_message(pages[each]) for each in own.tolist())
+            yield from (_make_message(pages[each]) for each in own.tolist())
             return
         end = _ENDS[kind]
         yield from (
@@ -228,7 +228,7 @@ def _lines(
             yield b"\n"
 
 
-def _as_message(page: WarcPage) -> bytes:
+def _make_message(page: WarcPage) -> bytes:
     """Return a file that is one page as a line of JSON."""
     headers = page.headers
     message = {"url": headers["warc-target-uri"], "content_type": headers["content-type"]}

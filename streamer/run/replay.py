@@ -202,7 +202,7 @@ class Replay:
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
-    def _until_stopped(self, steps: Iterator[Step]) -> Iterator[Step]:
+    def _take_until_stopped(self, steps: Iterator[Step]) -> Iterator[Step]:
         while (step := self._next(steps)) is not None:
             yield step
 
@@ -232,8 +232,8 @@ class Replay:
     # ---- judgement -------------------------------------------------------------------------------
 
     def _handle_all(self, steps: Iterator[Step], progress: Progress) -> None:
-        reading = self._until_stopped(steps)
-        with closing(in_order(reading, self._submit, CHUNKS_AHEAD, _left_at_pause)) as ahead:
+        reading = self._take_until_stopped(steps)
+        with closing(in_order(reading, self._submit, CHUNKS_AHEAD, _allow_at_pause)) as ahead:
             for step, result in ahead:
                 if self._stop:
                     break
@@ -258,7 +258,7 @@ class Replay:
             self._judge.forget(step.forget, step.number)
         elif isinstance(step, SourceEnd):
             self._finish(step.source, step.status)
-            self._behind(partial(self._clusters.end, step.source, self._name_of(step.source)))
+            self._write_behind(partial(self._clusters.end, step.source, self._name_of(step.source)))
         elif isinstance(step, Chunk):
             assert prepared is not None, step
             assert parsed is not None, step
@@ -374,7 +374,7 @@ class Replay:
 
     def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:
         """Have lines made and written, after those before them; raise what failed of one before."""
-        self._behind(lambda: output.write(lines()))
+        self._write_behind(lambda: output.write(lines()))
 
     def _write_block(
         self, source: int | None, chunk: Chunk, block: Verdicts, originals: Mapping[int, Original]
@@ -383,10 +383,10 @@ class Replay:
         self._write(self._verdicts, partial(self._lines, source, block))
         if self._page_outputs is not None:
             pairs = self._page_outputs.pairs(originals, block)
-            packing = self._pool.submit(self._packed, self._page_outputs, chunk, block, pairs)
-            self._behind(partial(_write_packed, packing))
+            packing = self._pool.submit(self._pack_pages, self._page_outputs, chunk, block, pairs)
+            self._write_behind(partial(_write_packed, packing))
 
-    def _packed(
+    def _pack_pages(
         self, outputs: PageOutputs, chunk: Chunk, block: Verdicts, pairs: list[RevisitPair | None]
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
@@ -403,7 +403,7 @@ class Replay:
         if source is not None:
             self._page_outputs.check(chunk, self._name_of(source))
 
-    def _behind(self, task: Callable[[], None]) -> None:
+    def _write_behind(self, task: Callable[[], None]) -> None:
         """Have something done in the writing thread, after all that was judged until now."""
         self._see_written(self._blocks_behind - 1)
         self._writing.append(self._writer.submit(task))
@@ -445,7 +445,7 @@ def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
     return {output.key: (output.length, output.digest()) for output in outputs}
 
 
-def _left_at_pause(step: Step) -> int | None:
+def _allow_at_pause(step: Step) -> int | None:
     """Return how much work ahead may be left at a pause of the input; None: the step is none."""
     if isinstance(step, Pause):
         return 0 if step.all else CHUNKS_AHEAD

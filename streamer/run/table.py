@@ -119,7 +119,7 @@ def write_table(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:
     plain = csv.writer(out, lineterminator="\n")
     quoting = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for row in rows:
-        shown = [_shown(cell) for cell in row]
+        shown = [_show_cell(cell) for cell in row]
         # A carriage return is quoted only where it ends lines.
         returns = any(isinstance(cell, str) and "\r" in cell for cell in shown)
         (quoting if returns else plain).writerow(shown)
@@ -142,10 +142,10 @@ def cells(verdict: Verdict, *, near: bool) -> Iterator[Cell]:
 
 def nest(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a verdict from the values of its columns, in their order."""
-    return _nested(_SHAPE, row, "") | {"schema": VERDICT_SCHEMA}
+    return _nest_fields(_SHAPE, row, "") | {"schema": VERDICT_SCHEMA}
 
 
-def _nested(shape: inspect.StructType, row: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _nest_fields(shape: inspect.StructType, row: dict[str, Any], prefix: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in shape.fields:
         name = prefix + field.name
@@ -154,7 +154,7 @@ def _nested(shape: inspect.StructType, row: dict[str, Any], prefix: str) -> dict
         if isinstance(kind, inspect.StructType):
             inner = prefix if prefix and field.name == "page" else f"{name}_"
             is_there = row.get(f"{inner}topic") is not None
-            value = _nested(kind, row, inner) if is_there else None
+            value = _nest_fields(kind, row, inner) if is_there else None
         elif isinstance(kind, inspect.DictType):
             value = msgspec.Raw((value or "{}").encode())
         is_null = field.required or row.get(_NULL_WITH.get(name, "")) is not None
@@ -163,7 +163,7 @@ def _nested(shape: inspect.StructType, row: dict[str, Any], prefix: str) -> dict
     return found
 
 
-def _shown(cell: Cell) -> Cell:
+def _show_cell(cell: Cell) -> Cell:
     """Return what CSV has for a cell."""
     if isinstance(cell, str):
         return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell

@@ -133,7 +133,7 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     own = {"scope": "", "site_memory": 0}  # these pages have none
     signature = signature.model_copy(update=own)
     signer = make_signer(signature, bytes(32))
-    _judge(signature, (_signed(signer, number) for number in range(2)))
+    _judge(signature, (_sign(signer, number) for number in range(2)))
 
 
 def _compile_text(*, main_text: bool) -> None:
@@ -141,12 +141,12 @@ def _compile_text(*, main_text: bool) -> None:
     text = Slices.joined([_BODY.encode()])
     room = np.empty(2 * SPARE, np.uint64)
     hash_tokens(text.data, 0, len(_BODY), uint64(0), token_tables(), token_scratch(), room, 0)
-    _signed(make_signer(NATIVE_SIGNATURE, bytes(32)), 0)
+    _sign(make_signer(NATIVE_SIGNATURE, bytes(32)), 0)
     json_objects([Cells("body", text.data, text.starts, text.ends, is_text=True)], 1)
     if main_text:
         signer = NativeSigner(MAIN_TEXT_SIGNATURE, bytes(32))
-        _signed(signer, 0)
-        _signed(SiteSigner.of(signer, SiteTables(0, {0: SiteMemory(0)}), bytes(32)), 0)
+        _sign(signer, 0)
+        _sign(SiteSigner.of(signer, SiteTables(0, {0: SiteMemory(0)}), bytes(32)), 0)
         put_back(new_furniture(0).entries, np.empty((0, 3), np.uint64))
 
 
@@ -187,7 +187,7 @@ def _compile_frozen() -> None:
 _PARTS = {"text": _compile_text, "index": _compile_index}
 
 
-def _signed(signer: PageSigner, number: int) -> Pages:
+def _sign(signer: PageSigner, number: int) -> Pages:
     """Return a page that was read from a file and signed."""
     with TemporaryDirectory(prefix="streamer-") as folder:
         path = Path(folder) / "pages.jsonl"

@@ -74,7 +74,7 @@ def deduplicate(
         SettingsError: an option cannot be used on Spark, or the order is none.
     """
     settings = load_settings(**options)
-    numbered, sources = _by_column(pages, order) if order else _by_file(pages)
+    numbered, sources = _number_by_column(pages, order) if order else _number_by_file(pages)
     job = job_of(settings, sources)
     columns = columns_read(pages.columns, page_parser(settings).columns)
     check_columns("The frame:", pages.columns)
@@ -138,7 +138,7 @@ def job_of(settings: Settings, names: Sequence[str]) -> Job:
     return Job(settings, read_secret(settings.key_file), names)
 
 
-def _by_column(pages: DataFrame, order: str) -> tuple[DataFrame, list[str]]:
+def _number_by_column(pages: DataFrame, order: str) -> tuple[DataFrame, list[str]]:
     """Return pages with `ref` by a column, and the name of their one source."""
     if order not in pages.columns:
         raise SettingsError(f"The frame has no column {order}. Name one in order=.")
@@ -153,7 +153,7 @@ def _by_column(pages: DataFrame, order: str) -> tuple[DataFrame, list[str]]:
     return pages.withColumn("ref", number), [order]
 
 
-def _by_file(pages: DataFrame) -> tuple[DataFrame, list[str]]:
+def _number_by_file(pages: DataFrame) -> tuple[DataFrame, list[str]]:
     """Return pages with `ref` by their files and rows, and the names of the files."""
     place = F.col("_metadata.file_path"), F.col("_metadata.row_index")
     try:

@@ -99,14 +99,14 @@ class Desk:
         if len(batch):
             pages = sign(self.signer, 0, batch)
             pages.refs = refs[pages.refs.astype(np.int64) - first].astype(np.uint64)
-            yield self._signed(pages)
+            yield self._sign_chunk(pages)
         if batch.dead:
             yield self._letters(batch.dead, refs, first)
         if batch.skipped:
             rows = [{"skipped": why, "records": n} for why, n in batch.skipped.items()]
             yield pa.RecordBatch.from_pylist(rows, SIGNED)
 
-    def _signed(self, pages: Pages) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatch
+    def _sign_chunk(self, pages: Pages) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatch
         least, shingles_min = self.index.least_of(pages.urls, pages.main)
         keys, (masks, short) = np.ascontiguousarray(pages.keys), key_masks(pages, shingles_min)
         bits = masks[:, None] >> np.arange(keys.shape[1], dtype=np.uint64)

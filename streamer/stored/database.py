@@ -116,7 +116,7 @@ class Database:
             StoreDamaged: a file is missing or damaged.
             StoreUnavailable: the system refuses.
         """
-        with _links_to(path) as links, _explaining(path, links):
+        with _links_to(path) as links, _explain_failures(path, links):
             _check_logs(path, Path(links))
             there = Rdict.list_cf(links)  # none of ours in other formats
             families = [each for each, name in FAMILIES.items() if name in there]
@@ -145,7 +145,7 @@ class Database:
         _writers.add(os.getpid())
         with explaining(path):
             make_folder(path)
-        with _explaining(path):
+        with _explain_failures(path):
             families = list(FAMILIES)
             database = cls(
                 path, _open(str(path), AccessType.read_write(), families), families, failed
@@ -155,7 +155,7 @@ class Database:
 
     def last(self) -> Entry | None:
         """Return the last key of the state and its value; None where nothing was written."""
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             cursor = self._opened.iter()
             cursor.seek_to_last()
             if cursor.valid():
@@ -165,13 +165,13 @@ class Database:
 
     def note(self, key: bytes) -> bytes | None:
         """Return the note under a key, which is stored in addition to the state."""
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             value: bytes | None = self._opened.get(key)
             return value
 
     def put_note(self, key: bytes, value: bytes) -> None:
         """Store a note under a key before the state's, synced; an empty value removes it."""
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             batch = WriteBatch(raw_mode=True)
             if value:
                 batch.put(key, value)
@@ -192,7 +192,7 @@ class Database:
     def newest(self, family: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys, None of one that is not there."""
         entries = self._families.get(family)
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             return [None] * len(keys) if entries is None else entries.get(list(keys))
 
     def count(self, family: bytes) -> int:
@@ -204,7 +204,7 @@ class Database:
         """Yield all entries of a family, by their keys."""
         if family not in self._families:
             return
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             cursor = self._families[family].iter()
             cursor.seek_to_first()
             while cursor.valid():
@@ -227,7 +227,7 @@ class Database:
         nor those that are `replaced`. Where the disk refuses, the state is not there.
         """
         size = sum(len(value) for own in entries for _, value in own)
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             batch = WriteBatch(raw_mode=True)
             for own in filter(None, entries):
                 if size <= LOGGED_BYTES_MAX or in_place:
@@ -259,7 +259,7 @@ class Database:
         """
         options = WriteOptions()
         options.disable_wal = True  # type: ignore[assignment, method-assign]  # it is a property
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             for own in _batches(entries):
                 batch = WriteBatch(raw_mode=True)
                 self._put(batch, own)
@@ -274,7 +274,7 @@ class Database:
         """
         entries = self._families[family]
         limits = [(entry_key(family, start), entry_key(family, end)) for start, end in ranges]
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             limits = [each for each in limits if _has_entries(entries, *each)]
             if limits:
                 entries.flush()
@@ -286,7 +286,7 @@ class Database:
 
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
         """Delete entries by their keys; `settle` removes their bytes from the disk."""
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             batch = WriteBatch(raw_mode=True)
             handle = self._opened.get_column_family_handle(FAMILIES[family])
             for key in keys:
@@ -298,7 +298,7 @@ class Database:
 
         These are all entries, or the state and some blocks of families.
         """
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             for entries in (self._opened, *self._families.values()):  # the log goes with the last
                 entries.flush()
             self._rewrite(self._opened)
@@ -310,7 +310,10 @@ class Database:
                     self._rewrite(entries, *limits)
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
-        with self._reported("give back the space of dropped pages"), _explaining(self._path):
+        with (
+            self._report_failures("give back the space of dropped pages"),
+            _explain_failures(self._path),
+        ):
             self._rewrite(entries, first, last)
 
     def _rewrite(self, entries: Any, first: bytes | None = None, last: bytes | None = None) -> None:  # noqa: ANN401 - rocksdict has no types
@@ -320,7 +323,7 @@ class Database:
             StoreUnavailable: it failed, which `compact_range` does not say.
         """
         before = self._opened.property_int_value(ERRORS)
-        entries.compact_range(first, last, _merging())
+        entries.compact_range(first, last, _compact_options())
         if self._opened.property_int_value(ERRORS) != before:
             raise StoreUnavailable(
                 f"RocksDB could not merge files of the index {self._path}; {self._path / 'LOG'} "
@@ -334,7 +337,7 @@ class Database:
                 self._merging = self._merger.submit(self._merge)
 
     @contextlib.contextmanager
-    def _reported(self, what: str) -> Iterator[None]:
+    def _report_failures(self, what: str) -> Iterator[None]:
         """Log and count a failure of work in a thread of its own, which no flush depends on."""
         try:
             yield
@@ -343,7 +346,7 @@ class Database:
             self._failed()
 
     def _merge(self) -> None:
-        with self._reported("merge files"), _explaining(self._path):
+        with self._report_failures("merge files"), _explain_failures(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
             for family in (ROWS, KEYS):  # the writer of bands merges those itself
                 entries = self._families[family]
@@ -358,7 +361,7 @@ class Database:
 
         What is in memory is filed first: to make the links holds the interpreter.
         """
-        with _explaining(self._path):
+        with _explain_failures(self._path):
             for family in (*self._families.values(), self._opened):
                 family.flush()
             Checkpoint(self._opened).create_checkpoint(str(folder))
@@ -374,10 +377,10 @@ class Database:
         """Release the database. What it could not file by then is in its log."""
         self._merger.shutdown()
         families, self._families = list(self._families.values()), {}
-        with contextlib.suppress(StreamerError), _explaining(self._path):
+        with contextlib.suppress(StreamerError), _explain_failures(self._path):
             while families:  # all of them, or it stays open
                 families.pop(0).close()
-        with contextlib.suppress(StreamerError), _explaining(self._path):
+        with contextlib.suppress(StreamerError), _explain_failures(self._path):
             self._opened.close()
         self._opened = None
 
@@ -551,14 +554,14 @@ def _options(*, by_key: bool = False) -> Options:
     return options
 
 
-def _merging() -> CompactOptions:
+def _compact_options() -> CompactOptions:
     options = CompactOptions()
     options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
     return options
 
 
 @contextlib.contextmanager
-def _explaining(path: Path, links: str = "") -> Iterator[None]:
+def _explain_failures(path: Path, links: str = "") -> Iterator[None]:
     """Turn RocksDB's failures into ours; `links` stand in its texts for `path`."""
     try:
         yield

@@ -130,7 +130,7 @@ class _Check:
 
     def _keys(self, finding: Finding) -> Iterator[RowKeys]:
         for block in self._store.key_blocks:
-            part = _tried(finding, self._keys_of, range(block, block + 1))
+            part = _try(finding, self._keys_of, range(block, block + 1))
             if part is not None:
                 self._advance(finding, 5 * part.keys.size + 6 * len(part.rows))
                 yield part
@@ -144,7 +144,7 @@ class _Check:
             rows = rows_at(part.slots, self._store.row_blocks)
         except StoreDamaged:
             for number in np.unique(part.slots // ROWS_A_BLOCK).tolist():
-                _tried(finding, self._store.row_blocks, [number])
+                _try(finding, self._store.row_blocks, [number])
             return
         self._advance(finding, len(rows.data) - len(PADDING))
         marks = gather_marks(rows, part.keys.shape[1])
@@ -156,7 +156,7 @@ class _Check:
     def _sets(self, part: RowKeys, finding: Finding) -> None:
         """Read the sets of shingles of a block of keys, if there are any."""
         for slot in part.slots.tolist() if self._store.has_shingles else ():
-            found = _tried(finding, self._store.shingles, [slot])
+            found = _try(finding, self._store.shingles, [slot])
             self._advance(finding, sum(map(len, found or ())))
 
     def _advance(self, finding: Finding, size: int) -> None:
@@ -165,7 +165,7 @@ class _Check:
         self._progress(self._read)
 
 
-def _tried(finding: Finding, read: Callable[..., Result], *what: object) -> Result | None:
+def _try(finding: Finding, read: Callable[..., Result], *what: object) -> Result | None:
     """Return what is read; None where it is damaged, which is noted."""
     try:
         return read(*what)

@@ -94,7 +94,7 @@ def _look(store: Store, wanted: Terms, progress: Progress) -> tuple[int, bool]:
     counts: Counter[str] = Counter()
     any_named = False
     for done, block in enumerate(store.key_blocks, 1):
-        found = _found(store, range(block, block + 1), wanted, counts, hidden)
+        found = _find(store, range(block, block + 1), wanted, counts, hidden)
         any_named |= any(list(found))
         progress(done)
     any_named = any_named or any(is_hidden(wanted, version) for _, version in store.scan_urls())
@@ -149,7 +149,7 @@ def _write_over_all(store: Store, terms: Terms) -> tuple[Counter[str], range]:
     blocks, written = store.key_blocks, list[int]()
     for first in blocks[::_BLOCKS_AT_ONCE] if len(terms) else ():
         part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
-        if found := list(_found(store, part, terms, counts)):
+        if found := list(_find(store, part, terms, counts)):
             _write_over(store, found)
             written += [part.start, part.stop]
     return counts, range(min(written, default=0), max(written, default=0))
@@ -169,7 +169,7 @@ def _forget_versions(store: Store, wanted: Terms) -> bool:
 Found = tuple[RowKeys, KeptRows, Mask]
 
 
-def _found(
+def _find(
     store: Store,
     blocks: range,
     wanted: Terms,
@@ -205,7 +205,7 @@ def _write_over(store: Store, found: list[Found]) -> None:
     sets_of: list[Entry] = []
     for keys, kept, gone in found:
         first = int(keys.slots[0]) // SLOTS_A_KEY_BLOCK * SLOTS_A_KEY_BLOCK
-        left = _without(keys, kept, gone, first)
+        left = _drop(keys, kept, gone, first)
         rows_of += row_entries(left, first)
         keys_of += key_entries(left, first)
         if store.has_shingles:
@@ -219,7 +219,7 @@ def _write_over(store: Store, found: list[Found]) -> None:
     )  # fmt: skip
 
 
-def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
+def _drop(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
     """Return the rows of a block that begins with slot `first`, those empty that are gone."""
     # Blocks never become shorter: who looks up may still ask for a row that was the last of one.
     count = -(-(int(keys.slots[-1]) + 1 - first) // ROWS_A_BLOCK) * ROWS_A_BLOCK

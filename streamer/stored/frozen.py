@@ -200,13 +200,13 @@ class FrozenKeys:
         first, others = probed.at(is_first), probed.at(~is_first)
         read = self._read(keys, first)
         groups = (np.cumsum(is_first) - 1)[~is_first]
-        explained = self._explained(keys, others, groups, first, read, own_keys)
+        explained = self._explain_failures(keys, others, groups, first, read, own_keys)
         left = self._read(keys, others.at(explained < 0))
         is_explained = explained >= 0
         places = np.concatenate((read[0], others.places[is_explained], left[0]))
         return places, np.concatenate((read[1], explained[is_explained], left[1]))
 
-    def _explained(
+    def _explain_failures(
         self, keys: Keys, others: Probed, groups: Places, first: Probed,
         read: tuple[Places, Places, Places], own_keys: int,
     ) -> Places:  # fmt: skip
@@ -276,7 +276,7 @@ class FrozenKeys:
         old = generations_to_merge(before.generations)
         if not old:
             return False
-        parts = (self._merged(old, part) for part in range(PARTS))
+        parts = (self._merge(old, part) for part in range(PARTS))
         first = max(self._rows.slots.first_row, min(each.first_row for each in old))
         rows = first, max(each.last_row for each in old) + 1
         count = sum(each.count for each in old)
@@ -356,7 +356,7 @@ class FrozenKeys:
         for number, (low, high) in zip(numbers, itertools.pairwise(ends.tolist()), strict=True):
             yield entry_key(BANDS, number), data[low:high]
 
-    def _merged(self, generations: Sequence[Generation], part: int) -> Postings:
+    def _merge(self, generations: Sequence[Generation], part: int) -> Postings:
         """Return the words of a part of some generations, in order."""
         read, merged = [], []
         for each in generations:

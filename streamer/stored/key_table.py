@@ -251,7 +251,7 @@ class KeyTable:
     def drop(self, first_row: int, segments: range) -> None:
         """Remove the postings of rows before this one from some segments."""
         for segment in segments:
-            words = self._emptied(segment, int(self._counts[segment]))
+            words = self._empty(segment, int(self._counts[segment]))
             left = words[words & np.uint64(0xFFFFFFFF) >= first_row]
             self._counts[segment] = 0
             self._resize(segment, slots_for(segment, len(left)), _MARGIN)
@@ -263,15 +263,15 @@ class KeyTable:
         The system moves its memory: new memory takes the system far longer than its words take to
         be placed again.
         """
-        old = self._emptied(segment, int(self._counts[segment]))
+        old = self._empty(segment, int(self._counts[segment]))
         self._resize(segment, slots, margin)
         while not merge(old, new, self._addresses[segment], slots, slots + margin):
             margin *= 2
-            self._emptied(segment, len(old) + len(new))
+            self._empty(segment, len(old) + len(new))
             self._resize(segment, slots, margin)
         self._counts[segment] += len(new)
 
-    def _emptied(self, segment: int, words_max: int) -> Keys:
+    def _empty(self, segment: int, words_max: int) -> Keys:
         """Free all slots of a segment; return the words that it had, in order."""
         words = np.empty(words_max + 1, np.uint64)
         return words[: take_words(self._addresses[segment], self._ends[segment], words)]

@@ -264,16 +264,16 @@ class StoredLookup:
         with self._lock.shared():
             assert self.flushes >= flushes, f"{self.flushes} flushes of {flushes}"
             seen = self.flushes
-            places, rows = self._found(flat, keys.shape[1])
+            places, rows = self._find(flat, keys.shape[1])
             if not len(places):
                 return no_hits(seen)
-            posted = self._posted(flat, places, rows)
+            posted = self._read_posted(flat, places, rows)
         if not posted.all():
             places, rows = places[posted], rows[posted]
         starts = _starts(places)
         return Hits(places[starts], np.append(starts, len(rows)), rows, seen)
 
-    def _found(self, keys: Keys, own_keys: int) -> tuple[Places, RowNumbers]:
+    def _find(self, keys: Keys, own_keys: int) -> tuple[Places, RowNumbers]:
         """Return (the place of a key, a row) as all tables have them: by place, rows ascending."""
         parts = [self.table.find(keys)]
         if self._full is not None:
@@ -288,7 +288,7 @@ class StoredLookup:
         order = np.lexsort((rows, places))
         return places[order], rows[order]
 
-    def _posted(self, keys: Keys, places: Places, rows: RowNumbers) -> Mask:
+    def _read_posted(self, keys: Keys, places: Places, rows: RowNumbers) -> Mask:
         """Tell which rows are posted under the key that led to them."""
         starts = _starts(places)
         lengths = np.diff(starts, append=len(places))

@@ -204,12 +204,12 @@ class StoredRows:
             blocks, new = _NO_BLOCKS, np.unique(numbers)
         if len(new):
             data, starts = join_blocks(self._store.row_blocks(new.tolist()))
-            blocks = self._local.blocks = _joined(blocks, Blocks(new, data, starts[:-1]))
+            blocks = self._local.blocks = _join(blocks, Blocks(new, data, starts[:-1]))
         at = np.searchsorted(blocks.numbers, numbers)
         return RowPlaces(blocks.data, blocks.starts[at], places)
 
 
-def _joined(some: Blocks, others: Blocks) -> Blocks:
+def _join(some: Blocks, others: Blocks) -> Blocks:
     if not len(some.numbers):
         return others
     numbers = np.concatenate((some.numbers, others.numbers))

@@ -124,11 +124,11 @@ class Store:
                 f"There is no index in {path.parent}. Name the folder given as --index."
             )
         for _ in range(_ATTEMPTS):
-            seen = _listing(path)
+            seen = _list_names(path)
             try:
                 return cls(path, *_read(path), None)
             except StoreDamaged:
-                if _listing(path) == seen:
+                if _list_names(path) == seen:
                     raise  # and not a writer that has changed the files meanwhile
             time.sleep(_ATTEMPT_SECONDS)
         return cls(path, *_read(path), None)
@@ -139,7 +139,7 @@ class Store:
         folder = path.parent
         is_new = not has_index(folder)
         if not is_new and read_witness(folder) is None:
-            raise _unwitnessed(path)
+            raise _describe_unwitnessed(path)
         with explaining(folder):
             make_folder(folder)
         witness = Witness(folder)
@@ -498,7 +498,7 @@ def _files_of(folder: Path) -> Iterator[Path]:
         yield from folder.glob(pattern)
 
 
-def _listing(path: Path) -> list[tuple[str, int]]:
+def _list_names(path: Path) -> list[tuple[str, int]]:
     """Return the names and sizes of the database's files."""
     found = []
     for file in path.glob("*"):
@@ -507,7 +507,7 @@ def _listing(path: Path) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _unwitnessed(path: Path) -> StoreDamaged:
+def _describe_unwitnessed(path: Path) -> StoreDamaged:
     """Return the error about an index without a witness.
 
     Raises:
@@ -529,7 +529,7 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
     """
     before = read_witness(path.parent)
     if before is None:
-        raise _unwitnessed(path)
+        raise _describe_unwitnessed(path)
     if not _has_database(path):
         if before:
             raise damage_error(path / "CURRENT", "it is missing")

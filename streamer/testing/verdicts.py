@@ -85,7 +85,7 @@ def check_same_files(killed: Path, quiet: Path) -> None:
 
 def _difference(got: list[Verdict], expected: list[Verdict]) -> str:
     """Return what differs as lines of text; "" where nothing does."""
-    mine, theirs = _by_page(got), _by_page(expected)
+    mine, theirs = _group_by_page(got), _group_by_page(expected)
     all_pages = {**theirs, **mine}
     pages = [page for page in all_pages if mine.get(page) != theirs.get(page)]
     if not pages:
@@ -98,7 +98,7 @@ def _difference(got: list[Verdict], expected: list[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def _by_page(verdicts: list[Verdict]) -> dict[Location, list[str]]:
+def _group_by_page(verdicts: list[Verdict]) -> dict[Location, list[str]]:
     """Return the different verdicts on each page as lines; a page has one, or that is an error."""
     found: dict[Location, list[str]] = {}
     for verdict in verdicts:

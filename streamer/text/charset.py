@@ -134,7 +134,7 @@ def _read_the_same(sample: bytes, one: str, other: str) -> bool:
     return len(texts[0]) == len(texts[1]) and differing <= foreign * DISAGREEMENT_MAX
 
 
-def _repaired(sample: bytes, codec: str) -> bytes:
+def _repair(sample: bytes, codec: str) -> bytes:
     """Return a sample without what a codec fails on."""
     return sample.decode(codec, "ignore").encode(codec, "ignore")
 
@@ -190,7 +190,7 @@ def _mostly_utf8(sample: bytes) -> bool:
     return good > bad * 4
 
 
-def _believed(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
+def _choose(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
     """Return (codec, how) for bytes that are not UTF-8 throughout."""
     sample = _sample(body)
     if _mostly_utf8(sample):
@@ -208,7 +208,7 @@ def _believed(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
     # or to a single-byte one, which cannot fail. Show it a repaired sample.
     if _damage(sample, guess) > 0 or len(sample.decode(guess, "replace")) == len(sample):
         for codec, how in fitting:
-            whole = _repaired(sample, codec)
+            whole = _repair(sample, codec)
             if whole != sample and _read_the_same(whole, codec, _detect(whole)):
                 return codec, how
     if fitting and _high_bytes(sample) < HIGH_BYTES_MIN:
@@ -288,7 +288,7 @@ def decode_body(body: bytes, declared: str | None, *, html: bool) -> Decoded:
         return Decoded(_utf8(body, "iso-2022-jp"), "iso-2022-jp", how)
     if seven_bit or _is_utf8(body):
         return Decoded(body, "utf-8", "utf-8")
-    codec, how = _believed(body, labels)
+    codec, how = _choose(body, labels)
     return Decoded(_utf8(body, codec), codec, how)
 
 

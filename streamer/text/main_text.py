@@ -497,13 +497,13 @@ def main_spans(
     end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
     if repeats is not None:
         main.repeats[:] = 0
-    chosen, has_main = _chosen(main)
+    chosen, has_main = _choose(main)
     own, alone = np.zeros(len(chosen), np.uint8), [each or not has_main for each in chosen]
     if repeats is not None:
         main.repeats[: len(repeats)] = repeats
         if len(own):
             own[[is_scored(each) for each in main.records[: len(own)]]] = repeats
-        chosen, has_main = _chosen(main)
+        chosen, has_main = _choose(main)
     found = []
     for at, count in enumerate(own.tolist()):
         dropped = has_main and alone[at] and not chosen[at]
@@ -513,7 +513,7 @@ def main_spans(
     return text[:end].tobytes(), has_main, found
 
 
-def _chosen(main: MainText) -> tuple[list[bool], bool]:
+def _choose(main: MainText) -> tuple[list[bool], bool]:
     """Return which blocks of the page in `main` are its main text, and whether it has one."""
     count = score_blocks(main)
     has_main = bool(has_main_text(main, count))

@@ -166,7 +166,7 @@ def _pieces(character: str, splitting: Splitting) -> tuple[tuple[str, int], ...]
     """Return what a character is written as, each piece with its class."""
     if is_ignorable(ord(character)):
         return ()
-    kinds = [(piece, class_of(piece)) for piece in _written(character, splitting)]
+    kinds = [(piece, class_of(piece)) for piece in _read_written(character, splitting)]
     if splitting.signs:
         kinds = [(s, UNSPACED if k == SEPARATOR and is_sign(s) else k) for s, k in kinds]
     if splitting.split_unspaced:
@@ -174,7 +174,7 @@ def _pieces(character: str, splitting: Splitting) -> tuple[tuple[str, int], ...]
     return tuple((piece, WORD if kind == UNSPACED else kind) for piece, kind in kinds)
 
 
-def _written(character: str, splitting: Splitting) -> str:
+def _read_written(character: str, splitting: Splitting) -> str:
     """Return a character fully decomposed, folded as far as the options say."""
     if splitting.compatibility and splitting.fold_case:
         return fold(character)
@@ -291,13 +291,13 @@ def words_of_part(part: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> lis
 
 def words_with_spans(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> list[Word]:
     """Return the words of `text` as `canonical_words` does, with their places in it."""
-    words = _placed(text, _chunk_rule(options))
+    words = _place(text, _chunk_rule(options))
     if len(words) >= FEW_WORDS or not signs_prevail(text):
         return words
-    return _placed(text, _chunk_rule(options, signs=True))
+    return _place(text, _chunk_rule(options, signs=True))
 
 
-def _placed(text: str, words_of: Callable[[str], tuple[Word, ...]]) -> list[Word]:
+def _place(text: str, words_of: Callable[[str], tuple[Word, ...]]) -> list[Word]:
     return [
         Word(word, chunk.start() + start, chunk.start() + end)
         for chunk in _CHUNK.finditer(text)
@@ -334,9 +334,9 @@ def _word_rule(options: CanonicalOptions) -> Callable[[str], str] | None:
 
     @lru_cache(REMEMBERED)
     def change(word: str) -> str:
-        if dropped and _folded(word) in dropped:
+        if dropped and _fold(word) in dropped:
             return ""
-        if options.drop_adjectives and is_adjective(_composed(word)):
+        if options.drop_adjectives and is_adjective(_compose(word)):
             return ""
         result = base(word)
         return synonyms.get(result, result)
@@ -359,9 +359,9 @@ def _base_rule(options: CanonicalOptions) -> Callable[[str], str]:
     """Return the function to a word's base: its stem, its dictionary form, or the word itself."""
     if options.stem is not None:
         stem = stemmer(options.stem)
-        return lambda word: _decomposed(stem(_composed(word)))
+        return lambda word: _decompose(stem(_compose(word)))
     if options.lemmas:
-        return lambda word: _decomposed(dictionary_form(_composed(word)))
+        return lambda word: _decompose(dictionary_form(_compose(word)))
     return lambda word: word
 
 
@@ -377,14 +377,14 @@ def _synonym_table(options: CanonicalOptions, base: Callable[[str], str]) -> Map
     return table
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     return "".join(tokens(word))
 
 
-def _composed(word: str) -> str:
+def _compose(word: str) -> str:
     """Return a word as dictionaries and stemmers write it."""
     return unicodedata.normalize("NFC", word)
 
 
-def _decomposed(word: str) -> str:
+def _decompose(word: str) -> str:
     return unicodedata.normalize("NFD", word)

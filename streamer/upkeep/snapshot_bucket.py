@@ -64,19 +64,19 @@ class Bucket:
 
     def parts(self) -> list[str]:
         """Return the names directly below it."""
-        return [path.rpartition("/")[2] for path in self._listed("")["common_prefixes"]]
+        return [path.rpartition("/")[2] for path in self._list("")["common_prefixes"]]
 
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return its objects with their sizes."""
-        return {_last(found): found["size"] for found in self._listed(folder)["objects"]}
+        return {_last(found): found["size"] for found in self._list(folder)["objects"]}
 
-    def _listed(self, folder: str) -> ListResult[Sequence[ObjectMeta]]:
+    def _list(self, folder: str) -> ListResult[Sequence[ObjectMeta]]:
         async def listing() -> ListResult[Sequence[ObjectMeta]]:
             async with asyncio.timeout(_LISTING_SECONDS):
                 return await obstore.list_with_delimiter_async(self._store, folder)
 
         # In its own thread, since the caller's may be in the midst of what asyncio runs there.
-        with self._explained(), ThreadPoolExecutor(1) as apart:
+        with self._explain_failures(), ThreadPoolExecutor(1) as apart:
             try:
                 return apart.submit(lambda: asyncio.run(listing())).result()
             except TimeoutError as error:
@@ -85,7 +85,7 @@ class Bucket:
 
     def read(self, name: str) -> bytes:
         """Return what is in an object."""
-        with self._explained():
+        with self._explain_failures():
             return obstore.get(self._store, name).bytes().to_bytes()
 
     def writing(self) -> AbstractContextManager[None]:
@@ -94,7 +94,7 @@ class Bucket:
 
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
         """Upload a file."""
-        with self._explained():
+        with self._explain_failures():
             obstore.put(
                 self._store, name, check_digest(blocks_of(source, stopping), digest, source)
             )
@@ -105,7 +105,7 @@ class Bucket:
         Raises:
             StoreUnavailable: there is one.
         """
-        with self._explained():
+        with self._explain_failures():
             try:
                 obstore.put(self._store, name, data, mode="create")
             except obstore.exceptions.AlreadyExistsError as error:
@@ -113,23 +113,23 @@ class Bucket:
 
     def remove(self, name: str) -> None:
         """Remove an object."""
-        with self._explained():
+        with self._explain_failures():
             obstore.delete(self._store, name)
 
     def sweep(self, folder: str, needed: Collection[str]) -> None:
         """Remove the other objects with digests for names that have been there for a day."""
         old = datetime.now(UTC) - _YOUNG
-        for found in self._listed(folder)["objects"]:
+        for found in self._list(folder)["objects"]:
             if is_unneeded(_last(found), needed) and found["last_modified"] < old:
                 self.remove(f"{folder}/{_last(found)}")
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
         """Download an object; only its owner may read the copy."""
         target.touch(0o600)
-        write_copy(target, 0o600, self._checked(name, digest))
+        write_copy(target, 0o600, self._check(name, digest))
 
-    def _checked(self, name: str, digest: str) -> Iterator[bytes]:
-        with self._explained():  # nothing of what happens to those who take the bytes
+    def _check(self, name: str, digest: str) -> Iterator[bytes]:
+        with self._explain_failures():  # nothing of what happens to those who take the bytes
             blocks = obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES)
             yield from check_digest(blocks, digest, f"{self.name}/{name}")
 
@@ -138,7 +138,7 @@ class Bucket:
         self.fetch(name, target, digest)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_failures(self) -> Iterator[None]:
         try:
             yield
         except (obstore.exceptions.BaseError, OSError) as error:

@@ -127,18 +127,18 @@ class Folder:
 
     def parts(self) -> list[str]:
         """Return the names of the folders in it."""
-        with self._explained():
+        with self._explain_failures():
             return [path.name for path in self.path.glob("*") if path.is_dir()]
 
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return its files with their sizes."""
-        with self._explained():
+        with self._explain_failures():
             files = [path for path in (self.path / folder).glob("*") if path.is_file()]
             return {path.name: path.stat().st_size for path in files}
 
     def read(self, name: str) -> bytes:
         """Return what is in a file."""
-        with self._explained():
+        with self._explain_failures():
             return (self.path / name).read_bytes()
 
     @contextmanager
@@ -148,12 +148,12 @@ class Folder:
         Raises:
             StoreUnavailable: another process has it.
         """
-        with self._explained():
+        with self._explain_failures():
             make_folder(self.path)
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             self._take(lock)
-            with self._explained():
+            with self._explain_failures():
                 yield
         finally:
             os.close(lock)
@@ -166,7 +166,7 @@ class Folder:
 
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
         """Copy a file into it."""
-        with self._explained():
+        with self._explain_failures():
             path = self.path / name
             make_folder(path.parent)
             self._check_no_link(path.parent)
@@ -177,7 +177,7 @@ class Folder:
 
     def create(self, name: str, data: bytes) -> None:
         """Write a file, and bring it to the disk after all that was put before."""
-        with self._explained():
+        with self._explain_failures():
             for folder in self.path.glob("*/"):
                 sync_folder(folder)
             new = (self.path / name).with_suffix(".new")
@@ -190,13 +190,13 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file, from the disk when this returns."""
-        with self._explained():
+        with self._explain_failures():
             (self.path / name).unlink()
             sync_folder(self.path)
 
     def sweep(self, folder: str, needed: Collection[str]) -> None:
         """Remove the other files that have a digest for a name."""
-        with self._explained():
+        with self._explain_failures():
             self._check_no_link(self.path / folder)
             for file in (self.path / folder).iterdir():
                 if is_unneeded(file.name, needed) and file.is_file() and not file.is_symlink():
@@ -212,24 +212,24 @@ class Folder:
     def fetch(self, name: str, target: Path, digest: str) -> None:
         """Copy a file."""
         source = self.path / name
-        with self._explained():
+        with self._explain_failures():
             mode = source.stat().st_mode
-        write_copy(target, mode, self._checked(source, digest))
+        write_copy(target, mode, self._check(source, digest))
 
-    def _checked(self, source: Path, digest: str) -> Iterator[bytes]:
-        with self._explained():  # nothing of what happens to those who take the bytes
+    def _check(self, source: Path, digest: str) -> Iterator[bytes]:
+        with self._explain_failures():  # nothing of what happens to those who take the bytes
             yield from check_digest(blocks_of(source, None), digest, source)
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Read a file, and make a link to it."""
         source = self.path / name
-        with self._explained():
+        with self._explain_failures():
             if digest_of(source) != digest:
                 raise damage_error(source)
             target.symlink_to(source.absolute())
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_failures(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

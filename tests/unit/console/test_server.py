@@ -341,8 +341,8 @@ def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
 
     async def work() -> bytes:
         with pytest.raises(QueryTooLong):
-            await server._in_thread(lambda: said, server._index_pool)  # noqa: SLF001 - as above
-        return await server._in_thread(lambda: said)  # noqa: SLF001 - as above
+            await server._run_in_thread(lambda: said, server._index_pool)  # noqa: SLF001 - as above
+        return await server._run_in_thread(lambda: said)  # noqa: SLF001 - as above
 
     assert asyncio.run(work()) == said
 
