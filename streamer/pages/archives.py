@@ -141,8 +141,7 @@ class ArchiveReader:
         found: dict[int, Callable[[], StoredRange]] = {}
         for request in requests_for(places):
             reading = self._pool.submit(self._read, request, places)
-            for at, number in enumerate(request.numbers):
-                found[number] = partial(_result, reading, at)
+            found |= {n: partial(_result, reading, at) for at, n in enumerate(request.numbers)}
         return [found[number] for number in range(len(places))]
 
     def _read(self, request: _Request, places: Sequence[ArchiveRange]) -> list[_Outcome]:

@@ -27,7 +27,7 @@ import msgspec
 from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecord
 from streamer.pages.archives import ArchiveRange, ArchiveReader, StoredRange, Version
 from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark, first_member
-from streamer.pages.chunk import KEPT_BYTES_MAX, Chunk, Ending, Outcome, RejectedRecord, WarcPage
+from streamer.pages.chunk import Chunk, Ending, Outcome, RejectedRecord, WarcPage, rejected
 from streamer.pages.extract import whole_number
 from streamer.pages.lists import join_path, root_of
 from streamer.pages.mapping import PRESETS
@@ -317,8 +317,7 @@ def _note(archives: dict[str, Version], now: Version) -> None:
 
 
 def _rejected(line: _CdxLine, fault: InvalidPage) -> RejectedRecord:
-    value = line.data[:KEPT_BYTES_MAX]
-    return RejectedRecord(line.ordinal, fault.code, fault.detail, None, value, line.length)
+    return rejected(line.ordinal, fault, line.data, size=line.length)
 
 
 def _is_of_other_kind(chunk: Chunk, outcome: Outcome) -> bool:

@@ -31,9 +31,9 @@ from streamer.pages.chunk import (
     Chunk,
     Message,
     PageBatch,
-    RejectedRecord,
     WarcPage,
     over_limit,
+    rejected,
 )
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields, read_message
@@ -205,7 +205,7 @@ class PageParser:
             try:
                 decoded = self._decode(value)
             except InvalidPage as fault:
-                batch.dead.append(_rejected(ordinal, fault, key, value))
+                batch.dead.append(rejected(ordinal, fault, value, key))
                 refused.add(place)
                 continue
             if len(decoded) > self._limit:
@@ -313,7 +313,7 @@ class PageParser:
                 return self._records.page(*fields_and_body(record, self._limit))
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
-            batch.dead.append(_rejected(sequence, fault, key, value))
+            batch.dead.append(rejected(sequence, fault, value, key))
         except SkippedRecord as skip:
             batch.skipped[skip.code] += 1
         return None
@@ -343,7 +343,3 @@ def _is_plain_url(raw: memoryview) -> bool:
     except UnicodeDecodeError:
         return False
     return 0 < len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
-
-
-def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> RejectedRecord:
-    return RejectedRecord(sequence, fault.code, fault.detail, key, value, len(value))

@@ -33,6 +33,7 @@ from streamer.pages.chunk import (
     RejectedRecord,
     WarcPage,
     over_limit,
+    rejected,
 )
 from streamer.pages.records import InputFile, StreamRecords
 
@@ -424,8 +425,10 @@ class WarcRecords(StreamRecords):
     def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> RejectedRecord:
         """Return the dead letter of the `size` bytes that were taken last."""
         end = self._window.offset
-        detail = f"{what}; bytes {end - size} to {end} of the records"
-        return RejectedRecord(ordinal, "bad_warc_record", detail, None, kept[:KEPT_BYTES_MAX], size)
+        fault = InvalidPage(
+            "bad_warc_record", f"{what}; bytes {end - size} to {end} of the records"
+        )
+        return rejected(ordinal, fault, kept, size=size)
 
     def _behind_damage(self, ordinal: int, what: str) -> RejectedRecord | None:
         """Go on at the next member; where there is none, tell of the end."""
@@ -437,15 +440,13 @@ class WarcRecords(StreamRecords):
         cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
         if gap:
             self._may_wait = self._stream.hurry.seconds is None
-            detail = f"{gap.damage}; bytes {gap.start} to {gap.end} of the file as stored"
-            size = gap.end - gap.start
-            return RejectedRecord(ordinal, "damaged_member", detail, None, gap.head, size)
+            place = f"bytes {gap.start} to {gap.end} of the file as stored"
+            fault = InvalidPage("damaged_member", f"{gap.damage}; {place}")
+            return rejected(ordinal, fault, gap.head, size=gap.end - gap.start)
         self._ending.damage = damage or f"it ends within a record: {what}"
         if damage or not cut:
             return None
-        return RejectedRecord(
-            ordinal, "truncated_input", what, None, cut[:KEPT_BYTES_MAX], len(cut)
-        )
+        return rejected(ordinal, InvalidPage("truncated_input", what), cut, size=len(cut))
 
 
 def first_record(data: bytes, sequence: int, limit: int) -> WarcPage | str:
