@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from streamer.kernel import kernel
+from streamer.pages.extras import pa
 from streamer.text.json_fields import CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, escaping_lanes, string_lane
 from streamer.text.slices import Places, Slices
@@ -170,8 +171,6 @@ def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
 
 def _cells(name: str, column: Any) -> list[Cells]:  # noqa: ANN401 - a pyarrow.Array
     """Return the cells of a column; after them those that are bytes, where there are some."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     kind = column.type
     is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
@@ -221,8 +220,6 @@ def _of_objects(name: str, cells: Sequence[Any]) -> list[Cells]:
 
 def _objects(column: Any) -> list[Any]:  # noqa: ANN401 - as _cells
     """Return cells as Python has them."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":  # which no type of Python has
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from warcio.statusandheaders import StatusAndHeadersParser
 
@@ -129,11 +129,16 @@ class _Header(NamedTuple):
     length: int
 
 
-class _Syntax(Protocol):
-    """What the two formats differ in."""
+class Warc:
+    """WARC: a version line, named fields, a blank line.
 
-    first: re.Pattern[bytes]  # how a line begins that may begin a record
-    line_bytes: int  # that must be ahead to match it
+    Attributes:
+        first: how a line begins that may begin a record.
+        line_bytes: that must be ahead to match it.
+    """
+
+    first = re.compile(rb"^WARC/[01]\.", re.MULTILINE)
+    line_bytes = 8
 
     def header(self, window: _Window) -> _Header:
         """Return the header of the record that begins here.
@@ -142,16 +147,6 @@ class _Syntax(Protocol):
             _BrokenRecord: there is none.
             _Truncated: the stream ends within it.
         """
-
-
-class Warc:
-    """WARC: a version line, named fields, a blank line."""
-
-    first = re.compile(rb"^WARC/[01]\.", re.MULTILINE)
-    line_bytes = 8
-
-    def header(self, window: _Window) -> _Header:
-        """Return the header of the record that begins here; see `_Syntax`."""
         window.ahead(self.line_bytes)
         if not self.first.match(window.data, window.at):
             raise _BrokenRecord("no WARC version line")
@@ -182,7 +177,10 @@ class Warc:
 
 
 class Arc:
-    """ARC: a line of URL, address, time, type and length; in version 2 there are more fields."""
+    """ARC: a line of URL, address, time, type and length; in version 2 there are more fields.
+
+    Its attributes are those of `Warc`.
+    """
 
     first = re.compile(
         rb"^(?P<url>[A-Za-z][A-Za-z0-9+.-]{0,30}:[^\r\n]{1,8192}?) \S{1,64} (?P<time>[0-9]{8,14})"
@@ -192,7 +190,7 @@ class Arc:
     line_bytes = 12 << 10
 
     def header(self, window: _Window) -> _Header:
-        """Return the header of the record that begins here; see `_Syntax`."""
+        """Return the header of the record that begins here; as in `Warc`."""
         window.ahead(self.line_bytes, lambda _have: window.data.find(b"\n", window.at) >= 0)
         found = self.first.match(window.data, window.at)
         if found is None:
@@ -203,7 +201,7 @@ class Arc:
         return _Header(kind, fields, found.end() - window.at, int(found["length"]))
 
 
-_FORMATS: dict[str, _Syntax] = {"WARC": Warc(), "ARC": Arc()}
+_FORMATS: dict[str, Warc | Arc] = {"WARC": Warc(), "ARC": Arc()}
 
 
 def begins_record(kind: str, head: bytes) -> bool:
