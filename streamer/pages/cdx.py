@@ -26,11 +26,12 @@ import msgspec
 
 from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecord
 from streamer.pages.archives import ArchiveRange, ArchiveReader, StoredRange, Version
-from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark, first_member
+from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark
 from streamer.pages.chunk import Chunk, Ending, Outcome, RejectedRecord, WarcPage, rejected
 from streamer.pages.extract import whole_number
 from streamer.pages.lists import join_path, root_of
 from streamer.pages.mapping import PRESETS
+from streamer.pages.members import first_member
 from streamer.pages.records import InputFile, StreamRecords
 from streamer.pages.remote import has_changed, is_remote, name_of
 from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record

@@ -23,7 +23,7 @@ import brotli
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
 from streamer.pages.body import foreign_kind, is_binary
-from streamer.pages.bytestream import DAMAGED, GZIP_MAGIC, ZSTD_MAGIC, Decoder, Inflate, expand
+from streamer.pages.members import DAMAGED, GZIP_MAGIC, ZSTD_MAGIC, Decoder, Inflate, expand
 
 MEMBERS_MAX = 1 << 12  # of a gzip or zstd body, which has one: bounds the time of empty ones
 LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is an attack

@@ -20,18 +20,7 @@ from urllib.parse import quote
 
 from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
 from streamer.errors import InputError
-from streamer.pages.bytestream import (
-    FIRST_BYTES,
-    GZIP_MAGIC,
-    STANDARD_INPUT,
-    ZSTD_MAGIC,
-    ByteStream,
-    explaining_disk,
-    first_bytes,
-    is_skippable,
-    read_beginning,
-    status_of,
-)
+from streamer.pages.bytestream import FIRST_BYTES, STANDARD_INPUT, ByteStream, first_bytes
 from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.folders import (
@@ -50,10 +39,12 @@ from streamer.pages.identity import FileIdentity, folder_resolver, identify
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
 from streamer.pages.lists import expand_lists
+from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC, is_skippable
 from streamer.pages.page_files import TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
 from streamer.pages.remote import is_remote, look_up, name_of
 from streamer.pages.rows import TAB, open_rows
+from streamer.pages.stored_file import explaining_disk, read_beginning, status_of
 from streamer.pages.tables import needs_arrow, open_table_records
 from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file

@@ -12,8 +12,9 @@ from pathlib import PurePath
 
 from streamer.errors import InputError
 from streamer.pages.body import is_binary
-from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC, Trail
+from streamer.pages.bytestream import Trail
 from streamer.pages.chunk import PAGE_FILE, Chunk, Ending, WarcPage, over_limit
+from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.pages.records import COMPRESSIONS, InputFile, StreamRecords
 
 _READ_BYTES = 1 << 20

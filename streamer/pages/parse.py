@@ -36,10 +36,12 @@ from streamer.pages.chunk import (
     rejected,
 )
 from streamer.pages.encodings import is_blank_escaped
-from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields, read_message
+from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
+from streamer.pages.message import read_message
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
+from streamer.pages.times import epoch_ms
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from streamer.pages.bytestream import ByteStream, Gap, Mark, Trail
+from streamer.pages.bytestream import ByteStream, Mark, Trail
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
+from streamer.pages.members import Gap
 from streamer.pages.remote import RemoteObject
 
 SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once

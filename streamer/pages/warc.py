@@ -24,7 +24,7 @@ from typing import NamedTuple
 from warcio.statusandheaders import StatusAndHeadersParser
 
 from streamer.errors import InvalidPage
-from streamer.pages.bytestream import ByteStream, Gap, Trail
+from streamer.pages.bytestream import ByteStream, Trail
 from streamer.pages.chunk import (
     KEPT_BYTES_MAX,
     Chunk,
@@ -35,6 +35,7 @@ from streamer.pages.chunk import (
     over_limit,
     rejected,
 )
+from streamer.pages.members import Gap
 from streamer.pages.records import InputFile, StreamRecords
 
 HEADERS_BYTES_MAX = 64 << 10

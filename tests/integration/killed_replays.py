@@ -36,9 +36,9 @@ from streamer.index.messages import CONFIG, Record, source_name
 from streamer.index.postings import sort_postings
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.pages.bytestream import ZSTD_MAGIC
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import open_sources
+from streamer.pages.members import ZSTD_MAGIC
 from streamer.run.stages import sign
 from streamer.run.verdict_files import open_verdicts
 from streamer.sketch.settings import SignatureSettings

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.pages.bytestream import ZSTD_MAGIC, ByteStream
+from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import Source, open_sources
 from streamer.pages.identity import HEAD_BYTES_MAX, identify
+from streamer.pages.members import ZSTD_MAGIC
 from tests.helpers.chunks import all_chunks, chunks_from_anywhere
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}

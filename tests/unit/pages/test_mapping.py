@@ -18,18 +18,10 @@ from streamer.errors import SettingsError
 from streamer.pages.chunk import PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
 from streamer.pages.files import open_sources
-from streamer.pages.mapping import (
-    DEFAULT_MAPPING,
-    MISSING,
-    PRESETS,
-    FieldMapping,
-    epoch_ms,
-    normalise_time,
-    parse_fields,
-    parse_pointer,
-    resolve,
-)
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, parse_fields
+from streamer.pages.message import MISSING, parse_pointer, resolve
 from streamer.pages.parse import PageParser
+from streamer.pages.times import epoch_ms, normalise_time
 from streamer.text.visible import ESCAPED, HTML
 
 # Python 3.14 goes as deep as the stack: then the field is skipped, and there is no body.
