@@ -28,7 +28,7 @@ from streamer.pages.chunk import (
     over_limit,
 )
 from streamer.pages.members import BUFFER_BYTES
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.records import InputFile, Records
 from streamer.pages.spread_json import is_spread, may_follow
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
@@ -161,7 +161,7 @@ def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
     return heads
 
 
-class LineRecords(StreamRecords):
+class LineRecords(Records):
     """The lines of a file or pipe."""
 
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:

@@ -195,26 +195,21 @@ class PageParser:
 
     def _without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
         """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
-        framed = [
-            place
-            for place, (_, _, value) in enumerate(messages)
-            if is_framed(value) and len(value or b"") <= self._limit
-        ]
         refused = set()
-        for place in framed:
-            ordinal, key, value = messages[place]
-            assert value is not None, ordinal
+        for place, (ordinal, key, value) in enumerate(messages):
+            if value is None or not is_framed(value) or len(value) > self._limit:
+                continue
             try:
                 decoded = self._decode(value)
             except InvalidPage as fault:
                 batch.dead.append(rejected(ordinal, fault, value, key))
                 refused.add(place)
                 continue
-            if len(decoded) > self._limit:
+            if len(decoded) <= self._limit:
+                messages[place] = ordinal, key, decoded
+            else:
                 batch.dead.append(over_limit(ordinal, value, len(decoded), key))
                 refused.add(place)
-            else:
-                messages[place] = ordinal, key, decoded
         if not refused:
             return messages
         return [each for place, each in enumerate(messages) if place not in refused]

@@ -448,10 +448,10 @@ def _below(name: str, stores: Stores) -> LookedUp:
 
     root = store_of(name)
     with explaining_store(name):
-        found = list_below(store, path.rstrip("/"), name)
-    files = {f"{root}/{each['path']}": each for each in found.files}
+        found, no_paths = list_below(store, path.rstrip("/"), name)
+    files = {f"{root}/{each['path']}": each for each in found}
     usable = sorted(url for url in files if url.isprintable())
-    others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in found.passed_over)]
+    others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in no_paths)]
     return LookedUp(
         [RemoteObject.of(files[url], url, stores) for url in usable],
         is_folder=True,

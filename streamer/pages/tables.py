@@ -34,7 +34,7 @@ from streamer.pages.chunk import (
     over_limit,
 )
 from streamer.pages.extras import pa, parquet
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.records import InputFile, Records
 from streamer.pages.remote import RemoteFile
 from streamer.pages.rows import check_columns
 from streamer.pages.table_lines import batch_lines
@@ -57,12 +57,8 @@ class RowGroup(NamedTuple):
         return max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
 
 
-class _Lines(NamedTuple):
-    """Rows from the number `first` on, and how many bytes the parts take up to their end."""
-
-    first: int
-    lines: Slices
-    done: float
+_Lines = tuple[int, Slices, float]
+"""Rows from a number on, and how many bytes the parts take up to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +213,7 @@ class _ArrowBatches:
         return self._stream.read_next_batch()
 
 
-class TableRecords(StreamRecords):
+class TableRecords(Records):
     """The rows of an open table, as JSON lines."""
 
     is_converted = False
@@ -272,7 +268,7 @@ class TableRecords(StreamRecords):
                     wanted = range(max(own.start, start - begin), own.stop)
                     for first, lines in self._batches(number, wanted, rows, columns):
                         done = before + part.bytes * (first + len(lines)) / part.rows
-                        yield _Lines(begin + first, lines, done)
+                        yield begin + first, lines, done
             except arrow_errors() as error:
                 parts = len(self._table.parts)
                 self._damage = f"part {number + 1} of {parts}: {said_by(error)}"

@@ -36,7 +36,7 @@ from streamer.pages.chunk import (
     rejected,
 )
 from streamer.pages.members import Gap
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.records import InputFile, Records
 
 HEADERS_BYTES_MAX = 64 << 10
 PAGE_KINDS = frozenset({"response", "resource", "conversion"})
@@ -62,10 +62,6 @@ class _NothingYet(Exception):  # noqa: N818 - no error: the record is asked for 
     """A pipe pauses, and what it gave is not enough."""
 
 
-def _never(_have: int) -> bool:
-    return False
-
-
 class _Window:
     """The part of a stream that is in memory: what comes next, as far as it was asked for."""
 
@@ -75,7 +71,7 @@ class _Window:
         self.data = bytearray(data)
         self.at = 0
 
-    def ahead(self, size: int, enough: Callable[[int], object] = _never) -> int:
+    def ahead(self, size: int, enough: Callable[[int], object] = lambda _have: False) -> int:
         """Have `size` bytes ahead, as far as the stream goes; return how many there are.
 
         Where a pipe pauses there are fewer, if `enough` says so of their number.
@@ -230,7 +226,7 @@ class _Passing:
         self.size += len(part)
 
 
-class WarcRecords(StreamRecords):
+class WarcRecords(Records):
     """The records of a WARC or ARC file or pipe.
 
     Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
