@@ -1,7 +1,7 @@
 """What an input file is to its reader: records in order, from any place that was reached before.
 
 A format (`Format`) says how its files are known, by their names or by their first bytes, and opens
-one as `Records`. files.py has the table of formats; docs/extending.md shows how one is added.
+one as `Records`. formats.py has the table of formats; docs/extending.md shows how one is added.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ class Format:
         suffixes: of the names of its files, in lower case.
         open: returns the records of a file; they close the stream, which has the file's bytes.
         begins: tells whether a file of this format begins so, whatever its name is.
-        packed: the suffixes that may follow those: of a compression.
+        packed: the suffixes that may follow those: of a compression. None where the reader seeks,
+            which neither a compressed file nor a pipe allows.
         rank: of the formats in a folder only those of the lowest rank are read.
         is_message: its dead letters are JSON messages, which can be judged again.
         is_utf8: its files are text that names no charset.

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from streamer.errors import InputError, SettingsError
 from streamer.pages.extras import pa, parquet
-from streamer.pages.files import ARROW, PARQUET, Source, format_by_name
+from streamer.pages.files import Source
+from streamer.pages.formats import ARROW, PARQUET, format_by_name
 from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.tables import OpenTable, arrow_errors, open_table, said_by, schema_of
 
