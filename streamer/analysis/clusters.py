@@ -52,7 +52,7 @@ from streamer.analysis.verdicts import VerdictLine, read_places, read_verdict_at
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
-from streamer.pages.mapping import normalise_time, number_or_time
+from streamer.pages.times import normalise_time, number_or_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
 from streamer.run.table import write_table
 from streamer.run.verdict_files import open_verdicts

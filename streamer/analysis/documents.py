@@ -23,8 +23,9 @@ from streamer.model import Location
 from streamer.pages.body import looks_like_html
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX
-from streamer.pages.files import Source, has_records, list_files_below
+from streamer.pages.files import Source, list_files_below
 from streamer.pages.folders import BESIDE, UNKNOWN
+from streamer.pages.formats import has_records
 from streamer.pages.lists import expand_lists
 from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress

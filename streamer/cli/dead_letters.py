@@ -22,7 +22,7 @@ from streamer.cli.terminal import Terminal, open_output
 from streamer.config import Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
-from streamer.pages.files import CDX, format_by_name, is_of_messages
+from streamer.pages.formats import CDX, format_by_name, is_of_messages
 from streamer.panels import SECURITY
 from streamer.run.outputs import (
     STANDARD_OUTPUT,

@@ -25,7 +25,7 @@ from streamer.kafka.log_upkeep import fingerprint_of_log, forget_in_log, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import read_position
 from streamer.kernel import FOLDER
-from streamer.pages.mapping import epoch_ms
+from streamer.pages.times import epoch_ms
 from streamer.panels import SECURITY
 from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import folder_of, shard_folders, store_folder

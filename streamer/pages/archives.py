@@ -141,8 +141,7 @@ class ArchiveReader:
         found: dict[int, Callable[[], StoredRange]] = {}
         for request in requests_for(places):
             reading = self._pool.submit(self._read, request, places)
-            for at, number in enumerate(request.numbers):
-                found[number] = partial(_result, reading, at)
+            found |= {n: partial(_result, reading, at) for at, n in enumerate(request.numbers)}
         return [found[number] for number in range(len(places))]
 
     def _read(self, request: _Request, places: Sequence[ArchiveRange]) -> list[_Outcome]:
@@ -174,7 +173,7 @@ class ArchiveReader:
             stores = self._stores if waits else self._stores_once
         for is_last in (False, True):  # the store may have been away for a while
             try:
-                return self._stored(place, stores)
+                return self._remote_range(place, stores)
             except MissingFileError:
                 return _unreadable("is not there")
             except UnusableFileError:
@@ -189,11 +188,6 @@ class ArchiveReader:
                 break
         self._failures[store] += 1
         return _unreadable(str(failed).removeprefix(f"{name_of(place.archive)}: "))
-
-    def _stored(self, place: ArchiveRange, stores: Stores) -> StoredRange:
-        found, data = self._remote_range(place, stores)
-        query = "" if found.name == found.url else _digest(os.fsencode(found.url))
-        return StoredRange(data, Version(found.name, found.size, found.version, query))
 
     def _local_range(self, place: ArchiveRange) -> _Outcome:
         path, start, end = place
@@ -225,7 +219,7 @@ class ArchiveReader:
         self._reached_here = path
         return StoredRange(data, Version(os.path.realpath(path), found.st_size, _digest(head)))
 
-    def _remote_range(self, place: ArchiveRange, stores: Stores) -> tuple[RemoteObject, bytes]:
+    def _remote_range(self, place: ArchiveRange, stores: Stores) -> StoredRange:
         url, start, end = place
         known, data = self._known.get(url), b""
         if known is None:
@@ -245,7 +239,8 @@ class ArchiveReader:
             with self._lock:
                 reached = self._reached.setdefault(store_of(url), [])
                 reached[:] = [*[each for each in reached if each != url][-1:], url]
-        return known, data
+        query = "" if known.name == known.url else _digest(os.fsencode(known.url))
+        return StoredRange(data, Version(known.name, known.size, known.version, query))
 
     def _is_reachable(self, url: str) -> bool:
         """Return whether the store of an archive gives a byte, of another one if it has before.

@@ -26,12 +26,13 @@ import msgspec
 
 from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecord
 from streamer.pages.archives import ArchiveRange, ArchiveReader, StoredRange, Version
-from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark, first_member
-from streamer.pages.chunk import KEPT_BYTES_MAX, Chunk, Ending, Outcome, RejectedRecord, WarcPage
+from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark
+from streamer.pages.chunk import Chunk, Ending, Outcome, RejectedRecord, WarcPage, rejected
 from streamer.pages.extract import whole_number
 from streamer.pages.lists import join_path, root_of
 from streamer.pages.mapping import PRESETS
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.members import first_member
+from streamer.pages.records import InputFile, Records
 from streamer.pages.remote import has_changed, is_remote, name_of
 from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record
 
@@ -158,15 +159,11 @@ class _CdxLine(NamedTuple):
 _Read = Callable[[], StoredRange]
 
 
-class _Work(NamedTuple):
-    """A line, and what becomes of it: that, or the record that it names and what reads it."""
-
-    line: _CdxLine
-    wanted: Capture | RejectedRecord | str
-    read: _Read | None = None
+_Work = tuple[_CdxLine, Capture | Outcome, _Read | None]
+"""A line, and what becomes of it: that, or the record that it names and what reads it."""
 
 
-class CdxRecords(StreamRecords):
+class CdxRecords(Records):
     """The records that the lines of a CDX file name."""
 
     def __init__(self, file: InputFile, stream: ByteStream) -> None:
@@ -189,12 +186,12 @@ class CdxRecords(StreamRecords):
         lines = self._lines(start, ending, complete=complete or self._stream.is_compressed)
         chunk = Chunk(start, start)
         with ArchiveReader(self._root) as archives:
-            for work in self._ahead(lines, archives):
-                outcome, version = self._outcome(work)
+            for line, wanted, read in self._ahead(lines, archives):
+                outcome, version = self._outcome(line, wanted, read)
                 if _is_of_other_kind(chunk, outcome):
                     yield chunk
                     chunk = Chunk(chunk.end, chunk.end)
-                chunk.add(outcome, work.line.mark, work.line.amount)
+                chunk.add(outcome, line.mark, line.amount)
                 if version is not None:
                     _note(chunk.archives, version)
                 if chunk.is_full:
@@ -236,12 +233,12 @@ class CdxRecords(StreamRecords):
 
     def _window(self, lines: Iterator[_CdxLine], archives: ArchiveReader) -> list[_Work]:
         """Return the next lines, and have what they name read."""
-        window: list[_Work] = []
+        window: list[tuple[_CdxLine, Capture | Outcome]] = []
         places: list[ArchiveRange] = []
         size = 0
         for line in lines:
             wanted = self._wanted(line)
-            window.append(_Work(line, wanted))
+            window.append((line, wanted))
             if isinstance(wanted, Capture):
                 places.append(wanted.place)
                 size += wanted.place.end - wanted.place.start
@@ -249,8 +246,8 @@ class CdxRecords(StreamRecords):
                 break
         reads = iter(archives.ask(places))
         return [
-            work._replace(read=next(reads)) if isinstance(work.wanted, Capture) else work
-            for work in window
+            (line, wanted, next(reads) if isinstance(wanted, Capture) else None)
+            for line, wanted in window
         ]
 
     def _wanted(self, line: _CdxLine) -> Capture | RejectedRecord | str:
@@ -267,11 +264,13 @@ class CdxRecords(StreamRecords):
             return _rejected(line, InvalidPage("record_too_large", f"{size} bytes"))
         return found
 
-    def _outcome(self, work: _Work) -> tuple[Outcome, Version | None]:
+    def _outcome(
+        self, line: _CdxLine, wanted: Capture | Outcome, read: _Read | None
+    ) -> tuple[Outcome, Version | None]:
         """Return what becomes of a line, and the archive that was read for it."""
-        line, wanted, read = work
-        if not isinstance(wanted, Capture) or read is None:
-            return wanted, None  # type: ignore[return-value]  # a capture is read
+        if not isinstance(wanted, Capture):
+            return wanted, None
+        assert read is not None, line
         version: Version | None = None
         archive, start, end = wanted.place
         try:
@@ -317,8 +316,7 @@ def _note(archives: dict[str, Version], now: Version) -> None:
 
 
 def _rejected(line: _CdxLine, fault: InvalidPage) -> RejectedRecord:
-    value = line.data[:KEPT_BYTES_MAX]
-    return RejectedRecord(line.ordinal, fault.code, fault.detail, None, value, line.length)
+    return rejected(line.ordinal, fault, line.data, size=line.length)
 
 
 def _is_of_other_kind(chunk: Chunk, outcome: Outcome) -> bool:

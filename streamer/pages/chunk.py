@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamer.errors import InvalidPage
 from streamer.model import SEQUENCE_BITS
 from streamer.pages.archives import Version
 from streamer.pages.bytestream import Mark
@@ -208,11 +209,21 @@ class Ending:
     unended_bytes: int = 0
 
 
+def rejected(
+    sequence: int,
+    fault: InvalidPage,
+    value: bytes,
+    key: bytes | None = None,
+    size: int | None = None,
+) -> RejectedRecord:
+    """Return the dead letter of a record of `size` bytes that begins with `value`, or is that."""
+    kept, size = (value, len(value)) if size is None else (value[:KEPT_BYTES_MAX], size)
+    return RejectedRecord(sequence, fault.code, fault.detail, key, kept, size)
+
+
 def over_limit(
     sequence: int, head: bytes, value_bytes: int, key: bytes | None = None
 ) -> RejectedRecord:
     """Return the dead letter of a record that is over the page limit; `head` is how it begins."""
-    kept = bytes(head[:KEPT_BYTES_MAX])
-    return RejectedRecord(
-        sequence, "record_too_large", f"{value_bytes} bytes", key, kept, value_bytes
-    )
+    fault = InvalidPage("record_too_large", f"{value_bytes} bytes")
+    return rejected(sequence, fault, bytes(head), key, value_bytes)

@@ -23,7 +23,7 @@ import brotli
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
 from streamer.pages.body import foreign_kind, is_binary
-from streamer.pages.bytestream import DAMAGED, GZIP_MAGIC, ZSTD_MAGIC, Decoder, Inflate, expand
+from streamer.pages.members import DAMAGED, GZIP_MAGIC, ZSTD_MAGIC, Decoder, Inflate, expand
 
 MEMBERS_MAX = 1 << 12  # of a gzip or zstd body, which has one: bounds the time of empty ones
 LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is an attack
@@ -35,6 +35,7 @@ _CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{
 _SPACE = re.compile(r"\s+")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _HEAD_BYTES = 1024
+_EARLY = "the encoded body ends early"
 
 
 def decode_base64(text: str) -> bytes:
@@ -195,26 +196,19 @@ def _expand(decoder: Decoder, data: memoryview, limit: int) -> tuple[bytes, int]
 
 def _unbrotli(body: bytes, limit: int) -> bytes:
     """Undo brotli, which has no magic: what does not decode but looks like text stays as it is."""
-    stream = brotli.Decompressor()
-    parts: list[bytes] = []
-    left = limit
+    stream, data = brotli.Decompressor(), body
+    parts, size = list[bytes](), 0
     try:
-        data = body
-        while not stream.is_finished():
-            part = stream.process(data, output_buffer_limit=min(left + 1, 1 << 20))
+        while not stream.is_finished() and size <= limit:
+            part = stream.process(data, output_buffer_limit=min(limit - size + 1, 1 << 20))
             if not part and stream.can_accept_more_data():
-                break
+                return _plain_or(body, InvalidPage("bad_content_encoding", _EARLY))
             data = b""
             parts.append(part)
-            left -= len(part)
-            if left < 0:
-                break
+            size += len(part)
     except brotli.error as error:
         return _plain_or(body, InvalidPage("bad_content_encoding", str(error)))
-    _check_end(limit - left, limit, ended=True)
-    if not stream.is_finished():
-        early = InvalidPage("bad_content_encoding", "the encoded body ends early")
-        return _plain_or(body, early)
+    _check_end(size, limit, ended=True)
     return b"".join(parts)
 
 
@@ -223,7 +217,7 @@ def _check_end(size: int, limit: int, *, ended: bool) -> None:
     if size > limit:
         raise InvalidPage("decompressed_too_large", f"more than {limit} bytes")
     if not ended:
-        raise InvalidPage("bad_content_encoding", "the encoded body ends early")
+        raise InvalidPage("bad_content_encoding", _EARLY)
 
 
 def _plain_or(body: bytes, failure: InvalidPage | None) -> bytes:

@@ -5,19 +5,10 @@ it is in the JSON, escapes and all, where that can be; a body of bytes is unwrap
 Every refusal is an `InvalidPage` or a `SkippedRecord` with its code; optional fields that are null
 count as absent.
 
-A JSON message as a dictionary whose values are not yet decoded.
-
-Only the fields that a mapping asks for are decoded; what else a message holds may be as large or as
-odd as it likes. A message that is not UTF-8 throughout, or that holds half of an escaped surrogate
-pair, is repaired with U+FFFD and read again: crawlers cut strings anywhere. What is no JSON object
-even then has a code.
-
-A page's URL as the rest of the program may rely on it.
-
-It is not empty, is at most 8 KiB of valid UTF-8, and holds no control characters. Spaces around it
-go and tabs and newlines within it go, as in the URL standard (WHATWG, basic URL parser); other
-controls are percent-encoded. Nothing else is changed: whether two spellings are one page is not
-decided here.
+The URL of a page is not empty, is at most 8 KiB of valid UTF-8, and holds no control characters.
+Spaces around it and tabs and newlines within it are removed, as in the URL standard (WHATWG, basic
+URL parser); other controls are percent-encoded. Nothing else is changed: whether two spellings are
+one page is not decided here.
 """
 
 from __future__ import annotations
@@ -41,115 +32,12 @@ from streamer.pages.encodings import (
     split_names,
     undo_encodings,
 )
-from streamer.pages.mapping import (
-    MISSING,
-    POINTER_FIELDS,
-    FieldMapping,
-    epoch_ms,
-    normalise_time,
-    parse_pointer,
-    resolve,
-)
+from streamer.pages.mapping import POINTER_FIELDS, FieldMapping
+from streamer.pages.message import MISSING, Fields, field_at, parse_pointer
+from streamer.pages.times import epoch_ms, normalise_time
 from streamer.sketch.scopes import HOST
 from streamer.text.charset import decode_body, without_utf16
 from streamer.text.visible import ESCAPED, HTML, Buffer
-
-Fields = dict[str, Any]  # a value is a msgspec.Raw until it is asked for
-
-_DECODE = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_DECODE_VALUE = msgspec.json.Decoder(float_hook=float).decode  # 1e999 is infinite, no error
-_PRODUCER_FAILED = b"json failed to parse"
-_LOOKED_AT = 1 << 10  # bytes of a record that is no JSON
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
-
-
-def read_message(value: bytes) -> Fields:
-    """Return the fields of a JSON object; of duplicate names the last one counts.
-
-    Raises:
-        InvalidPage: `invalid_json` or `not_an_object`.
-    """
-    try:
-        value.decode()  # an undecoded field may be malformed only if it is not used
-        return _DECODE(value)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass
-    try:
-        return _DECODE(_repair(value))
-    except msgspec.ValidationError as error:
-        if _BEGINS_LATER.match(value):
-            raise InvalidPage("invalid_json", _why_no_json(value, "")) from error
-        why = BACKSLASHES if _ESCAPED_ROW.match(value) else error
-        raise InvalidPage("not_an_object", str(why)) from error
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidPage("invalid_json", _why_no_json(value, str(error))) from error
-    except RecursionError as error:
-        raise InvalidPage("invalid_json", "nested too deeply") from error
-
-
-ESCAPED_QUOTE = r"\""
-BACKSLASHES = 'quotes are escaped by backslashes; write them doubled (""), or write JSON lines'
-_ESCAPED_ROW = re.compile(rb'"(?![{\[]).*\\\\\\"', re.DOTALL)  # as rows.py has it
-_AT_BYTE = re.compile(r"\(byte ([0-9]+)\)")
-_BEGINS_LATER = re.compile(rb'[^{\["]{1,200}\{\s*"')
-_NO_JSON = [
-    (re.compile(rb'"?%b' % _PRODUCER_FAILED), "the producer's own encoding failed"),
-    (re.compile(rb"[<&]"), "it looks like HTML or XML; name such files .html"),
-    (re.compile(rb"\x1f\x8b|\x28\xb5\x2f\xfd"), "it is compressed; decompress it"),
-    (re.compile(rb"[{\[]\s*'"), "its texts are in single quotes; write them with a JSON library"),
-    (
-        re.compile(rb"(?:/\*\*/)?\s*[\w$.]+\([{\[]"),
-        "it is JSONP; write what its parentheses enclose",
-    ),
-    (re.compile(rb"#|/[/*]"), "it is a comment"),
-    (_BEGINS_LATER, "something precedes its object; put it on a line of its own"),
-]
-_OF_MONGODB = rb"(?:ObjectId|ISODate|Number\w+|BinData|Timestamp|UUID|DBRef|ew Date)\("
-_NO_VALUE = [  # where the error is
-    (re.compile(rb"-?(?:NaN|Infinity)"), "NaN and Infinity are no JSON; write null"),
-    (re.compile(rb"(?:None|True|False)\b"), "its values are Python's; use a JSON library"),
-    (re.compile(_OF_MONGODB), "it is of the MongoDB shell; write it with mongoexport"),
-]
-
-
-def _why_no_json(value: bytes, error: str) -> str:
-    """Return why a record is no JSON, as what it is where that is known, and the remedy."""
-    text = value[:_LOOKED_AT].removeprefix(b"\xef\xbb\xbf").lstrip()
-    for form, why in _NO_JSON:
-        if form.match(text):
-            return why
-    if text.startswith(b"{") and "trailing characters" in error:
-        return "something follows its object; put each object on a line of its own"
-    at = _AT_BYTE.search(error)
-    place = value[max(int(at[1]) - 1, 0) : int(at[1]) + 20] if at else b""
-    return next((why for form, why in _NO_VALUE if form.search(place)), error)
-
-
-def field_at(fields: Fields, tokens: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value that a pointer leads to, decoded, or `MISSING`.
-
-    Raises:
-        InvalidPage: `wrong_type`, where a number is too large to be one.
-    """
-    top = fields.get(tokens[0], MISSING)
-    if isinstance(top, msgspec.Raw):
-        try:
-            top = _DECODE_VALUE(top)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise InvalidPage("wrong_type", f"{tokens[0][:40]!r}: {error}") from error
-        fields[tokens[0]] = top
-    return resolve(top, tokens[1:])
-
-
-def _repair(value: bytes) -> bytes:
-    """Return `value` as valid UTF-8, without a byte order mark and without lone surrogates."""
-    text = value.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text.encode())
-
 
 URL_BYTES_MAX = 8 << 10
 _AROUND = "".join(map(chr, range(0x21)))
@@ -307,13 +195,11 @@ class Extractor:
         for name, value in (("body", text), ("body_base64", packed)):
             if value is not MISSING:
                 raise InvalidPage("wrong_type", f"{name}: {_kind(value)}")
-        self._refuse_null_body(fields)
+        if any(
+            field_at(fields, tokens) is None for tokens in (*mapping.body, *mapping.body_base64)
+        ):
+            raise InvalidPage("wrong_type", "body: null")
         raise InvalidPage("missing_body", "none of the mapping's places holds one")
-
-    def _refuse_null_body(self, fields: Fields) -> None:
-        for tokens in (*self._mapping.body, *self._mapping.body_base64):
-            if field_at(fields, tokens) is None:
-                raise InvalidPage("wrong_type", "body: null")
 
     def _unpacked(self, text: str) -> bytes | None:
         """Return the bytes that a base64 `body` encodes, or None where it is text."""

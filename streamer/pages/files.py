@@ -1,38 +1,22 @@
 """PAGES arguments as sources: which files there are, what each one is, and whether it is the same.
 
-A file is WARC or ARC by its first bytes or its name, and JSON by its name; standard input and
-pipes are recognised by their first bytes. A directory stands for the page files below it, by name.
-What cannot be opened, or is of another kind, is an error here, before anything is read. A file's
-identity is its resolved path and a digest of its beginning, with the length that the digest covers:
-so a file that has only grown is known again.
+A directory stands for the page files below it, by name. What cannot be opened, or is of another
+kind, is an error here, before anything is read. A file's identity is its resolved path and a digest
+of its beginning, with the length that the digest covers: so a file that has only grown is known
+again.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from streamer.compression import ARROW_ENDINGS, PARQUET_ENDINGS
 from streamer.errors import InputError
-from streamer.pages.bytestream import (
-    FIRST_BYTES,
-    GZIP_MAGIC,
-    STANDARD_INPUT,
-    ZSTD_MAGIC,
-    ByteStream,
-    explaining_disk,
-    first_bytes,
-    is_skippable,
-    read_beginning,
-    status_of,
-)
-from streamer.pages.cdx import CdxRecords, begins_cdx
+from streamer.pages.bytestream import FIRST_BYTES, STANDARD_INPUT, ByteStream, first_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.folders import (
     ANY,
@@ -46,108 +30,27 @@ from streamer.pages.folders import (
     lacks_body,
     passed_over,
 )
+from streamer.pages.formats import (
+    JSON_LINES,
+    KNOWN_NAMES,
+    POINTER,
+    UTF16,
+    check_charset,
+    fault_of,
+    fault_of_lines,
+    format_by_head,
+    format_by_name,
+    format_of,
+)
 from streamer.pages.identity import FileIdentity, folder_resolver, identify
-from streamer.pages.letters import LetterRecords
-from streamer.pages.lines import open_json_lines, small_lines
 from streamer.pages.lists import expand_lists
-from streamer.pages.page_files import TYPES, PageFileRecords, small_page
+from streamer.pages.members import is_skippable
 from streamer.pages.records import Format, InputFile, Records
 from streamer.pages.remote import is_remote, look_up, name_of
-from streamer.pages.rows import TAB, open_rows
-from streamer.pages.tables import needs_arrow, open_table_records
-from streamer.pages.wacz import open_wacz
-from streamer.pages.warc import WarcRecords, begins_file
+from streamer.pages.stored_file import explaining_disk, read_beginning, status_of
 from streamer.text.charset import other_charset
 
-
-def _tables(kind: str, suffixes: tuple[str, ...], magic: bytes) -> Format:
-    return Format(
-        kind,
-        suffixes,
-        partial(open_table_records, kind=kind),
-        begins=lambda head: head.startswith(magic),
-        packed=(),
-        check=needs_arrow,
-    )
-
-
-def _archives(kind: str, *suffixes: str) -> Format:
-    records, begins = partial(WarcRecords, kind=kind), partial(begins_file, kind)
-    return Format(kind, suffixes, records, begins=begins, is_message=False)
-
-
-def _rows(kind: str, suffix: str, delimiter: str) -> Format:
-    return Format(kind, (suffix,), partial(open_rows, delimiter=delimiter), rank=1, is_utf8=True)
-
-
-JSON_LINES = Format(
-    "JSON lines", (".jsonl", ".ndjson", ".json"), open_json_lines, small=small_lines, is_utf8=True
-)
-PARQUET = _tables("Parquet", PARQUET_ENDINGS, b"PAR1")
-ARROW = _tables("Arrow", ARROW_ENDINGS, b"ARROW1")
-WACZ = Format("WACZ", (".wacz",), open_wacz, packed=(), is_message=False)
-CDX = Format("CDX", (".cdx", ".cdxj"), CdxRecords, begins=begins_cdx, rank=1, is_message=False)
-PAGE_FILES = Format(
-    "HTML or text",
-    tuple(TYPES),
-    PageFileRecords,
-    rank=2,
-    is_message=False,
-    small=small_page,
-    small_bytes_max=1 << 20,
-)
-_LETTER = re.compile(
-    rb'\{"page":\{"topic":"(?:[^"\\]|\\.)*","partition":\d+,"offset":\d+\},"code":"'
-)
-LETTERS = Format(
-    "dead letters",
-    (".dead.jsonl",),
-    lambda file, stream: LetterRecords(file, stream, is_of_messages),
-    begins=_LETTER.match,
-    rank=3,
-)
-FORMATS = (
-    JSON_LINES,
-    LETTERS,
-    _archives("WARC", ".warc", ".wet"),
-    _archives("ARC", ".arc"),
-    WACZ,
-    PARQUET,
-    ARROW,
-    _rows("CSV", ".csv", ","),
-    _rows("TSV", ".tsv", TAB),
-    CDX,
-    PAGE_FILES,
-)
-
 _CHARSET_BYTES = 1 << 16
-_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-_TO_LINES = 'write its rows as JSON lines, as {"url": ..., "body": ...}, and give these'
-_TO_FILES = "unpack it and give the page files in it"
-_TO_BYTES = "decompress it, and pipe the result into -"
-_ZIP_MAGIC = b"PK\x03\x04"
-_UTF16 = "text in UTF-16"
-_POINTER = "a pointer of Git LFS to a file"
-_FOREIGN = (  # place, bytes, what it is, what to do
-    (0, b"ORC", "an ORC file", _TO_LINES),
-    (0, b"Obj\x01", "an Avro file", _TO_LINES),
-    (0, b"SQLite format 3\x00", "an SQLite database", _TO_LINES),
-    (0, _ZIP_MAGIC, "a ZIP archive", _TO_FILES),
-    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _TO_FILES),
-    (0, b"Rar!\x1a\x07", "a RAR archive", _TO_FILES),
-    (257, b"ustar", "a tar archive", _TO_FILES),
-    (0, b"\xfd7zXZ\x00", "compressed with xz", _TO_BYTES),
-    (0, b"BZh", "compressed with bzip2", _TO_BYTES),
-    (0, b"\x04\x22\x4d\x18", "compressed with lz4", _TO_BYTES),
-    (0, b"\xff\x06\x00\x00sNaPpY", "compressed with snappy", _TO_BYTES),
-    (0, GZIP_MAGIC + b"\x08", "compressed twice", _TO_BYTES),
-    (0, ZSTD_MAGIC, "compressed twice", _TO_BYTES),
-    (0, b"version https://git-lfs.", _POINTER, "fetch the file itself with git lfs pull"),
-    (0, b"%PDF-", "a PDF file", "give its text as JSON lines"),
-    (0, b"\xff\xfe\x00\x00", "text in UTF-32", "convert it to UTF-8 with iconv"),
-    (0, b"\xff\xfe", _UTF16, "convert it to UTF-8 with iconv"),
-    (0, b"\xfe\xff", _UTF16, "convert it to UTF-8 with iconv"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +166,13 @@ class Source(InputFile):
         """Return the format by the first bytes, or else by the name; of a pipe it is lines."""
         if self.is_regular:
             head = stream.beginning(FIRST_BYTES)
-            if self.remote and (fault := _foreign(head, format_by_name(self.name))):
+            if self.remote and (fault := fault_of(head, format_by_name(self.name))):
                 raise InputError(f"{self.name}: {fault}")
             return format_of(self.name, head)
         head = stream.first
         if found := format_by_head(head):
             return found
-        if fault := _foreign(head) or _binary(head):
+        if fault := fault_of(head) or fault_of_lines(head):
             raise InputError(f"{self.name}: {fault}")
         return JSON_LINES
 
@@ -332,97 +235,12 @@ def _no_pages(folder: str, others: Mapping[str, str]) -> str:
     if known := [name for name, kind in others.items() if kind != UNKNOWN]:
         said = f"{len(known):,} files are passed over, as {known[0]} ({others[known[0]]})"
         return f"{folder}: holds no page files, and {said}; name the files to read as PAGES"
-    return f"{folder}: holds no page files; page files end in {_KNOWN_NAMES}"
+    return f"{folder}: holds no page files; page files end in {KNOWN_NAMES}"
 
 
 def _below(given: str, name: str) -> str:
     """Return the way from the folder `given` down to a file; of a file alone its name."""
     return os.path.relpath(name, given) if name != given else os.path.basename(name)  # noqa: PTH119 - of many thousand
-
-
-def check_charset(name: str, head: bytes, *, json: bool) -> None:
-    """Refuse a file of text without labels that begins in another charset than UTF-8.
-
-    Its letters would be read as U+FFFD, and different texts become the same.
-
-    Raises:
-        InputError: as said.
-    """
-    if found := other_charset(head, json=json):
-        raise InputError(
-            f"{name}: is not UTF-8, but looks like {found}; convert it with iconv -f {found} -t "
-            "UTF-8"
-        )
-
-
-def format_by_name(name: str) -> Format | None:
-    """Return the format that a file's name tells; None: none."""
-    if found := _BY_SUFFIX.search(name):
-        return _OF_SUFFIX[found[0].lower()]
-    return CDX if _COMMON_CRAWLS.search(name) else None
-
-
-def is_of_messages(name: str) -> bool:
-    """Tell by its name whether a source has messages; WARC records and single pages are none."""
-    kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
-    return kind is None or kind.is_message
-
-
-def format_by_head(head: bytes) -> Format | None:
-    """Return the format that a file's first bytes tell, whatever its name is."""
-    return next((each for each in FORMATS if each.begins(head)), None)
-
-
-def format_of(name: str, head: bytes) -> Format:
-    """Return the format of a file that is read, by its first bytes, or else by its name.
-
-    A page may be about WARC files, and begin as one does.
-    """
-    named = format_by_name(name)
-    return named if named is PAGE_FILES else format_by_head(head) or named or JSON_LINES
-
-
-def has_records(name: str) -> bool:
-    """Tell by its name whether a file holds pages as records, and is not one itself."""
-    return format_by_name(name) not in {None, PAGE_FILES}
-
-
-def _foreign(head: bytes, named: Format | None = None) -> str:
-    """Return what to say of a file by its first bytes, if they are of a kind that is not read.
-
-    A WACZ file is a ZIP archive, and a file with one page may have any charset.
-    """
-    for place, magic, what, remedy in _FOREIGN:
-        is_own = (named, magic) == (WACZ, _ZIP_MAGIC) or (named, what) == (PAGE_FILES, _UTF16)
-        if head.startswith(magic, place) and not is_own:
-            return f"is {what}, which is not read; {remedy}"
-    return ""
-
-
-def _binary(head: bytes) -> str:
-    """Return what to say of lines by their first bytes, if these are no text."""
-    if head.lstrip()[:1] not in {b"{", b"["} and (found := _BINARY.search(head)):
-        return (
-            f"is binary data (byte {found.start()} is 0x{found[0].hex()}) and neither JSON lines "
-            "nor WARC nor ARC; give one of these"
-        )
-    return ""
-
-
-_OF_SUFFIX = {
-    suffix + packed: each
-    for each in FORMATS
-    for suffix in each.suffixes
-    for packed in ("", *each.packed)
-}
-_BY_SUFFIX = re.compile(
-    f"(?:{'|'.join(map(re.escape, sorted(_OF_SUFFIX, key=len, reverse=True)))})$", re.IGNORECASE
-)
-_COMMON_CRAWLS = re.compile(r"(?:^|/)cdx-\d{5}\.gz$")  # the parts of its index
-_KNOWN_NAMES = "; ".join(
-    ", ".join(each.suffixes) + (f" (also {', '.join(each.packed)})" if each.packed else "")
-    for each in FORMATS
-)
 
 
 class FolderFiles(NamedTuple):
@@ -500,10 +318,10 @@ def _kind(name: str) -> Format | None:
     if kind is None or is_remote(name):
         return kind
     head = _readable_head(name)
-    fault = _foreign(head, kind)
-    if _UTF16 in fault or _POINTER in fault:  # or a table would be missed
+    fault = fault_of(head, kind)
+    if UTF16 in fault or POINTER in fault:  # or a table would be missed
         raise InputError(f"{name}: {fault}")
-    is_other = fault or (kind is JSON_LINES and _binary(head))
+    is_other = fault or (kind is JSON_LINES and fault_of_lines(head))
     return None if is_other else format_of(name, head)
 
 
@@ -555,7 +373,7 @@ def _check(name: str) -> bool:
         raise InputError(f"{name}: no such file; check the path")
     head = _readable_head(name)
     if not path.is_file():
-        if (kind := format_by_name(name)) in {PARQUET, ARROW, WACZ}:
+        if (kind := format_by_name(name)) and not kind.packed:
             raise InputError(
                 f"{name}: a {kind.name} file cannot be read from a pipe; name the file"
             )
@@ -567,7 +385,7 @@ def _check(name: str) -> bool:
 def _check_format(name: str, head: bytes) -> None:
     """Raise InputError unless a file of this name that begins so is a page file."""
     kind = format_by_name(name)
-    if fault := _foreign(head, kind):
+    if fault := fault_of(head, kind):
         raise InputError(f"{name}: {fault}")
     if kind is None:
         raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
@@ -577,5 +395,5 @@ def _check_format(name: str, head: bytes) -> None:
 def _remedy(head: bytes) -> str:
     """Return what to do about a file whose name tells nothing."""
     if head.lstrip()[:1] == b"{" or head.startswith((b"WARC/", b"filedesc:")):
-        return f"name it {_KNOWN_NAMES}, or pipe it into -"
-    return f"name it {_KNOWN_NAMES} if it is one of these"
+        return f"name it {KNOWN_NAMES}, or pipe it into -"
+    return f"name it {KNOWN_NAMES} if it is one of these"

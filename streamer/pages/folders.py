@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import msgspec
 
 from streamer.errors import InputError, needs_extra
+from streamer.pages.extras import parquet
 
 UNKNOWN, BESIDE, EXCLUDED, NO_BODY = "unknown_format", "beside_pages", "excluded", "no_page_body"
 LINK, NO_FILE = "link_to_a_folder", "pipe_or_device"  # are not followed, as a name has several
@@ -215,8 +216,7 @@ def _actions(name: str, data: bytes) -> list[_Action]:
         if not name.endswith(".parquet"):
             return msgspec.json.Decoder(_Action).decode_lines(data)
         with needs_extra("parquet", "Reading a Delta table"):
-            from pyarrow import parquet  # noqa: PLC0415 - an extra
-        rows = parquet.read_table(io.BytesIO(data), columns=["add"]).to_pylist()
+            rows = parquet.read_table(io.BytesIO(data), columns=["add"]).to_pylist()
         return [msgspec.convert(row, _Action) for row in rows]
     except (msgspec.MsgspecError, UnicodeDecodeError, OSError, ValueError) as error:
         raise InputError(

@@ -19,7 +19,7 @@ from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersPars
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.pages.chunk import WarcPage
 from streamer.pages.encodings import split_names, undo_chunks, undo_encodings
-from streamer.pages.extract import Fields
+from streamer.pages.message import Fields
 from streamer.pages.warc import HEADERS_BYTES_MAX
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")

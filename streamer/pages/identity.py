@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamer.pages.bytestream import read_beginning
 from streamer.pages.remote import is_remote, name_of
+from streamer.pages.stored_file import read_beginning
 
 HEAD_BYTES_MAX = 64 << 10
 

@@ -1,17 +1,13 @@
-"""Whole lines of a byte stream, a chunk at a time, in the block of memory that they were read into.
+"""Lines as records: a chunk at a time, in the block of memory that they were read into.
 
-A line is neither copied nor made an object. A line that is over the page limit, and one that damage
-in the compression has torn off, is no record: `take` ends before it, and `take_malformed` tells of
-it, with its length counted to its end while only its beginning is kept: memory stays bounded.
+Every line has an ordinal, blank ones too. A line is neither copied nor made an object, and nothing
+here looks into one. A line that is over the page limit, and one that damage in the compression has
+torn off, is no record: `take` ends before it, and `take_malformed` returns it, with its length
+counted to its end while only its beginning is kept: memory stays bounded. It becomes a dead letter
+in a chunk of its own. What follows the last newline is a line where the caller says so.
 
 Of a pipe the lines come in time, as `Hurry` says: they are taken however few they are. While there
 is nothing to take, a chunk without records comes at the end of each turn.
-
-Lines of a byte stream as chunks of records, and files of JSON lines as a format.
-
-Every line has an ordinal, blank ones too; what follows the last newline is a line where the caller
-says so. What is no line becomes a dead letter in a chunk of its own. This module does not look into
-a line.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.pages.bytestream import BUFFER_BYTES, ByteStream, Mark, Trail
+from streamer.pages.bytestream import ByteStream, Mark, Trail
 from streamer.pages.chunk import (
     CHUNK_BYTES_MAX,
     CHUNK_RECORDS_MAX,
@@ -31,7 +27,8 @@ from streamer.pages.chunk import (
     Ending,
     over_limit,
 )
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.members import BUFFER_BYTES
+from streamer.pages.records import InputFile, Records
 from streamer.pages.spread_json import is_spread, may_follow
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
@@ -102,8 +99,9 @@ class LineReader:
                 return Slices.joined()
             if filled + _LINE_ENDS_IN_BYTES + SLACK > len(data):
                 data = np.concatenate((data, np.empty(len(data), np.uint8)))
-            part = self._read_into(data.data[filled : _read_to(filled)])
-            at_end = part == 0
+            place = data.data[filled : _read_to(filled)]
+            part = 0 if self._ended else self._stream.read_into(place)
+            self._ended = at_end = part == 0
             filled += part or 0
         ends = ends[:count]
         unended = data[last:filled].tobytes() if at_end and not self._stream.damage else b""
@@ -132,12 +130,6 @@ class LineReader:
             length += len(last)
         has_end = last.endswith(b"\n")
         return MalformedLine(line, length - has_end, has_end)
-
-    def _read_into(self, place: memoryview) -> int | None:
-        """Fill `place` as far as the stream goes; return by how much. None: a pipe pauses."""
-        part = 0 if self._ended else self._stream.read_into(place)
-        self._ended = part == 0
-        return part
 
     def _of_bounded_length(self, data: Bytes, ends: Places) -> Slices:
         """Return the lines before the first that is over the limit."""
@@ -169,7 +161,7 @@ def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
     return heads
 
 
-class LineRecords(StreamRecords):
+class LineRecords(Records):
     """The lines of a file or pipe."""
 
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote_plus, urlencode
 from urllib.request import urlopen
 from xml.etree import ElementTree as ET
@@ -33,15 +33,10 @@ _NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
 _Page = Mapping[str, "ObjectMeta | None"]  # by key; None for one that is not a path
 
 
-class Listing(NamedTuple):
-    """Files, and the keys that are not paths."""
+def list_below(store: ObjectStore, prefix: str, name: str) -> tuple[list[ObjectMeta], list[str]]:
+    """Return the files below a prefix, and the keys there that are not paths.
 
-    files: list[ObjectMeta]
-    passed_over: list[str]
-
-
-def list_below(store: ObjectStore, prefix: str, name: str) -> Listing:
-    """Return what is below a prefix, which is shown as `name`.
+    The prefix is shown as `name`.
 
     Raises:
         InputError: the listing does not end, or has more than FILES_MAX files.
@@ -54,7 +49,7 @@ def list_below(store: ObjectStore, prefix: str, name: str) -> Listing:
             raise
         found = _all(_pages_of_s3(store, prefix), name)
     files = [meta for meta in found.values() if meta]
-    return Listing(files, [key for key, meta in found.items() if not meta])
+    return files, [key for key, meta in found.items() if not meta]
 
 
 def _all(pages: Iterable[_Page], name: str) -> dict[str, ObjectMeta | None]:

@@ -1,158 +1,32 @@
-"""Where a message's fields stand: the field mapping, from `--fields` or from a preset.
+"""The field mapping: where a message has its fields, from `--fields` or from a preset.
 
 A mapping names for each field one or several JSON Pointers; the first that leads to something other
-than null counts. It says which statuses and types are pages. It knows nothing about any one
-crawler: the table of those is `PRESETS`. A mapping is made once and never changes.
+than null counts. It says which statuses and types are pages. A mapping is made once and never
+changes.
 
-JSON Pointers (RFC 6901): where in a message a field is.
-
-A pointer is parsed once, when the settings are read, and walked for every message. A value that is
-not there is `MISSING`, which is something else than null. Walking never raises, whatever the
-message holds: a step that does not fit the value leads nowhere.
-
-Times as crawlers write them, in one form.
-
-A value that cannot be read is no reason to refuse a page: it is as if there were none. A time is
-carried as ISO 8601 in UTC with a `Z`, with milliseconds where the value has them; pages expire by
-milliseconds since 1970. A time without a zone counts as UTC.
-
-The presets: how known producers write their pages, as one table of field mappings.
-
-A row is what `--fields` would hold for the producer; a name that is not in a row is not in its
-messages. `warc` maps what the WARC reader makes of a record: the record's own headers and, under
-`http`, those of the response, all names in lower case. Norconex and others delete with a null
-value: that is so in every mapping and needs no row.
+A preset is what `--fields` would hold for a known producer; a name that is not in its row of
+`PRESETS` is not in the producer's messages. `warc` maps what the WARC reader makes of a record: the
+record's own headers and, under `http`, those of the response, all names in lower case. Norconex and
+others delete with a null value: that is so in every mapping and needs no row.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
 from streamer.pages.body import PROGRAM_TYPES, essence_of
+from streamer.pages.message import parse_pointer
+from streamer.pages.times import TimeFormat
 from streamer.rules import ANY, fits
 from streamer.wrong_values import why_wrong
-
-MISSING: Final = object()
-_BAD_ESCAPE = re.compile(r"~(?![01])")
-_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-
-
-def parse_pointer(text: str) -> tuple[str, ...]:
-    """Return a pointer's tokens, unescaped.
-
-    Raises:
-        ValueError: the text is no JSON Pointer, or is the empty one, which names the whole message.
-    """
-    if not text.startswith("/"):
-        raise ValueError(f"{text!r} is no JSON Pointer: it begins with /, as in /url")
-    if _BAD_ESCAPE.search(text):
-        raise ValueError(f"{text!r} is no JSON Pointer: ~ is written ~0, and / in a name ~1")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
-
-
-def resolve(document: Any, tokens: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value that `tokens` lead to, or `MISSING`."""
-    value = document
-    for token in tokens:
-        if isinstance(value, dict):
-            value = value.get(token, MISSING)
-        elif isinstance(value, list) and _INDEX.fullmatch(token) and int(token) < len(value):
-            value = value[int(token)]
-        else:
-            return MISSING
-    return value
-
-
-TimeFormat = Literal["auto", "iso", "epoch_s", "epoch_ms", "digits", "java"]
-
-_EPOCH_MS_MIN = 100_000_000_000  # as seconds the year 5138, as milliseconds 1973
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NUMBER = re.compile(r"\d{1,13}(\.\d{1,9})?")
-_DIGITS = re.compile(r"\d{14,17}")
-_JAVA = re.compile(r"(\w{3}) (\w{3}) (\d{1,2}) (\d\d:\d\d:\d\d) ([A-Z]{2,5}|[+-]\d{4}) (\d{4})")
-_LENGTH_MAX = 64
-
-
-def normalise_time(value: object, format_name: TimeFormat = "auto") -> str | None:
-    """Return `value` (a string or a number) as ISO 8601 in UTC; None where it cannot be read.
-
-    `auto` recognises the formats by their shape: 14 to 17 digits are a date written without
-    separators, fewer are seconds, or milliseconds from 100,000,000,000 on.
-    """
-    moment = _moment(value, format_name)
-    if moment is None:
-        return None
-    precision = "milliseconds" if moment.microsecond else "seconds"
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
-
-
-def epoch_ms(value: object, format_name: TimeFormat = "auto") -> int:
-    """Return `value` as milliseconds since 1970; 0 where it cannot be read, or is before that."""
-    moment = _moment(value, format_name)
-    return 0 if moment is None else max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
-
-
-def number_or_time(value: object) -> float:
-    """Return a number, also of a string, or a time in seconds; minus infinity for all else."""
-    try:
-        number = float(value) if isinstance(value, int | float | str) else math.nan
-    except (ValueError, OverflowError):
-        number = math.nan
-    if not math.isnan(number):
-        return number
-    moment = _moment(value, "auto")
-    return -math.inf if moment is None else moment.timestamp()
-
-
-def _moment(value: object, format_name: TimeFormat) -> datetime | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    text = str(value).strip()
-    if len(text) > _LENGTH_MAX:
-        return None
-    try:
-        moment = _read(text, format_name)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return moment.astimezone(UTC)
-    except (ValueError, OverflowError, TypeError):
-        return None
-
-
-def _read(text: str, format_name: TimeFormat) -> datetime:
-    if format_name == "auto":
-        format_name = _shape(text)
-    if format_name == "digits":
-        seconds = datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        return seconds + timedelta(milliseconds=int(text[14:17].ljust(3, "0")))
-    if format_name == "epoch_s":
-        return _EPOCH + timedelta(seconds=float(text))
-    if format_name == "epoch_ms":
-        return _EPOCH + timedelta(milliseconds=float(text))
-    if format_name == "java":
-        return parsedate_to_datetime(_JAVA.sub(r"\1, \3 \2 \6 \4 \5", text))
-    return datetime.fromisoformat(text)
-
-
-def _shape(text: str) -> TimeFormat:
-    """Tell a time's format by how it looks."""
-    if _DIGITS.fullmatch(text):
-        return "digits"
-    if _NUMBER.fullmatch(text):
-        return "epoch_ms" if float(text) >= _EPOCH_MS_MIN else "epoch_s"
-    return "java" if text[:1].isalpha() else "iso"
-
 
 _STATUS_PATTERN = re.compile(r"[0-9x]{1,3}")
 
@@ -192,7 +66,7 @@ Statuses = Annotated[tuple[str, ...], BeforeValidator(_statuses)]
 
 
 class FieldMapping(BaseModel):
-    """Where the fields of a page stand in a message, and which messages are pages.
+    """Where a message has the fields of a page, and which messages are pages.
 
     Attributes:
         url, body, body_base64, content_type, charset, fetched_at, status, content_encoding: JSON
@@ -256,7 +130,12 @@ def parse_fields(text: str) -> FieldMapping:
     Raises:
         SettingsError: the file cannot be read, or is no mapping; the message names the field.
     """
-    source = text if text.lstrip().startswith("{") else _file_text(text)
+    try:
+        is_json = text.lstrip().startswith("{")
+        source = text if is_json else read_given(Path(text)).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        message = f"--fields: {text!r} is no preset, no JSON object and no readable file ({error})"
+        raise SettingsError(message) from error
     try:
         given = json.loads(source)
     except (ValueError, RecursionError) as error:
@@ -269,14 +148,6 @@ def parse_fields(text: str) -> FieldMapping:
         return FieldMapping.model_validate(_NOWHERE | given)
     except ValidationError as error:
         raise SettingsError(f"--fields: {_first_fault(error)}") from error
-
-
-def _file_text(name: str) -> str:
-    try:
-        return read_given(Path(name)).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        message = f"--fields: {name!r} is no preset, no JSON object and no readable file ({error})"
-        raise SettingsError(message) from error
 
 
 def _first_fault(error: ValidationError) -> str:

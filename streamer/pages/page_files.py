@@ -12,9 +12,10 @@ from pathlib import PurePath
 
 from streamer.errors import InputError
 from streamer.pages.body import is_binary
-from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC, Trail
+from streamer.pages.bytestream import Trail
 from streamer.pages.chunk import PAGE_FILE, Chunk, Ending, WarcPage, over_limit
-from streamer.pages.records import COMPRESSIONS, InputFile, StreamRecords
+from streamer.pages.members import GZIP_MAGIC, ZSTD_MAGIC
+from streamer.pages.records import COMPRESSIONS, InputFile, Records
 
 _READ_BYTES = 1 << 20
 TYPES = {
@@ -27,7 +28,7 @@ TYPES = {
 }
 
 
-class PageFileRecords(StreamRecords):
+class PageFileRecords(Records):
     """The one page of a file; one without a byte has none."""
 
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:

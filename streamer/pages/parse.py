@@ -31,15 +31,17 @@ from streamer.pages.chunk import (
     Chunk,
     Message,
     PageBatch,
-    RejectedRecord,
     WarcPage,
     over_limit,
+    rejected,
 )
 from streamer.pages.encodings import is_blank_escaped
-from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields, read_message
+from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
+from streamer.pages.message import read_message
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
+from streamer.pages.times import epoch_ms
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
@@ -193,26 +195,21 @@ class PageParser:
 
     def _without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
         """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
-        framed = [
-            place
-            for place, (_, _, value) in enumerate(messages)
-            if is_framed(value) and len(value or b"") <= self._limit
-        ]
         refused = set()
-        for place in framed:
-            ordinal, key, value = messages[place]
-            assert value is not None, ordinal
+        for place, (ordinal, key, value) in enumerate(messages):
+            if value is None or not is_framed(value) or len(value) > self._limit:
+                continue
             try:
                 decoded = self._decode(value)
             except InvalidPage as fault:
-                batch.dead.append(_rejected(ordinal, fault, key, value))
+                batch.dead.append(rejected(ordinal, fault, value, key))
                 refused.add(place)
                 continue
-            if len(decoded) > self._limit:
+            if len(decoded) <= self._limit:
+                messages[place] = ordinal, key, decoded
+            else:
                 batch.dead.append(over_limit(ordinal, value, len(decoded), key))
                 refused.add(place)
-            else:
-                messages[place] = ordinal, key, decoded
         if not refused:
             return messages
         return [each for place, each in enumerate(messages) if place not in refused]
@@ -313,7 +310,7 @@ class PageParser:
                 return self._records.page(*fields_and_body(record, self._limit))
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
-            batch.dead.append(_rejected(sequence, fault, key, value))
+            batch.dead.append(rejected(sequence, fault, value, key))
         except SkippedRecord as skip:
             batch.skipped[skip.code] += 1
         return None
@@ -343,7 +340,3 @@ def _is_plain_url(raw: memoryview) -> bool:
     except UnicodeDecodeError:
         return False
     return 0 < len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
-
-
-def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> RejectedRecord:
-    return RejectedRecord(sequence, fault.code, fault.detail, key, value, len(value))

@@ -14,7 +14,8 @@ import numpy as np
 
 from streamer.model import Page
 from streamer.pages.chunk import CHUNK_BYTES_MAX
-from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, resolve
+from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping
+from streamer.pages.message import resolve
 
 PAGES_A_BATCH = 1_000
 _BODY = ("body",)

@@ -1,19 +1,18 @@
 """What an input file is to its reader: records in order, from any place that was reached before.
 
 A format (`Format`) says how its files are known, by their names or by their first bytes, and opens
-one as `Records`. What is read in order from decompressed bytes, as lines and WARC records are,
-builds on `StreamRecords`. files.py has the table of formats; docs/extending.md shows how one is
-added.
+one as `Records`. formats.py has the table of formats; docs/extending.md shows how one is added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
-from streamer.pages.bytestream import ByteStream, Gap, Mark, Trail
+from streamer.pages.bytestream import ByteStream, Mark, Trail
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
+from streamer.pages.members import Gap
 from streamer.pages.remote import RemoteObject
 
 SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once
@@ -44,35 +43,59 @@ class InputFile:
     cdx_base: str = ""
 
 
-class Records(Protocol):
-    """The records of an open file, read once, in order."""
+class Records:
+    """The records of an open file, read once, in order; a context manager that closes it.
+
+    The records of this class are read from decompressed bytes. An heir gives the chunks, and
+    replaces what differs in its format.
+
+    Attributes:
+        look: returns the first bytes of a pipe, as `ByteStream.look`; nothing is taken.
+        status: the file's as it was opened, as in `ByteStream`.
+    """
+
+    def __init__(self, file: InputFile, stream: ByteStream) -> None:
+        self._file = file
+        self._stream = stream
+        self._trail = Trail()
+        self.look = stream.look
+        self.status = stream.status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stream.close()
 
     @property
     def damage(self) -> str | None:
         """Why the file could not be read further, and where; None as long as it could."""
-
-    @property
-    def status(self) -> tuple[int, ...]:
-        """The file's status as it was opened, as in `ByteStream`."""
+        return self._stream.damage
 
     @property
     def is_converted(self) -> bool:
-        """Whether the same records may lie in a file that begins with other bytes."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_error: object) -> None: ...
-
-    def look(self, size: int) -> bytes:
-        """Return the first `size` bytes of a pipe, expanded, or more; nothing is taken."""
+        """Whether the same records may be in a file that begins with other bytes."""
+        return self._stream.is_compressed or self._stream.is_converted
 
     def mark(self) -> Mark:
         """Return the place that was reached."""
+        return self._trail.mark()
 
     def follow(self, mark: Mark) -> Iterator[int]:
         """Go from the beginning to a mark; yield the stored bytes read so far.
 
-        `mark()` is another one afterwards where the file is not the same up to there.
+        `mark()` is another one afterwards where the file is not the same up to there. At the end a
+        newline is taken as read where it alone is missing: a last line counts without.
         """
+        while left := mark.offset - self._trail.offset:
+            part = self._stream.read(min(left, _STEP_BYTES))
+            if part != b"":
+                self._trail.take(part or b"")
+                yield self._stream.bytes_read
+            elif not self._recover():
+                break
+        if mark.offset - self._trail.offset == 1 and not self._stream.damage:
+            self._trail.take(b"\n")
 
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
         """Yield the records from here on, as the ordinals from `start` on, in chunks without gaps.
@@ -80,6 +103,11 @@ class Records(Protocol):
         `ending` notes how the reading ended. Without `complete` a record that has no end yet is
         left, for a run that finds more.
         """
+        raise NotImplementedError
+
+    def _recover(self) -> Gap | None:
+        """Go on after damage, where the format can; return what it takes, None where all."""
+        return None
 
 
 def _never(_head: bytes) -> bool:
@@ -99,7 +127,8 @@ class Format:
         suffixes: of the names of its files, in lower case.
         open: returns the records of a file; they close the stream, which has the file's bytes.
         begins: tells whether a file of this format begins so, whatever its name is.
-        packed: the suffixes that may follow those: of a compression.
+        packed: the suffixes that may follow those: of a compression. None where the reader seeks,
+            which neither a compressed file nor a pipe allows.
         rank: of the formats in a folder only those of the lowest rank are read.
         is_message: its dead letters are JSON messages, which can be judged again.
         is_utf8: its files are text that names no charset.
@@ -121,53 +150,3 @@ class Format:
     small: Callable[[InputFile, bytes, bool], Chunk | None] | None = None
     small_bytes_max: int = SMALL_BYTES_MAX
     check: Callable[[], None] = _nothing
-
-
-class StreamRecords:
-    """What all records have in common that are read in order from decompressed bytes."""
-
-    def __init__(self, file: InputFile, stream: ByteStream) -> None:
-        self._file = file
-        self._stream = stream
-        self._trail = Trail()
-        self.look = stream.look
-        self.status = stream.status
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._stream.close()
-
-    @property
-    def damage(self) -> str | None:
-        """As in `Records`."""
-        return self._stream.damage
-
-    @property
-    def is_converted(self) -> bool:
-        """As in `Records`."""
-        return self._stream.is_compressed or self._stream.is_converted
-
-    def mark(self) -> Mark:
-        """As in `Records`."""
-        return self._trail.mark()
-
-    def follow(self, mark: Mark) -> Iterator[int]:
-        """As in `Records`.
-
-        At the end a newline is taken as read where it alone is missing: a last line counts without.
-        """
-        while left := mark.offset - self._trail.offset:
-            part = self._stream.read(min(left, _STEP_BYTES))
-            if part != b"":
-                self._trail.take(part or b"")
-                yield self._stream.bytes_read
-            elif not self._recover():
-                break
-        if mark.offset - self._trail.offset == 1 and not self._stream.damage:
-            self._trail.take(b"\n")
-
-    def _recover(self) -> Gap | None:
-        """Go on after damage, where the format can; return what it takes, None where all."""
-        return None

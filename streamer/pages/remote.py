@@ -30,10 +30,16 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from streamer.errors import InputError, SettingsError, needs_extra
+from streamer.pages.extras import Extra
 
 if TYPE_CHECKING:
+    import obstore
     from obstore import GetOptions, GetResult, ObjectMeta
     from obstore.store import ObjectStore
+
+    from streamer import object_store
+else:
+    obstore, object_store = Extra("obstore"), Extra("streamer.object_store")
 
 BLOCK_BYTES = 4 << 20
 BLOCKS_KEPT = 4  # of a file: one in hand and one ahead, for its reader and for who checks a member
@@ -124,10 +130,7 @@ class Stores:
 def _opened(root: str, *, patient: bool) -> ObjectStore:
     name = name_of(root)
     with needs_extra("object-store", f"Reading {name}"):
-        import obstore  # noqa: PLC0415 - an extra
-
-        from streamer import object_store  # noqa: PLC0415 - an extra
-    check_credentials = object_store.check_credentials
+        check_credentials = object_store.check_credentials
     check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
     try:
         return object_store.open_store(root, timeout=_TIMEOUT, patient=patient)
@@ -180,7 +183,7 @@ class RemoteObject:
         data, tries = bytearray(), 0
         while start + len(data) < end and self.size:
             before = len(data)
-            failure = self._append(data, self._asked(start + len(data), end))
+            failure = _append(self, data, self._asked(start + len(data), end))
             tries = 0 if len(data) > before else tries + 1
             if tries >= TRIES:
                 raise InputError(
@@ -193,8 +196,6 @@ class RemoteObject:
 
     def _asked(self, start: int, end: int) -> GetResult:
         """Ask for the bytes [start, end); return the answer."""
-        import obstore  # noqa: PLC0415 - an extra
-
         store, path = self.stores.of(self.url)
         options: GetOptions = {"range": (start, end)}
         if (start, end) == (0, self.size):
@@ -202,20 +203,20 @@ class RemoteObject:
         with explaining_store(self.name):
             return obstore.get(store, path, options=options)
 
-    def _append(self, data: bytearray, answer: GetResult) -> str:
-        """Append what an answer brings; return why it ended, if it did not bring all."""
-        import obstore  # noqa: PLC0415 - an extra
+    @classmethod
+    def of(cls, meta: ObjectMeta, url: str, stores: Stores) -> Self:
+        """Return a file as its store describes it.
 
-        if (now := (answer.meta["size"], version_of(answer.meta))) != (self.size, self.version):
-            raise UnusableFileError(has_changed(self.name, (self.size, self.version), now))
-        try:
-            for part in answer.stream(min_chunk_size=_PART_BYTES):
-                data += part
-        except (obstore.exceptions.BaseError, OSError) as error:
-            from streamer.object_store import said_by  # noqa: PLC0415 - an extra
-
-            return said_by(error)
-        return "fewer bytes than it has announced"
+        Raises:
+            UnusableFileError: nothing tells whether it changes.
+        """
+        name, version = name_of(url), version_of(meta)
+        if not version:
+            raise UnusableFileError(
+                f"{name}: the server gives neither ETag nor Last-Modified, so nobody could tell "
+                f"whether the file changes; {_PIPE_IT}"
+            )
+        return cls(name, meta["size"], version, url, stores)
 
     @classmethod
     def met(cls, url: str, stores: Stores, start: int, end: int) -> tuple[Self, bytes]:
@@ -226,12 +227,22 @@ class RemoteObject:
         """
         unknown, data = cls(name_of(url), -1, "", url, stores), bytearray()
         answer = unknown._asked(start, end)
-        found = cls(
-            unknown.name, answer.meta["size"], _version(unknown.name, answer.meta), url, stores
-        )
-        found._append(data, answer)
+        found = cls.of(answer.meta, url, stores)
+        _append(found, data, answer)
         end = min(end, found.size)
         return found, bytes(data) + found.read(start + len(data), end)
+
+
+def _append(file: RemoteObject, data: bytearray, answer: GetResult) -> str:
+    """Append what an answer brings of a file; return why it ended, if it did not bring all."""
+    if (now := (answer.meta["size"], version_of(answer.meta))) != (file.size, file.version):
+        raise UnusableFileError(has_changed(file.name, (file.size, file.version), now))
+    try:
+        for part in answer.stream(min_chunk_size=_PART_BYTES):
+            data += part
+    except (obstore.exceptions.BaseError, OSError) as error:
+        return object_store.said_by(error)
+    return "fewer bytes than it has announced"
 
 
 class RemoteFile(io.RawIOBase):
@@ -255,10 +266,6 @@ class RemoteFile(io.RawIOBase):
         """Go to a place; return it."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._remote.size}
         self._position = max(0, base[whence] + offset)
-        return self._position
-
-    def tell(self) -> int:
-        """Return the place of the next byte."""
         return self._position
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
@@ -404,8 +411,6 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
         )
     if path.endswith("/") or not (path or is_web):
         return _below(name, stores)
-    import obstore  # noqa: PLC0415 - an extra
-
     with explaining_store(name):
         try:
             meta = _describe(url, stores, once) if is_web else obstore.head(store, path)
@@ -413,7 +418,7 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
             if is_web or not (found := _below(f"{name}/", stores)).objects:
                 raise
             return found
-    return LookedUp([_object(meta, name, url, stores)])
+    return LookedUp([RemoteObject.of(meta, url, stores)])
 
 
 def _describe(url: str, stores: Stores, once: Stores) -> ObjectMeta:
@@ -421,8 +426,6 @@ def _describe(url: str, stores: Stores, once: Stores) -> ObjectMeta:
 
     Many servers answer HEAD with an error or without a size, and a URL may be signed for GET only.
     """
-    import obstore  # noqa: PLC0415 - an extra
-
     failures = obstore.exceptions
     store, path = once.of(url)
     with suppress(failures.BaseError, FileNotFoundError):
@@ -445,34 +448,15 @@ def _below(name: str, stores: Stores) -> LookedUp:
 
     root = store_of(name)
     with explaining_store(name):
-        found = list_below(store, path.rstrip("/"), name)
-    files = {f"{root}/{each['path']}": each for each in found.files}
+        found, no_paths = list_below(store, path.rstrip("/"), name)
+    files = {f"{root}/{each['path']}": each for each in found}
     usable = sorted(url for url in files if url.isprintable())
-    others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in found.passed_over)]
+    others = [*(files.keys() - {*usable}), *(f"{root}/{key}" for key in no_paths)]
     return LookedUp(
-        [_object(files[url], url, url, stores) for url in usable],
+        [RemoteObject.of(files[url], url, stores) for url in usable],
         is_folder=True,
         passed_over=sorted(url if url.isprintable() else repr(url)[1:-1] for url in others),
     )
-
-
-def _object(meta: ObjectMeta, name: str, url: str, stores: Stores) -> RemoteObject:
-    """Return a file as its store describes it."""
-    return RemoteObject(name, meta["size"], _version(name, meta), url, stores)
-
-
-def _version(name: str, meta: ObjectMeta) -> str:
-    """Return the version of a file.
-
-    Raises:
-        UnusableFileError: nothing tells whether it changes.
-    """
-    if not (version := version_of(meta)):
-        raise UnusableFileError(
-            f"{name}: the server gives neither ETag nor Last-Modified, so nobody could tell "
-            f"whether the file changes; {_PIPE_IT}"
-        )
-    return version
 
 
 def version_of(meta: ObjectMeta) -> str:
@@ -500,10 +484,6 @@ def has_changed(name: str, before: tuple[int, str], now: tuple[int, str]) -> str
 @contextmanager
 def explaining_store(name: str) -> Iterator[None]:
     """Turn what a store says about a file into our errors."""
-    import obstore  # noqa: PLC0415 - an extra
-
-    from streamer.object_store import said_by  # noqa: PLC0415 - an extra
-
     failures = obstore.exceptions
     try:
         yield
@@ -520,7 +500,7 @@ def explaining_store(name: str) -> Iterator[None]:
             f"breaks off could not be taken up; {_PIPE_IT}"
         ) from error
     except (failures.BaseError, ValueError, OSError) as error:
-        said = said_by(error)
+        said = object_store.said_by(error)
         is_lasting = "Content-Length" in said
         remedy = _PIPE_IT if is_lasting else "check the URL and the network, and run it again"
         kind = InputError

@@ -20,9 +20,9 @@ import msgspec
 
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream
-from streamer.pages.extract import BACKSLASHES, ESCAPED_QUOTE
 from streamer.pages.lines import LineRecords
 from streamer.pages.made_bytes import Parts
+from streamer.pages.message import BACKSLASHES, ESCAPED_QUOTE
 from streamer.pages.records import InputFile
 
 _LIMITS = 4  # page limits that a row may take, in characters, before the reading ends

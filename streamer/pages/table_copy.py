@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, SettingsError
-from streamer.pages.files import ARROW, PARQUET, Source, format_by_name
+from streamer.pages.extras import pa, parquet
+from streamer.pages.files import Source
+from streamer.pages.formats import ARROW, PARQUET, format_by_name
 from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.tables import OpenTable, arrow_errors, open_table, said_by, schema_of
 
@@ -136,8 +138,6 @@ class _Rows:
     """Rows on their way to a file, as many together as make a row group, of one file or of many."""
 
     def __init__(self, writer: Any, schema: Schema, progress: Progress) -> None:  # noqa: ANN401 - of pyarrow
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
         self.schema = schema
         self._writer = writer
         self._progress = progress
@@ -149,8 +149,6 @@ class _Rows:
 
     def add(self, batch: Any, rows: Ordinals) -> None:  # noqa: ANN401 - a pyarrow.RecordBatch
         """Take rows of a batch, by their numbers in it."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
         columns = _cast(batch.columns, self._taken)
         taken = pa.RecordBatch.from_arrays(columns, schema=self._taken).take(_indices(rows))
         self._batches.append(taken)
@@ -163,8 +161,6 @@ class _Rows:
 
     def write(self) -> None:
         """Write what was taken since the last time."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
         if self._batches:
             table = pa.Table.from_batches(self._batches, self._taken)
             if self._is_joined:
@@ -188,8 +184,6 @@ def _taken_schema(schema: Schema) -> Schema:
     Raises:
         SettingsError: it takes none of a type.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     fields = [each.with_type(_without_views(each.type)) for each in schema]
     for own, field in zip(schema, fields, strict=True):
         try:
@@ -205,8 +199,6 @@ def _taken_schema(schema: Schema) -> Schema:
 
 def _without_views(kind: Any) -> Any:  # noqa: ANN401 - a pyarrow.DataType
     """Return a type with strings in the place of views of such."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     if kind in {pa.string_view(), pa.binary_view()}:
         return pa.large_string() if kind == pa.string_view() else pa.large_binary()
     if not pa.types.is_nested(kind):
@@ -226,9 +218,6 @@ def _writer(name: str, out: IO[bytes] | io.RawIOBase, schema: Schema) -> Any:  #
     Raises:
         SettingsError: the format cannot hold a type.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import parquet  # noqa: PLC0415
-
     if format_by_name(name) is ARROW:
         # A file of Arrow has one dictionary a column, and each of its parts would bring another.
         if encoded := [each.name for each in schema if _has_dictionary(each.type)]:
@@ -247,8 +236,6 @@ def _writer(name: str, out: IO[bytes] | io.RawIOBase, schema: Schema) -> Any:  #
 
 
 def _has_dictionary(kind: Any) -> bool:  # noqa: ANN401 - a pyarrow.DataType
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     parts = (kind.field(number).type for number in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, parts))
 
@@ -322,6 +309,4 @@ def _choose_batches(
 
 def _indices(rows: Ordinals) -> Any:  # noqa: ANN401 - a pyarrow.UInt64Array
     """Return numbers of rows for Arrow; `pyarrow.array` would import pandas for them."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     return pa.Array.from_buffers(pa.uint64(), len(rows), [None, pa.py_buffer(rows)])

@@ -15,20 +15,19 @@ import msgspec
 import numpy as np
 
 from streamer.kernel import kernel
-from streamer.text.escapes import BACKSLASH, MEANING
+from streamer.pages.extras import pa
 from streamer.text.json_fields import CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, escaping_lanes, string_lane
 from streamer.text.slices import Places, Slices
 from streamer.text.tokens import SLACK
 
 NULL, ABSENT = -1, -2  # as the start of a cell of text, or of any cell
-_NEWLINE, _SPACE = 0x0A, 0x20
+_NEWLINE = 0x0A
 _NULL_JSON = np.frombuffer(b"null", np.uint8)
-_UNIT = np.frombuffer(b"u00", np.uint8)
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_SHORT = np.zeros(256, np.uint8)  # a byte -> what stands for it after a backslash; 0: nothing
-for _letter in b'"\\bfnrt':
-    _SHORT[MEANING[_letter]] = _letter
+# How each byte of UTF-8 is written in a JSON string: as msgspec does it.
+_WRITTEN = [msgspec.json.encode(chr(byte))[1:-1] if byte < 0x80 else b"." for byte in range(256)]  # noqa: PLR2004 - ASCII
+_SIZES = np.array([*map(len, _WRITTEN)])
+_ESCAPES = np.array([[*form.ljust(6)] for form in _WRITTEN], np.uint8)
 _encode_lines = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode_lines
 
 
@@ -89,10 +88,7 @@ def _escaping_bytes(data: Bytes, at: int, end: int) -> int:
         added += escaping_lanes(data, at)
         at += VECTOR_BYTES
     for i in range(at, end):
-        if _SHORT[data[i]]:
-            added += 1
-        elif data[i] < _SPACE:
-            added += 5
+        added += _SIZES[data[i]] - 1
     return added
 
 
@@ -148,17 +144,10 @@ def _write_string(data: Bytes, at: int, end: int, out: Bytes, place: int) -> int
 @kernel
 def _write_byte(byte: int, out: Bytes, place: int) -> int:
     """Write a byte of a string, as an escape where it must be; return the place after it."""
-    if byte >= _SPACE and not _SHORT[byte]:
+    if _SIZES[byte] == 1:
         out[place] = byte
         return place + 1
-    out[place] = BACKSLASH
-    if _SHORT[byte]:
-        out[place + 1] = _SHORT[byte]
-        return place + 2
-    place = _copy(_UNIT, 0, _UNIT.shape[0], out, place + 1)
-    out[place] = _HEX[byte >> 4]
-    out[place + 1] = _HEX[byte & 15]
-    return place + 2
+    return _copy(_ESCAPES[byte], 0, _SIZES[byte], out, place)
 
 
 def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
@@ -182,8 +171,6 @@ def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
 
 def _cells(name: str, column: Any) -> list[Cells]:  # noqa: ANN401 - a pyarrow.Array
     """Return the cells of a column; after them those that are bytes, where there are some."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     kind = column.type
     is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
@@ -233,8 +220,6 @@ def _of_objects(name: str, cells: Sequence[Any]) -> list[Cells]:
 
 def _objects(column: Any) -> list[Any]:  # noqa: ANN401 - as _cells
     """Return cells as Python has them."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":  # which no type of Python has
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)

@@ -12,6 +12,7 @@ where it was, and reads nothing before it.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -32,7 +33,8 @@ from streamer.pages.chunk import (
     Ending,
     over_limit,
 )
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.extras import pa, parquet
+from streamer.pages.records import InputFile, Records
 from streamer.pages.remote import RemoteFile
 from streamer.pages.rows import check_columns
 from streamer.pages.table_lines import batch_lines
@@ -55,12 +57,8 @@ class RowGroup(NamedTuple):
         return max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
 
 
-class _Lines(NamedTuple):
-    """Rows from the number `first` on, and how many bytes the parts take up to their end."""
-
-    first: int
-    lines: Slices
-    done: float
+_Lines = tuple[int, Slices, float]
+"""Rows from a number on, and how many bytes the parts take up to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ def columns_read(names: Sequence[str], wanted: frozenset[str] | None) -> list[st
 def needs_arrow() -> None:
     """Raise SettingsError where pyarrow is not installed."""
     with needs_extra("parquet", "Reading Parquet and Arrow files"):
-        import pyarrow as pa  # noqa: F401, PLC0415 - an extra
+        importlib.import_module("pyarrow")
 
 
 def open_table_records(file: InputFile, stream: ByteStream, kind: str) -> TableRecords:
@@ -129,8 +127,6 @@ def schema_of(place: str | RemoteFile, *, is_arrow: bool) -> Any:  # noqa: ANN40
 
 
 def _arrow_source(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     return pa.memory_map(place) if isinstance(place, str) else pa.PythonFile(place)
 
 
@@ -150,8 +146,6 @@ def _parquet(place: str | RemoteFile) -> OpenTable:
 
 def parquet_file(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
     """Open a Parquet file so that a column is read by its pages, not by whole row groups."""
-    from pyarrow import parquet  # noqa: PLC0415 - an extra
-
     return parquet.ParquetFile(place, buffer_size=_BUFFER_BYTES, pre_buffer=False)
 
 
@@ -183,8 +177,6 @@ class _ArrowBatches:
     """The record batches of an Arrow file, or of a stream, which has no list of them."""
 
     def __init__(self, source: Any) -> None:  # noqa: ANN401 - a pyarrow.NativeFile
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
         self._source = source
         self._open_stream = pa.ipc.open_stream
         try:
@@ -221,7 +213,7 @@ class _ArrowBatches:
         return self._stream.read_next_batch()
 
 
-class TableRecords(StreamRecords):
+class TableRecords(Records):
     """The rows of an open table, as JSON lines."""
 
     is_converted = False
@@ -276,7 +268,7 @@ class TableRecords(StreamRecords):
                     wanted = range(max(own.start, start - begin), own.stop)
                     for first, lines in self._batches(number, wanted, rows, columns):
                         done = before + part.bytes * (first + len(lines)) / part.rows
-                        yield _Lines(begin + first, lines, done)
+                        yield begin + first, lines, done
             except arrow_errors() as error:
                 parts = len(self._table.parts)
                 self._damage = f"part {number + 1} of {parts}: {said_by(error)}"
@@ -335,8 +327,6 @@ class TableRecords(StreamRecords):
 
 def arrow_errors() -> tuple[type[Exception], ...]:
     """Return what is raised for files that cannot be read, also for names that are no UTF-8."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     return pa.ArrowException, OSError, UnicodeDecodeError
 
 

@@ -41,8 +41,8 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
     if fault := _fault_of(opened, own):
         opened.close()
         raise InputError(f"{file.name}: {fault}")
-    archives = _Archives(opened, own)
-    stream.convert(Parts(archives.expanded()), lambda: archives.damage)
+    damage: list[str] = []
+    stream.convert(Parts(_expanded(opened, own, damage)), lambda: "".join(damage))
     return WarcRecords(file, stream, "WARC")
 
 
@@ -63,22 +63,15 @@ def _fault_of(opened: zipfile.ZipFile, own: list[str]) -> str:
     return ""
 
 
-class _Archives:
-    """The WARC files of an archive, one after the other; `damage` says what cannot be read."""
-
-    def __init__(self, opened: zipfile.ZipFile, names: list[str]) -> None:
-        self._zip, self._names = opened, names
-        self.damage = ""
-
-    def expanded(self) -> Iterator[bytes]:
-        """Yield the bytes of all files, expanded; close the archive."""
-        with self._zip:
-            for name in self._names:
-                try:
-                    with self._zip.open(name) as stored:
-                        opened = unpack(stored, name)
-                        while part := opened.read(_READ_BYTES):
-                            yield part
-                except _DAMAGED as error:
-                    self.damage = f"{name}: {error}"
-                    return
+def _expanded(opened: zipfile.ZipFile, names: list[str], damage: list[str]) -> Iterator[bytes]:
+    """Yield the bytes of files of an archive, expanded; say in `damage` what cannot be read."""
+    with opened:
+        for name in names:
+            try:
+                with opened.open(name) as stored:
+                    content = unpack(stored, name)
+                    while part := content.read(_READ_BYTES):
+                        yield part
+            except _DAMAGED as error:
+                damage.append(f"{name}: {error}")
+                return

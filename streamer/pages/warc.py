@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from warcio.statusandheaders import StatusAndHeadersParser
 
 from streamer.errors import InvalidPage
-from streamer.pages.bytestream import ByteStream, Gap, Trail
+from streamer.pages.bytestream import ByteStream, Trail
 from streamer.pages.chunk import (
     KEPT_BYTES_MAX,
     Chunk,
@@ -33,8 +33,10 @@ from streamer.pages.chunk import (
     RejectedRecord,
     WarcPage,
     over_limit,
+    rejected,
 )
-from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.members import Gap
+from streamer.pages.records import InputFile, Records
 
 HEADERS_BYTES_MAX = 64 << 10
 PAGE_KINDS = frozenset({"response", "resource", "conversion"})
@@ -60,10 +62,6 @@ class _NothingYet(Exception):  # noqa: N818 - no error: the record is asked for 
     """A pipe pauses, and what it gave is not enough."""
 
 
-def _never(_have: int) -> bool:
-    return False
-
-
 class _Window:
     """The part of a stream that is in memory: what comes next, as far as it was asked for."""
 
@@ -73,7 +71,7 @@ class _Window:
         self.data = bytearray(data)
         self.at = 0
 
-    def ahead(self, size: int, enough: Callable[[int], object] = _never) -> int:
+    def ahead(self, size: int, enough: Callable[[int], object] = lambda _have: False) -> int:
         """Have `size` bytes ahead, as far as the stream goes; return how many there are.
 
         Where a pipe pauses there are fewer, if `enough` says so of their number.
@@ -128,11 +126,16 @@ class _Header(NamedTuple):
     length: int
 
 
-class _Syntax(Protocol):
-    """What the two formats differ in."""
+class Warc:
+    """WARC: a version line, named fields, a blank line.
 
-    first: re.Pattern[bytes]  # how a line begins that may begin a record
-    line_bytes: int  # that must be ahead to match it
+    Attributes:
+        first: how a line begins that may begin a record.
+        line_bytes: that must be ahead to match it.
+    """
+
+    first = re.compile(rb"^WARC/[01]\.", re.MULTILINE)
+    line_bytes = 8
 
     def header(self, window: _Window) -> _Header:
         """Return the header of the record that begins here.
@@ -141,16 +144,6 @@ class _Syntax(Protocol):
             _BrokenRecord: there is none.
             _Truncated: the stream ends within it.
         """
-
-
-class Warc:
-    """WARC: a version line, named fields, a blank line."""
-
-    first = re.compile(rb"^WARC/[01]\.", re.MULTILINE)
-    line_bytes = 8
-
-    def header(self, window: _Window) -> _Header:
-        """Return the header of the record that begins here; see `_Syntax`."""
         window.ahead(self.line_bytes)
         if not self.first.match(window.data, window.at):
             raise _BrokenRecord("no WARC version line")
@@ -181,7 +174,10 @@ class Warc:
 
 
 class Arc:
-    """ARC: a line of URL, address, time, type and length; in version 2 there are more fields."""
+    """ARC: a line of URL, address, time, type and length; in version 2 there are more fields.
+
+    Its attributes are those of `Warc`.
+    """
 
     first = re.compile(
         rb"^(?P<url>[A-Za-z][A-Za-z0-9+.-]{0,30}:[^\r\n]{1,8192}?) \S{1,64} (?P<time>[0-9]{8,14})"
@@ -191,7 +187,7 @@ class Arc:
     line_bytes = 12 << 10
 
     def header(self, window: _Window) -> _Header:
-        """Return the header of the record that begins here; see `_Syntax`."""
+        """Return the header of the record that begins here; as in `Warc`."""
         window.ahead(self.line_bytes, lambda _have: window.data.find(b"\n", window.at) >= 0)
         found = self.first.match(window.data, window.at)
         if found is None:
@@ -202,7 +198,7 @@ class Arc:
         return _Header(kind, fields, found.end() - window.at, int(found["length"]))
 
 
-_FORMATS: dict[str, _Syntax] = {"WARC": Warc(), "ARC": Arc()}
+_FORMATS: dict[str, Warc | Arc] = {"WARC": Warc(), "ARC": Arc()}
 
 
 def begins_record(kind: str, head: bytes) -> bool:
@@ -230,7 +226,7 @@ class _Passing:
         self.size += len(part)
 
 
-class WarcRecords(StreamRecords):
+class WarcRecords(Records):
     """The records of a WARC or ARC file or pipe.
 
     Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
@@ -424,8 +420,10 @@ class WarcRecords(StreamRecords):
     def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> RejectedRecord:
         """Return the dead letter of the `size` bytes that were taken last."""
         end = self._window.offset
-        detail = f"{what}; bytes {end - size} to {end} of the records"
-        return RejectedRecord(ordinal, "bad_warc_record", detail, None, kept[:KEPT_BYTES_MAX], size)
+        fault = InvalidPage(
+            "bad_warc_record", f"{what}; bytes {end - size} to {end} of the records"
+        )
+        return rejected(ordinal, fault, kept, size=size)
 
     def _behind_damage(self, ordinal: int, what: str) -> RejectedRecord | None:
         """Go on at the next member; where there is none, tell of the end."""
@@ -437,15 +435,13 @@ class WarcRecords(StreamRecords):
         cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
         if gap:
             self._may_wait = self._stream.hurry.seconds is None
-            detail = f"{gap.damage}; bytes {gap.start} to {gap.end} of the file as stored"
-            size = gap.end - gap.start
-            return RejectedRecord(ordinal, "damaged_member", detail, None, gap.head, size)
+            place = f"bytes {gap.start} to {gap.end} of the file as stored"
+            fault = InvalidPage("damaged_member", f"{gap.damage}; {place}")
+            return rejected(ordinal, fault, gap.head, size=gap.end - gap.start)
         self._ending.damage = damage or f"it ends within a record: {what}"
         if damage or not cut:
             return None
-        return RejectedRecord(
-            ordinal, "truncated_input", what, None, cut[:KEPT_BYTES_MAX], len(cut)
-        )
+        return rejected(ordinal, InvalidPage("truncated_input", what), cut, size=len(cut))
 
 
 def first_record(data: bytes, sequence: int, limit: int) -> WarcPage | str:

@@ -15,8 +15,8 @@ import msgspec
 
 from streamer.errors import InvalidPage, SettingsError
 from streamer.pages.chunk import RejectedRecord
-from streamer.pages.extract import read_message
 from streamer.pages.mapping import FieldMapping
+from streamer.pages.message import read_message
 
 _RECORDS_MIN = 10
 _NAMES_MAX = 20

@@ -34,7 +34,8 @@ from streamer.index.messages import Verdicts
 from streamer.model import SEQUENCE_MASK
 from streamer.pages.bytestream import first_bytes
 from streamer.pages.chunk import Chunk, WarcPage
-from streamer.pages.files import JSON_LINES, Source, format_by_name
+from streamer.pages.files import Source
+from streamer.pages.formats import JSON_LINES, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import pack_refs

@@ -35,7 +35,6 @@ from streamer.pages.lines import SMALL_RECORDS_MAX
 from streamer.pages.records import SMALL_BYTES_MAX
 from streamer.run.reading import Checked, SourceEnd, Step
 from streamer.text.slices import Slices
-from streamer.text.tokens import SLACK
 
 FILES_MAX = 1_000  # in a chunk
 
@@ -91,33 +90,27 @@ def _is_small(chunk: Chunk) -> bool:
 
 @dataclass(slots=True)
 class _SmallFiles:
-    """The small files that the next chunk is made of; `ends` are those of their lines in `data`."""
+    """The small files that the next chunk is made of."""
 
     parts: list[Part] = field(default_factory=list)
-    data: bytearray = field(default_factory=bytearray)
-    ends: list[int] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
     pages: list[WarcPage] = field(default_factory=list)
     bytes: int = 0
 
     def takes(self, chunk: Chunk) -> bool:
         """Return whether a chunk is of the same sort as those that were added."""
-        return not (self.ends if chunk.pages else self.pages)
+        return not (self.lines if chunk.pages else self.pages)
 
     def add(self, chunk: Chunk | None, end: SourceEnd) -> None:
         """Add a file: the chunk with its records, if it has any, and its end."""
-        first, mark = len(self.ends) + len(self.pages), Mark()
-        if chunk is not None and chunk.pages:
-            (page,), mark = chunk.pages, chunk.mark
-            self.pages.append(replace(page, sequence=first))
-            self.bytes += len(page.block)
-        elif chunk is not None:
-            lines, mark = chunk.lines, chunk.mark
-            begin = int(lines.starts[0])
-            shift = len(self.data) - begin
-            self.data += lines.data[begin : lines.ends[-1]].data
-            self.ends += [each + shift for each in lines.ends.tolist()]
-            self.bytes = len(self.data)
-        records = len(self.ends) + len(self.pages)
+        first, mark = len(self.lines) + len(self.pages), Mark()
+        if chunk is not None:
+            mark = chunk.mark
+            self.lines += chunk.lines
+            self.pages += [replace(page, sequence=first) for page in chunk.pages]
+            self.bytes += int(chunk.lines.lengths.sum())
+            self.bytes += sum(len(page.block) for page in chunk.pages)
+        records = len(self.lines) + len(self.pages)
         self.parts.append(Part(end.source, first, records, end.amount, mark, end.status))
 
     @property
@@ -129,13 +122,10 @@ class _SmallFiles:
         """Yield the chunk, if there is any file for it, and begin the next one."""
         if not self.parts:
             return
-        data = np.frombuffer(bytes(self.data) + bytes(SLACK), np.uint8)
-        ends = np.array(self.ends, np.int64)
-        starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
-        parts, pages, amount = self.parts, self.pages, self.parts[-1].amount
-        self.parts, self.data, self.ends, self.pages, self.bytes = [], bytearray(), [], [], 0
-        lines = Slices(data, starts, ends)
-        yield Chunk(0, len(ends) + len(pages), amount, lines, pages=pages, parts=parts)
+        lines, pages, parts = self.lines, self.pages, self.parts
+        self.parts, self.lines, self.pages, self.bytes = [], [], [], 0
+        joined, records = Slices.joined(lines), len(lines) + len(pages)
+        yield Chunk(0, records, parts[-1].amount, joined, pages=pages, parts=parts)
 
 
 def file_alone(chunk: Chunk, number: int) -> Chunk:

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamer.pages.bytestream import DICTIONARY_MAGIC, GZIP_MAGIC, ZSTD_MAGIC, is_skippable
 from streamer.pages.chunk import PageBatch
-from streamer.pages.files import Source, format_by_head, open_sources
+from streamer.pages.files import Source, open_sources
+from streamer.pages.formats import format_by_head
+from streamer.pages.members import DICTIONARY_MAGIC, GZIP_MAGIC, ZSTD_MAGIC, is_skippable
 from streamer.pages.parse import PageParser
 from streamer.pages.spread_json import is_spread
 from streamer.text.charset import other_charset

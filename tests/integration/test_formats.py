@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from streamer.model import DeadLetter, Location
-from streamer.pages.files import FORMATS
+from streamer.pages.formats import FORMATS
 from tests.helpers.cdx import archive, warc_record
 from tests.helpers.place import Place, killed_replay, lines, page
 

@@ -14,7 +14,8 @@ from streamer.pages import cdx
 from streamer.pages.archives import ArchiveRange
 from streamer.pages.cdx import Capture, archives_root, parse_capture
 from streamer.pages.chunk import Chunk, Ending, WarcPage
-from streamer.pages.files import CDX, Source, format_by_name, format_of, open_sources
+from streamer.pages.files import Source, open_sources
+from streamer.pages.formats import CDX, format_by_name, format_of
 from streamer.pages.warc import first_record
 from tests.helpers.cdx import HEADER, archive
 from tests.helpers.chunks import all_chunks, chunks_from_anywhere

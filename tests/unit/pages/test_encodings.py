@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from streamer.compression import zstd
 from streamer.errors import InvalidPage
-from streamer.pages.bytestream import PIECE_BYTES
 from streamer.pages.encodings import (
     CHUNKS_MAX,
     LAYERS_MAX,
@@ -22,6 +21,7 @@ from streamer.pages.encodings import (
     undo_chunks,
     undo_encodings,
 )
+from streamer.pages.members import PIECE_BYTES
 
 LIMIT = 1 << 16
 PAGE = b"<html><p>Bread at five, cake at six.</p></html>"

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.pages.bytestream import ZSTD_MAGIC, ByteStream
+from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import Source, open_sources
 from streamer.pages.identity import HEAD_BYTES_MAX, identify
+from streamer.pages.members import ZSTD_MAGIC
 from tests.helpers.chunks import all_chunks, chunks_from_anywhere
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
@@ -45,6 +46,11 @@ def read(path: Path, limit: int = 1 << 20, ending: Ending | None = None) -> list
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("lines") / "pages.jsonl"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "pages.jsonl"
 
 
 @given(
@@ -79,18 +85,16 @@ def test_every_line_has_its_ordinal(
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
 def test_the_compression_is_told_by_content_and_several_members_are_one_input(
-    tmp_path: Path, pack: type[bytes]
+    path: Path, pack: type[bytes]
 ) -> None:
-    path = tmp_path / "pages.jsonl"
     path.write_bytes(pack(b"a\nb") + pack(b"c\nd\n"))
     assert lines_of(read(path)) == {0: b"a", 1: b"bc", 2: b"d"}
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
 def test_complete_lines_before_a_tear_are_read_and_the_rest_is_left(
-    tmp_path: Path, pack: type[bytes]
+    path: Path, pack: type[bytes]
 ) -> None:
-    path = tmp_path / "pages.jsonl"
     whole = pack(b"first\nsecond\nthi")
     torn = pack(os.urandom(3000).hex().encode())
     path.write_bytes(whole + torn[: len(torn) // 2])
@@ -102,8 +106,7 @@ def test_complete_lines_before_a_tear_are_read_and_the_rest_is_left(
         list(Source(str(path), is_regular=True).read())
 
 
-def test_bytes_after_a_gzip_member_that_are_no_member_are_a_tear(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_bytes_after_a_gzip_member_that_are_no_member_are_a_tear(path: Path) -> None:
     member = gzip.compress(b"a\n")
     path.write_bytes(member + b"garbage")
     assert lines_of(read(path, ending=(ending := Ending()))) == {0: b"a"}
@@ -113,9 +116,8 @@ def test_bytes_after_a_gzip_member_that_are_no_member_are_a_tear(tmp_path: Path)
 @pytest.mark.parametrize("lines", [3, 200_000], ids=["held", "gone through twice"])
 @pytest.mark.parametrize("pack", [gzip.compress, partial(zstd.compress, options=CHECKED)])
 def test_nothing_is_handed_on_of_a_member_with_a_flipped_bit(
-    tmp_path: Path, pack: type[bytes], lines: int
+    path: Path, pack: type[bytes], lines: int
 ) -> None:
-    path = tmp_path / "pages.jsonl"
     good, bad = pack(b"good\n"), bytearray(pack(b"%d flipped\n" * lines % (*range(lines),)))
     bad[len(bad) // 2] ^= 1
     path.write_bytes(good + bad + good)
@@ -166,15 +168,13 @@ def test_a_window_that_is_over_the_limit_is_named(tmp_path: Path) -> None:
         assert ("zstd --long" in ending.damage) == (not found)
 
 
-def test_reading_goes_on_at_any_mark(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_reading_goes_on_at_any_mark(path: Path) -> None:
     content = b"".join(b"%d\n" % number for number in range(3 * CHUNK_RECORDS_MAX)) + b"last"
     path.write_bytes(b"\xef\xbb\xbf" + content)
     assert len(chunks_from_anywhere(Source(str(path), is_regular=True))) == 4
 
 
-def test_a_last_line_that_gets_its_newline_later_is_the_same_record(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_a_last_line_that_gets_its_newline_later_is_the_same_record(path: Path) -> None:
     path.write_bytes(b"a\nb")
     (chunk,) = read(path)
     for now, same, rest in (
@@ -191,8 +191,7 @@ def test_a_last_line_that_gets_its_newline_later_is_the_same_record(tmp_path: Pa
                 assert lines_of(list(records.chunks(2, Ending()))) == rest
 
 
-def test_a_line_without_an_end_is_left_unless_the_file_is_complete(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_a_line_without_an_end_is_left_unless_the_file_is_complete(path: Path) -> None:
     path.write_bytes(b'{}\n{"a": 1}')
     source, ending = Source(str(path), is_regular=True), Ending()
     with source.open() as records:
@@ -201,14 +200,12 @@ def test_a_line_without_an_end_is_left_unless_the_file_is_complete(tmp_path: Pat
     assert lines_of(read(path)) == {0: b"{}", 1: b'{"a": 1}'}
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_a_byte_order_mark_is_no_part_of_the_first_line(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n")
     assert lines_of(read(path)) == {0: b"a", 1: b"\xef\xbb\xbfb"}
 
 
-def test_chunks_end_at_so_many_lines_or_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_chunks_end_at_so_many_lines_or_bytes(path: Path) -> None:
     path.write_bytes(b"x\n" * (2 * CHUNK_RECORDS_MAX + 500))
     assert [len(chunk.lines) for chunk in read(path)] == [CHUNK_RECORDS_MAX] * 2 + [500]
     full = CHUNK_BYTES_MAX // 100_000 + 1
@@ -322,8 +319,7 @@ def test_a_pipe_is_told_by_its_content_and_has_no_identity(tmp_path: Path) -> No
         assert sum(len(chunk.lines) for chunk in chunks) == in_lines
 
 
-def test_lines_that_only_begin_as_an_arc_file_are_read_as_lines(tmp_path: Path) -> None:
-    path = tmp_path / "pages.jsonl"
+def test_lines_that_only_begin_as_an_arc_file_are_read_as_lines(path: Path) -> None:
     path.write_bytes(b"filedesc:\n\0\n")
     assert lines_of(read(path)) == {0: b"filedesc:", 1: b"\0"}
 

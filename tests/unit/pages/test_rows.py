@@ -37,6 +37,11 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("rows")
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "pages.csv"
+
+
 @given(
     st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=6),
     st.sampled_from(["\n", "\r\n"]),
@@ -76,8 +81,7 @@ def test_a_quote_in_tsv_is_a_character_and_a_backslash_n_no_cell(tmp_path: Path)
     assert not ending.damage
 
 
-def test_rows_that_do_not_fit_the_first_are_told_apart(tmp_path: Path) -> None:
-    path = tmp_path / "pages.csv"
+def test_rows_that_do_not_fit_the_first_are_told_apart(path: Path) -> None:
     path.write_bytes(b'url,body\nu,b\nonly\n\nu,b,more\n"x"y,z\nu,\xff\nlast,one')
     assert [line.rstrip() for chunk in read(path) for line in chunk.lines] == [
         b'{"url":"u","body":"b"}',
@@ -107,8 +111,7 @@ def test_memory_is_bounded_by_the_page_limit(tmp_path: Path, row: bytes) -> None
     assert "a row of more than 8,192 characters" in ending.damage
 
 
-def test_a_quote_that_swallows_rows_is_a_dead_letter(tmp_path: Path) -> None:
-    path = tmp_path / "pages.csv"
+def test_a_quote_that_swallows_rows_is_a_dead_letter(path: Path) -> None:
     rows = [f"https://a.example/{n},text {n}\n" for n in range(9)]
     rows[2:7] = [rows[2].replace(",", ',"'), *rows[3:6], rows[6].replace("\n", '"\n')]
     path.write_text("url,body,,\n" + "".join(rows))  # names of columns may be missing
@@ -139,8 +142,7 @@ def test_what_separates_cells_is_named_where_it_is_not_what_is_read(tmp_path: Pa
     assert rows_of(read(tmp_path / "pages.tsv")) == [{"url": "u", "body": "one two"}]
 
 
-def test_a_row_over_the_page_limit_is_a_dead_letter_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "pages.csv"
+def test_a_row_over_the_page_limit_is_a_dead_letter_of_its_own(path: Path) -> None:
     path.write_bytes(b"url,body\nu,b\nv," + b"x" * 3000 + b"\nw,c\n")
     chunks = read(path, limit=2048)
     assert [(dead.sequence, dead.code) for chunk in chunks for dead in chunk.dead] == [
@@ -149,15 +151,13 @@ def test_a_row_over_the_page_limit_is_a_dead_letter_of_its_own(tmp_path: Path) -
     assert rows_of(chunks) == [{"url": "u", "body": "b"}, {"url": "w", "body": "c"}]
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "pages.csv"
+def test_two_columns_of_one_name_are_refused(path: Path) -> None:
     path.write_bytes(b"url,body,url\na,b,c\n")
     with pytest.raises(InputError, match=r"csv: its first row has the column 'url' twice; rename"):
         read(path)
 
 
-def test_a_first_row_of_very_many_columns_is_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "pages.csv"
+def test_a_first_row_of_very_many_columns_is_refused_at_once(path: Path) -> None:
     path.write_bytes(b"url,body" + b"," * (3 << 20) + b"\nu,b\n")
     with pytest.raises(InputError, match=r"line 0 .* a row of 3,145,73. cells, and at most 16,384"):
         read(path)

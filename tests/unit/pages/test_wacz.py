@@ -37,6 +37,11 @@ def blocks(chunks: list[Chunk]) -> list[bytes]:
     return [page.block for chunk in chunks for page in chunk.pages]
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "crawl.wacz"
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_records_are_those_of_its_warc_files_in_order(tmp_path: Path, method: int) -> None:
     path, plain = tmp_path / "crawl.wacz", tmp_path / "crawl.warc"
@@ -51,8 +56,7 @@ def test_records_are_those_of_its_warc_files_in_order(tmp_path: Path, method: in
     assert in_folder == [str(path), str(plain)]
 
 
-def test_reading_goes_on_at_a_mark(tmp_path: Path) -> None:
-    path = tmp_path / "crawl.wacz"
+def test_reading_goes_on_at_a_mark(path: Path) -> None:
     write(path)
     (source,) = open_sources([str(path)]).sources
     assert chunks_from_anywhere(source)
@@ -60,9 +64,8 @@ def test_reading_goes_on_at_a_mark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("suffix", "pack"), PACKED[::2])
 def test_damage_within_is_told_and_never_taken_for_the_end(
-    tmp_path: Path, suffix: str, pack: Any
+    path: Path, suffix: str, pack: Any
 ) -> None:
-    path = tmp_path / "crawl.wacz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/a.warc", warc_record(0))
         archive.writestr(f"archive/b.warc{suffix}", pack(os.urandom(100_000))[:-4000])
@@ -72,8 +75,7 @@ def test_damage_within_is_told_and_never_taken_for_the_end(
     assert ending.damage.startswith(f"archive/b.warc{suffix}: ")
 
 
-def test_a_damaged_part_is_told_whatever_compressed_it(tmp_path: Path) -> None:
-    path = tmp_path / "crawl.wacz"
+def test_a_damaged_part_is_told_whatever_compressed_it(path: Path) -> None:
     write(path, method=zipfile.ZIP_LZMA)
     data = bytearray(path.read_bytes())
     at = data.find(b"archive/0.warc.gz") + 60  # of what is compressed
@@ -84,8 +86,7 @@ def test_a_damaged_part_is_told_whatever_compressed_it(tmp_path: Path) -> None:
     assert ending.damage.startswith("archive/0.warc.gz: ")
 
 
-def test_names_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "crawl.wacz"
+def test_names_that_are_no_utf_8_are_refused(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/\u00e9.warc", warc_record(0))
     data = path.read_bytes()
@@ -99,8 +100,7 @@ def test_names_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
     assert ending.damage.startswith("archive/\u00e9.warc: ")
 
 
-def test_what_is_no_archive_with_warc_files_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "crawl.wacz"
+def test_what_is_no_archive_with_warc_files_is_refused(path: Path) -> None:
     write(path)
     data = path.read_bytes()
     path.write_bytes(data[:-30])
@@ -143,9 +143,8 @@ def listed(path: Path, entries: list[tuple[str, int]], data: bytes) -> None:
     ],
 )
 def test_members_that_share_bytes_are_refused(
-    tmp_path: Path, entries: list[tuple[str, int]], told: str
+    path: Path, entries: list[tuple[str, int]], told: str
 ) -> None:
-    path = tmp_path / "crawl.wacz"
     listed(path, entries, warc_record(0))
     source = Source(str(path), is_regular=True)
     if told:
@@ -155,8 +154,7 @@ def test_members_that_share_bytes_are_refused(
         assert len(blocks(list(all_chunks(source)))) == 1
 
 
-def test_a_member_that_reaches_into_the_directory_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "crawl.wacz"
+def test_a_member_that_reaches_into_the_directory_is_refused(path: Path) -> None:
     write(path, members=1)
     data = path.read_bytes()
     with zipfile.ZipFile(path) as archive:

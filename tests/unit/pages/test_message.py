@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.errors import InvalidPage
-from streamer.pages.extract import read_message
+from streamer.pages.message import read_message
 
 
 @pytest.mark.parametrize(
