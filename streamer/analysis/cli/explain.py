@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from streamer.analysis.comparison import visible
-from streamer.analysis.documents import FoundText, find_texts, read_body
+from streamer.analysis.documents import Body, find_texts, read_body
 from streamer.analysis.exact import (
     Edits,
     compare_words,
@@ -96,15 +96,15 @@ def explain(
             report = _report_of_verdict(kept, said)
         else:
             kept, explained = _explain_by_one(page, own, [*several.values()])
-            url = explained.kept.url if explained.kept else own.url if own else ""
+            url = explained.kept.url if explained.kept else own.name if own else ""
             report = _report(page, kept.signature_for(url), own, explained, files)
             if own is not None and kept.signature_for(url).takes_main_text:
-                report.blocks = _blocks(kept.text_parts(own.body, own.flags, own.url))
+                report.blocks = _blocks(kept.text_parts(own.utf8, own.flags, own.name))
     show(report, _print, as_json=as_json)
 
 
 def _explain_by_one(
-    name: str, own: FoundText | None, several: Sequence[KeptIndex]
+    name: str, own: Body | None, several: Sequence[KeptIndex]
 ) -> tuple[KeptIndex, Explained]:
     """Return what the index of a page says: that which keeps it, or has the nearest to its text."""
     found, failures = list[tuple[KeptIndex, Explained]](), list[InputError]()
@@ -118,13 +118,13 @@ def _explain_by_one(
     return max(found, key=lambda each: each[1].nearest.similarity if each[1].nearest else 0.0)
 
 
-def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
+def _explain(kept: KeptIndex, name: str, own: Body | None) -> Explained:
     """Return what the index says of a page, by its text where there is one."""
     passes = kept.rows
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
             return kept.explain_text(
-                own.body, own.flags, own.place, report, url=own.url if own.place else ""
+                bytes(own.utf8), own.flags, own.place, report, url=own.name if own.place else ""
             )
     with amount_bar("looking for the page", passes) as report:
         page = kept.find(name, report)
@@ -208,14 +208,14 @@ class _Texts:
     reader: PageReader
     sources: Sequence[Source]
 
-    def of_page(self, name: str) -> FoundText | None:
+    def of_page(self, name: str) -> Body | None:
         """Return the text of the page or of the file with this name, where it is given."""
         if not Path(name).is_file():
             return self.find({name}).get(name)
-        file = read_body(Path(name), self.reader)
-        return FoundText(file.name, None, bytes(file.utf8), file.flags)
+        file = read_body(name, self.reader)
+        return file._replace(utf8=bytes(file.utf8), place=None)
 
-    def find(self, names: set[str]) -> dict[str, FoundText]:
+    def find(self, names: set[str]) -> dict[str, Body]:
         """Return the texts of these names."""
         if not self.sources:
             return {}
@@ -235,16 +235,12 @@ class _Resemblance(NamedTuple):
 
 
 def _report(
-    name: str,
-    signature: SignatureSettings,
-    own: FoundText | None,
-    explained: Explained,
-    texts: _Texts,
+    name: str, signature: SignatureSettings, own: Body | None, explained: Explained, texts: _Texts
 ) -> ExplainReport:
     """Return the explanation by what an index says, and by texts where they are at hand."""
     nearest, kept, threshold = explained.nearest, explained.kept, explained.settings.threshold
     report = ExplainReport(
-        page=kept.url if kept else own.url if own else name,
+        page=kept.url if kept else own.name if own else name,
         place=kept and place_name(kept.place),
         kept=kept is not None,
         verdict=Decision.DUPLICATE if explained.is_duplicate else Decision.UNIQUE,
@@ -272,7 +268,7 @@ def _report(
 
 def _resemblance(
     signature: SignatureSettings,
-    own: FoundText | None,
+    own: Body | None,
     other: KeptPage,
     similarity: float,
     texts: _Texts,
@@ -281,7 +277,7 @@ def _resemblance(
     sets = shingle_sets(signature)
     if sets is None or own is None:
         return None
-    page = sets.page(own.body, own.flags)
+    page = sets.page(own.utf8, own.flags)
     mine = sets.of(page)
     name = place_name(other.place)
     found = texts.find({other.url, name})
@@ -289,7 +285,7 @@ def _resemblance(
     if text is None:
         common, union = estimate_sets(similarity, len(mine), len(mine))
         return _Resemblance(common, union, sets.width)
-    near = sets.page(text.body, text.flags)
+    near = sets.page(text.utf8, text.flags)
     theirs = sets.of(near)
     own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
     exact, covered = jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)

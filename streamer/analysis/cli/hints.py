@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from streamer.analysis.documents import read_bodies
 from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
@@ -184,11 +185,9 @@ def _read_links(reader: PageReader, sources: Sequence[Source], by_host: Verdicts
         StreamerError: as `PageReader.read`.
     """
     with progress_bar(sources) as report:
-        for _, _, batch in reader.read(sources, report):
-            for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
-                link = canonical_link(body, flags)
-                if link:
-                    by_host.add_canonical(url.decode(), link)
+        for page in read_bodies(reader, sources, report):
+            if link := canonical_link(page.utf8, page.flags):
+                by_host.add_canonical(page.name, link)
 
 
 def _write(learned: Iterable[HostHints], outputs: HintOutputs) -> Table:
