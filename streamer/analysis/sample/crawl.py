@@ -19,32 +19,21 @@ from __future__ import annotations
 import base64
 import csv
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import msgspec
 
-from streamer.analysis.sample import prose
-from streamer.analysis.sample.reference import (
-    TextShingler,
-    page_text,
-    read_page,
-    resemblance,
-    visible_text,
-)
+from streamer.analysis.sample import prose, reference
 from streamer.analysis.sample.sites import Site, make_site
 from streamer.errors import InputError
 from streamer.model import Page
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from streamer.analysis.sample import prose
 
 
 class Kind(StrEnum):
@@ -306,11 +295,13 @@ def _row(planted: Planted) -> tuple[object, ...]:
 
 def _resemblance(line: bytes, origin_html: str) -> float:
     """Return the exact resemblance of a copy to its origin."""
-    page = read_page(line)
-    text = page and page_text(page)
+    page = reference.read_page(line)
+    text = page and reference.page_text(page)
     assert isinstance(text, str), line[:200]  # copies are readable pages
-    shingler = TextShingler()
-    return resemblance(shingler.exact(text), shingler.exact(visible_text(origin_html)))
+    shingler = reference.TextShingler()
+    return reference.resemblance(
+        shingler.exact(text), shingler.exact(reference.visible_text(origin_html))
+    )
 
 
 def read_kinds(path: Path) -> dict[int, str]:

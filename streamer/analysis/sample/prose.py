@@ -19,19 +19,16 @@ resemblance is q / (2 - q), q = (1 - p)^w. The truth file has the exact value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from random import Random
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    Edit = Callable[[Random, "Article", float], "Article"]
+Edit = Callable[[Random, "Article", float], "Article"]
 
 
 class Language(msgspec.Struct, frozen=True):

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.evaluation import ConfusionCounts, PageVerdict, evaluate
+from streamer.analysis.sample import reference
 from streamer.analysis.sample.crawl import read_kinds
-from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages, resemblance
+from streamer.analysis.sample.reference import MIN_SHINGLES, Exact, ReferencePages, Shingles
 from streamer.analysis.verdicts import VerdictLine, read_verdicts
 from streamer.errors import InputError
 from streamer.model import Decision
 from streamer.run.page_reader import DEFAULT_READER, PageReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from streamer.analysis.sample.reference import Exact, Shingles
-
 
 THRESHOLD = 0.8
 MARGIN = 0.05
@@ -79,7 +74,7 @@ def score(
         StreamerError: as `score_pages`, or as `PageReader.read`.
     """
     kinds = read_kinds(truth) if truth else {}
-    table = read_pages(pages, reader)
+    table = reference.read_pages(pages, reader)
     return score_pages(table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles)
 
 
@@ -213,7 +208,7 @@ class KeptSoFar:
 
     def resemblance(self, page: int, other: int) -> float:
         """Return the resemblance of two pages; of short ones 1 where they are equal, else 0."""
-        return resemblance(self._pages[page], self._pages[other], self._min_shingles)
+        return reference.resemblance(self._pages[page], self._pages[other], self._min_shingles)
 
     def _prefix(self, page: int) -> list[int]:
         """Return the page's rarest shingles, one of which any match shares; none if it is short."""
