@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -33,7 +33,7 @@ from streamer.pages.files import Source
 from streamer.run.explanation import (
     Explained,
     KeptIndex,
-    KeptPage,
+    NearestPage,
     describe_repeats,
     place_name,
     why_duplicate,
@@ -224,16 +224,6 @@ class _Texts:
             return find_texts(self.reader, self.sources, names, report)
 
 
-class _Resemblance(NamedTuple):
-    """What is known of the shingles of two pages: exactly, or as the sketches estimate it."""
-
-    common: float
-    union: float
-    width: int
-    exact: float | None = None
-    covered: tuple[float, float] | None = None
-
-
 def _report(
     name: str, signature: SignatureSettings, own: Body | None, explained: Explained, texts: _Texts
 ) -> ExplainReport:
@@ -253,43 +243,46 @@ def _report(
     )
     if nearest is None:
         return report
-    known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
-    edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
+    edits, exact, covered = _by_shingles(signature, own, nearest, threshold, texts)
     # Otherwise nothing is near, or the exact resemblance is across the threshold already.
     if edits and not nearest.equal_content and edits.differ == explained.is_duplicate:
         report.edits = edits
     report.nearest = NearestReport(
         nearest.page.url, place_name(nearest.page.place), nearest.shared_keys, explained.keys + 1,
         nearest.equal_content, nearest.similarity, nearest.exact,
-        round(nearest.similarity - threshold, 4), known and known.exact, known and known.covered,
+        round(nearest.similarity - threshold, 4), exact, covered,
     )  # fmt: skip
     return report
 
 
-def _resemblance(
+def _by_shingles(
     signature: SignatureSettings,
     own: Body | None,
-    other: KeptPage,
-    similarity: float,
+    nearest: NearestPage,
+    threshold: float,
     texts: _Texts,
-) -> _Resemblance | None:
-    """Return what is known of two pages' shingles; None where a method has none or no text is."""
+) -> tuple[Edits | None, float | None, tuple[float, float] | None]:
+    """Return the edits that change the verdict, exact resemblance, and shares that are covered.
+
+    All are None where a method has no shingles or the page no text; the last two also where there
+    is no text of the nearest page, and the edits are those that its sketch tells.
+    """
     sets = shingle_sets(signature)
     if sets is None or own is None:
-        return None
+        return None, None, None
     page = sets.page(own.utf8, own.flags)
     mine = sets.of(page)
-    name = place_name(other.place)
-    found = texts.find({other.url, name})
-    text = found.get(name) or found.get(other.url)
+    name = place_name(nearest.page.place)
+    found = texts.find({nearest.page.url, name})
+    text = found.get(name) or found.get(nearest.page.url)
     if text is None:
-        common, union = estimate_sets(similarity, len(mine), len(mine))
-        return _Resemblance(common, union, sets.width)
+        common, union = estimate_sets(nearest.similarity, len(mine), len(mine))
+        return edits_needed(common, union, threshold, sets.width), None, None
     near = sets.page(text.utf8, text.flags)
     theirs = sets.of(near)
+    edits = edits_needed(len(mine & theirs), len(mine | theirs), threshold, sets.width)
     own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
-    exact, covered = jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
-    return _Resemblance(len(mine & theirs), len(mine | theirs), sets.width, exact, covered)
+    return edits, jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
 
 
 def _print(report: ExplainReport) -> None:
