@@ -257,9 +257,9 @@ def _candidates_table(trials: Sequence[tuning.BandTrial], threshold: float) -> T
     least = f"at {threshold:g} or more"
     heads = ("bands", "rows", "candidates a page", least, "below", "recall", "")
     rows = [
-        (each.bands, each.rows, f"{each.candidates_a_page:.2f}", each.true, each.false,
-         ratio_text(each.recall), _mark(each.bands, each.rows))
-        for each in trials
+        (bands, rows, f"{found.duplicates / max(1, pages):.2f}", found.true_positive,
+         found.false_positive, ratio_text(found.recall), _mark(bands, rows))
+        for bands, rows, pages, found in trials
     ]  # fmt: skip
     title = f"candidates on the sample of {trials[0].pages:,} pages"
     return listing(heads, rows, text=0, title=title, caption=CAPTION)
