@@ -202,6 +202,9 @@ class KeptSoFar:
         prefix = self._prefix(page)
         candidates = {kept for shingle in prefix for kept in self._by_shingle.get(shingle, ())}
         for kept in candidates.difference(equal):
+            smaller, larger = sorted(len(self._ranks[each]) for each in (page, kept))
+            if smaller < self._floor * larger:  # saves the comparison
+                continue
             value = self.resemblance(page, kept)
             if value >= self._floor:
                 yield kept, value
