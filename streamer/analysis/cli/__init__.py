@@ -15,7 +15,7 @@ def check_outputs(names: Sequence[str], inputs: Iterable[str], *, overwrite: boo
         check_new(name, overwrite=overwrite)
 
 
-def write_file(path: Path | str, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
     """Write a file that an option has named, whole or not at all.
 
     Raises:
