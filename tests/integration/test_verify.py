@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.analysis.audit.scene import AuditReport
+from streamer.analysis.audit.facts import AuditReport
 from streamer.analysis.audit.verify import VerifyOptions, verify
 from streamer.errors import InputError, StoreMismatch
 from streamer.kafka.connection import Connection

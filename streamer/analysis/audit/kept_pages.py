@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.audit.scene import AuditReport, Column, page_name
+from streamer.analysis.audit.facts import AuditReport, Column, page_name
 from streamer.hosts import same_url_key
 from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host, normalize_term
 from streamer.index.messages import Pages, Term

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamer.analysis.audit import scene
+from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.errors import StoreMismatch
@@ -58,13 +58,13 @@ class LogAudit:
 
     def __init__(
         self,
-        target: scene.AuditTarget,
+        target: facts.AuditTarget,
         number: int,
         folder: Path,
-        table: scene.PageTable,
+        table: facts.PageTable,
         kept: KeptPages,
     ) -> None:
-        self.reading = scene.LogReading()
+        self.reading = facts.LogReading()
         self._target = target
         self._number = number
         self._table = table
@@ -73,7 +73,7 @@ class LogAudit:
         self._locate = topic_locator(target.names.pages)
         self._folded = FoldedVerdicts(table, kept)
 
-    def take(self, message: scene.Incoming) -> None:
+    def take(self, message: facts.Incoming) -> None:
         """Take the next record of the log.
 
         Raises:
@@ -98,7 +98,7 @@ class LogAudit:
                 "lost. Restore it, or use another --index-name."
             )
         if isinstance(items, Pages):
-            self._table.mark(self._folded.note_arrived(items.refs[first:]), scene.ARRIVED)
+            self._table.mark(self._folded.note_arrived(items.refs[first:]), facts.ARRIVED)
         else:
             self._kept.forget(items.terms[first:])
 
@@ -113,14 +113,14 @@ class LogAudit:
         for messages in by_partition.values():
             for key, value, headers, _ in messages:
                 number = int(headers[0][1].partition(b":")[2])
-                digests[number - start] = scene.message_digest(key, value, headers)
+                digests[number - start] = facts.message_digest(key, value, headers)
         self._folded.note_verdicts(block, digests, owed=owed)
 
     def close(self) -> None:
         """Release the scratch index."""
         self._fresh.close()
 
-    def finish(self, report: scene.AuditReport) -> ExpectedVerdicts:
+    def finish(self, report: facts.AuditReport) -> ExpectedVerdicts:
         """Report on the log itself; return the verdicts that must be out."""
         reading = self.reading
         report.holes.looked_at += reading.sources

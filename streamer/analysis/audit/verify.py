@@ -1,7 +1,7 @@
 """Reads all topics of an index and has them audited: the promises, held against what is there.
 
 Nothing is written to Kafka, no group is joined, and no key is needed. A worker may run meanwhile:
-the ends are noted in an order (audit/scene.py) in which what is still on its way is distinguished
+the ends are noted in an order (audit/facts.py) in which what is still on its way is distinguished
 from what is lost.
 
 Logs come first, then verdicts, dead letters, records, conclusions, since each is held against the
@@ -22,10 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streamer.analysis.audit.facts import AuditReport, AuditTarget, LogReading, PageTable, Progress
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
-from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable, Progress
 from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
@@ -166,7 +166,7 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
 
 
 async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _Ends]:
-    """Note who the index is and all ends, in the order of audit/scene.py."""
+    """Note who the index is and all ends, in the order of audit/facts.py."""
     names = options.names
     deadline = time.monotonic() + options.wait_s
     await _wait_until_begun(reader, names, deadline)
