@@ -115,11 +115,7 @@ def _nodes(start: float, end: float, degree: int) -> tuple[Floats, Floats]:
     return start + half * (places + 1), half * weights
 
 
-@cache
-def _unit_nodes(count: int) -> tuple[Floats, Floats]:
-    """Return numpy's Gauss-Legendre rule for [-1, 1]."""
-    rule: tuple[Floats, Floats] = np.polynomial.legendre.leggauss(count)
-    return rule
+_unit_nodes = cache(np.polynomial.legendre.leggauss)  # for [-1, 1]
 
 
 BUCKET_PAGES_MAX = 64  # as the index by default
