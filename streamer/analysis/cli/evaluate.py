@@ -234,15 +234,8 @@ def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Tab
     """Return the bandings with their areas and the probabilities about the threshold."""
     around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
     shown = [similarity for similarity in around if 0 < similarity < 1]
-    heads = [
-        "bands",
-        "rows",
-        "fp area",
-        "fn area",
-        "error",
-        *(f"P({each:g})" for each in shown),
-        "",
-    ]
+    chances = [f"P({each:g})" for each in shown]
+    heads = ("bands", "rows", "fp area", "fn area", "error", *chances, "")
     lines: list[tuple[str | int, ...]] = []
     for bands, rows, *areas in ranked:
         found = (tuning.detection_probability(similarity, bands, rows) for similarity in shown)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample.crawl import write_crawl
+from streamer.analysis.sample.crawl import read_kinds, write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
-from streamer.analysis.sample.score import KeptSoFar, Score, score
+from streamer.analysis.sample.score import KeptSoFar, Score, score_pages
 from streamer.analysis.verdicts import largest_clusters, read_verdicts
 from streamer.errors import InputError
 from streamer.model import Location
@@ -46,6 +46,10 @@ def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
 def write_pages(folder: Path, bodies: Sequence[str]) -> Path:
     pages = [{"url": f"u{n}", "body": body} for n, body in enumerate(bodies)]
     return write_lines(folder / "pages.jsonl", pages)
+
+
+def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> Score:
+    return score_pages(read_pages(pages), verdicts, **options)
 
 
 def scored(
@@ -204,7 +208,7 @@ def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> N
         for ordinal, url in zip(table.ordinals, table.urls, strict=True)
     ]
     verdicts = write_lines(tmp_path / "v.jsonl", said)
-    result = score([pages], verdicts, truth=tmp_path / "truth.tsv")
+    result = score([pages], verdicts, kinds=read_kinds(tmp_path / "truth.tsv"))
     found = {kind: outcomes.duplicates for kind, outcomes in result.kinds.items()}
     no_pages = {"invalid_json", "missing_body", "not_text"}
     assert found == {k.value: n for k, n in counts.items() if k.value not in no_pages}
