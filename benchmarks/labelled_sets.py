@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks import quality
-from streamer.analysis.evaluation import LabelTruth, PageVerdict, evaluate
+from streamer.analysis.evaluation import PageVerdict, evaluate
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
 
 RECORDS = 3_000
@@ -78,6 +78,26 @@ class Score(msgspec.Struct):
     def f1(self) -> float:
         """Return the harmonic mean of both."""
         return 2 * self.found / max(1, self.found + self.wrong + self.seen)
+
+
+class LabelTruth:
+    """Pages are the same where their labels are."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._labels = labels
+        self._kept: set[str] = set()
+
+    def resemblance(self, page: str, other: str) -> float:
+        """Return 1 where two pages have one label, else 0."""
+        return float(self._labels[page] == self._labels[other])
+
+    def best(self, page: str) -> float:
+        """Return 1 where a page of the same label was kept, else 0."""
+        return float(self._labels[page] in self._kept)
+
+    def keep(self, page: str) -> None:
+        """Add a page to those kept."""
+        self._kept.add(self._labels[page])
 
 
 def score(labelled: Set, verdicts: Path) -> Score:

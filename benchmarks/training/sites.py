@@ -22,33 +22,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.training.single_pages import (
-    CRAWL_MODEL,
-    CRAWL_SHARE,
-    LEAVES,
-    TREES,
-    MarkedPage,
-    Sheet,
-    crawled_pages,
-    grow,
-    sheet_of,
-    sheets_of,
-)
+from benchmarks.training import single_pages
 from streamer.errors import InputError
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
-from streamer.text import blocks
-from streamer.text.main_text import (
-    FEATURES_VERSION,
-    LINKS_MAX,
-    MODEL,
-    REPEATS_MAX,
-    Model,
-    Rows,
-    model_of,
-    new_main_text,
-)
+from streamer.text import blocks, main_text
 from streamer.text.scan import Bytes
 from streamer.text.visible import HTML
 
@@ -58,8 +37,8 @@ TABLE_BYTES = 64 << 20
 class SiteReader:
     """Reads pages in order; `main` has the blocks of the last one, and what repeats of them."""
 
-    def __init__(self, model: Model) -> None:
-        self.main = new_main_text(model)
+    def __init__(self, model: main_text.Model) -> None:
+        self.main = main_text.new_main_text(model)
         self._signer = NativeSigner(
             SignatureSettings(canonical=MAIN_TEXT, bands=1, rows=1), bytes(32)
         )
@@ -79,7 +58,7 @@ class SiteReader:
 class Labelled(NamedTuple):
     """Scored blocks to train on: rows, what is main text of them, and weights."""
 
-    rows: Rows
+    rows: main_text.Rows
     main: npt.NDArray[np.bool_]
     weights: npt.NDArray[np.float64]
 
@@ -94,49 +73,49 @@ class Labelled(NamedTuple):
         return cls(np.concatenate(rows), np.concatenate(main), np.concatenate(weights))
 
 
-def site_columns(repeats: Bytes, words: Rows) -> Rows:
+def site_columns(repeats: Bytes, words: main_text.Rows) -> main_text.Rows:
     """Return what the rows of a page's scored blocks have of repeats: int16[blocks, 4]."""
-    own, each = np.minimum(repeats, REPEATS_MAX).astype(np.int16), words.astype(np.int64)
+    own, each = np.minimum(repeats, main_text.REPEATS_MAX).astype(np.int16), words.astype(np.int64)
     share = int(each[own > 0].sum()) * 1000 // max(1, int(each.sum()))
     around = np.concatenate((np.zeros(1, np.int16), own, np.zeros(1, np.int16)))
     return np.column_stack((own, around[:-2], around[2:], np.full_like(own, share)))
 
 
-def _labelled(sheet: Sheet, repeats: Bytes | None = None) -> Labelled:
+def _labelled(sheet: single_pages.Sheet, repeats: Bytes | None = None) -> Labelled:
     """Return the scored blocks of a sheet; without `repeats` none was on another page."""
     words, link_share = sheet.rows[:, 0], sheet.rows[:, 1]
-    scored = (link_share < 1000) | (words >= LINKS_MAX)  # noqa: PLR2004 - thousandths
+    scored = (link_share < 1000) | (words >= main_text.LINKS_MAX)  # noqa: PLR2004 - thousandths
     own = np.zeros(int(scored.sum()), np.uint8) if repeats is None else repeats
     rows = np.hstack((sheet.rows[scored], site_columns(own, words[scored])))
     return Labelled(rows, sheet.main[scored], sheet.weights[scored])
 
 
-def of_single_pages(pages: Iterable[MarkedPage]) -> Iterator[Labelled]:
+def of_single_pages(pages: Iterable[single_pages.MarkedPage]) -> Iterator[Labelled]:
     """Yield the blocks of marked pages without a URL, each as it is and broken into lines."""
     yield from (
         _labelled(each)
-        for own in sheets_of(pages, exchange=False)
+        for own in single_pages.sheets_of(pages, exchange=False)
         for each in own
         if each.is_usable
     )
 
 
-def in_order(pages: Iterable[MarkedPage]) -> Iterator[Labelled | None]:
+def in_order(pages: Iterable[single_pages.MarkedPage]) -> Iterator[Labelled | None]:
     """Yield the blocks of each of these pages with a URL; None where they cannot be used."""
-    reader = SiteReader(model_of([], 0))
+    reader = SiteReader(main_text.model_of([], 0))
     for page in pages:
         repeats = reader.learn(page.url, page.html)
-        sheet = sheet_of(page, reader.main)
+        sheet = single_pages.sheet_of(page, reader.main)
         is_whole = len(sheet.main) < blocks.BLOCKS_MAX  # else none is scored
         yield _labelled(sheet, repeats) if sheet.is_usable and is_whole else None
 
 
-def of_sites(pages: Iterable[MarkedPage]) -> Iterator[Labelled]:
+def of_sites(pages: Iterable[single_pages.MarkedPage]) -> Iterator[Labelled]:
     """Yield the blocks of marked pages with a URL that can be used."""
     yield from (each for each in in_order(pages) if each is not None)
 
 
-def page_trees(model: Path = MODEL) -> dict[str, Any]:
+def page_trees(model: Path = main_text.MODEL) -> dict[str, Any]:
     """Return the trees of the page of a model, by default of the package's for single pages."""
     trees: dict[str, Any] = msgspec.json.decode(model.read_bytes())["page"]
     return trees
@@ -144,28 +123,32 @@ def page_trees(model: Path = MODEL) -> dict[str, Any]:
 
 def with_crawl(real: Labelled, crawl: Labelled) -> Labelled:
     """Return real blocks with those of the sample crawl, weighing CRAWL_SHARE of the real ones."""
-    return Labelled.joined([real, crawl.weighing(CRAWL_SHARE * float(real.weights.sum()))])
+    return Labelled.joined(
+        [real, crawl.weighing(single_pages.CRAWL_SHARE * float(real.weights.sum()))]
+    )
 
 
-def train_for_sites(pages: Iterable[MarkedPage], trees: int = TREES) -> bytes:
+def train_for_sites(
+    pages: Iterable[single_pages.MarkedPage], trees: int = single_pages.TREES
+) -> bytes:
     """Return the file of a model for sites, of marked pages; those with a URL in their order.
 
     Raises:
         InputError: no page has a URL.
     """
-    single: list[MarkedPage] = []
-    of_a_site: list[MarkedPage] = []
+    single: list[single_pages.MarkedPage] = []
+    of_a_site: list[single_pages.MarkedPage] = []
     for page in pages:
         (of_a_site if page.url else single).append(page)
     if not of_a_site:
         raise InputError('No page has a site: lines of --sites pages have a "url".')
     real = Labelled.joined([*of_single_pages(single), *of_sites(of_a_site)])
-    rows, main, weights = with_crawl(real, Labelled.joined(of_sites(crawled_pages())))
-    grown = grow(rows, main, weights, (trees, LEAVES))
+    rows, main, weights = with_crawl(real, Labelled.joined(of_sites(single_pages.crawled_pages())))
+    grown = single_pages.grow(rows, main, weights, (trees, single_pages.LEAVES))
     content = {
-        "features": FEATURES_VERSION,
+        "features": main_text.FEATURES_VERSION,
         "sites": True,
         **grown,
-        "page": page_trees(CRAWL_MODEL),
+        "page": page_trees(single_pages.CRAWL_MODEL),
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"

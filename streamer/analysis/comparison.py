@@ -270,9 +270,11 @@ class Panel:
         for name in options:
             if name not in wanted:
                 raise SettingsError(f"The method {name} has options but is not asked; name it too.")
-        self._asked = {
-            name: _asked(name, options.get(name, {}), canonical, exact=exact) for name in wanted
-        }
+        self._asked: dict[str, _Setup] = {}
+        for name in wanted:
+            given = [f"{option}={value}" for option, value in options.get(name, {}).items()]
+            settings = choose(name, options=given, canonical=canonical)
+            self._asked[name] = _set_up(settings, exact=exact)
 
     @classmethod
     def of(cls, settings: SignatureSettings) -> Panel:
@@ -282,9 +284,8 @@ class Panel:
             SettingsError: the method needs a file that is not there.
         """
         panel = cls((), {})
-        by_sets = settings.exact and settings.measure == Measure.RESEMBLANCE
         name = "+".join(filter(None, (settings.method, settings.accept)))
-        panel._asked[name] = _Setup(scheme_of(settings, SECRET), settings, by_sets)
+        panel._asked[name] = _set_up(settings, exact=settings.exact)
         return panel
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
@@ -293,11 +294,7 @@ class Panel:
         return [_result(name, asked, (one, other), words) for name, asked in self._asked.items()]
 
 
-def _asked(
-    name: str, options: Mapping[str, str], canonical: Sequence[str], *, exact: bool
-) -> _Setup:
-    given = [f"{option}={value}" for option, value in options.items()]
-    settings = choose(name, options=given, canonical=canonical)
+def _set_up(settings: SignatureSettings, *, exact: bool) -> _Setup:
     by_sets = exact and settings.measure == Measure.RESEMBLANCE
     return _Setup(scheme_of(settings, SECRET), settings, by_sets)
 

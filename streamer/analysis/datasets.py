@@ -20,10 +20,11 @@ goes to the kept page of the greatest exact resemblance, the earliest of several
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
+from html import unescape
 from math import comb
 from pathlib import Path, PurePath
 
@@ -43,40 +44,19 @@ from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
 
-ARTICLE = "reuters"
-TEXTS = frozenset({"title", "body"})
-WHOLE, UNMARKED = "text", "UNPROC"
 CHARSET = "latin-1"  # the files are ASCII except a few stray bytes
+_ARTICLE = re.compile(
+    r'<reuters\b[^>]*?\bnewid="([^"]*)"[^>]*>(.*?)</reuters>', re.DOTALL | re.IGNORECASE
+)
+_UNPROCESSED = re.compile(r'<text type="unproc">(.*?)</text>', re.DOTALL | re.IGNORECASE)
+_PARTS = re.compile(r"<(title|body)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 
 
-class _Articles(HTMLParser):
-    """Collect (number, text) of each article; `&#3;`, which ends a body, is no HTML character."""
-
-    # The parser takes a title for raw text up to its end tag, which serves here as well.
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, str]] = []
-        self._number: str | None = None
-        self._parts: list[str] = []
-        self._inside: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == ARTICLE:
-            self._number, self._parts = dict(attrs).get("newid"), []
-        elif tag in TEXTS or (tag == WHOLE and dict(attrs).get("type") == UNMARKED):
-            self._inside = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._inside:
-            self._inside = None
-            self._parts.append("\n")
-        elif tag == ARTICLE and self._number is not None:
-            self.found.append((self._number, "".join(self._parts).strip()))
-            self._number = None
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self._parts.append(data)
+def _text_of(article: str) -> str:
+    """Return the text of an article; `&#3;`, which ends a body, is no character of HTML."""
+    if whole := _UNPROCESSED.search(article):
+        return unescape(whole[1]).strip()
+    return "".join(f"{unescape(text)}\n" for _, text in _PARTS.findall(article)).strip()
 
 
 def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
@@ -86,16 +66,14 @@ def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
         InputError: a file cannot be read, or has no article.
     """
     for path in files:
-        parser = _Articles()
         try:
-            parser.feed(path.read_text(CHARSET))
+            articles = _ARTICLE.findall(path.read_text(CHARSET))
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}; check the path") from error
-        parser.close()
-        if not parser.found:
+        if not articles:
             raise InputError(f"{path}: has no <REUTERS> document; give files of Reuters-21578")
-        for number, text in parser.found:
-            if text:
+        for number, article in articles:
+            if text := _text_of(article):
                 yield Page(url=f"reuters:{number}", body=text, content_type="text/plain")
 
 

@@ -46,18 +46,8 @@ def page_texts(
     progress: Progress = lambda _bytes, _pages: None,
 ) -> Iterator[PageText]:
     """Yield the texts of the pages of `sources`, as `reader` reads them."""
-    for _, _, batch in reader.read(sources, progress):
-        for body, flags in zip(batch.bodies, batch.flags, strict=True):
-            yield PageText.of_body(body, flags, canonical)
-
-
-class FoundText(NamedTuple):
-    """A page's URL, its place (None of a text that is no record), and its body as `flags` tell."""
-
-    url: str
-    place: Location | None
-    body: bytes
-    flags: int
+    for body in read_bodies(reader, sources, progress):
+        yield PageText.of_body(body.utf8, body.flags, canonical)
 
 
 def find_texts(
@@ -66,7 +56,7 @@ def find_texts(
     names: Collection[str],
     progress: Callable[[int], None] = lambda _bytes: None,
     urls: Mapping[str, str] | None = None,
-) -> dict[str, FoundText]:
+) -> dict[str, Body]:
     """Return the first page with each name: a URL, or `source:number` with the file's name.
 
     A file that is called otherwise is known by its name without the folder, because files may have
@@ -81,21 +71,21 @@ def find_texts(
     by_place: defaultdict[str, set[str]] = defaultdict(set)
     for each in wanted:
         by_place[_without_folder(each)].add(each)
-    found: dict[str, FoundText] = {}
-    alike: dict[str, dict[str, FoundText]] = {each: {} for each in wanted}
-    for name, _, batch in reader.read(sources, lambda read, _pages: progress(read)):
-        own = Path(name).name
-        columns = map(bytes.decode, batch.urls), batch.sequences, batch.bodies, batch.flags
+    found: dict[str, Body] = {}
+    alike: dict[str, dict[str, Body]] = {each: {} for each in wanted}
+    for body in read_bodies(reader, sources, lambda read, _pages: progress(read)):
         if len(found) == len(wanted):
             break
-        for url, number, body, flags in zip(*columns, strict=True):
-            is_it = _with_url(wanted & {url, f"{name}:{number}"}, url, urls)
-            may_be = _with_url(by_place.get(f"{own}:{number}", set()), url, urls) - is_it
-            if is_it or may_be:
-                text = FoundText(url, Location(name, 0, number), bytes(body), flags)
-                found = dict.fromkeys(is_it, text) | found
-                for each in may_be:
-                    alike[each][name] = text
+        assert body.place is not None, body.name
+        name, url, number = body.place.topic, body.name, body.place.offset
+        is_it = _with_url(wanted & {url, f"{name}:{number}"}, url, urls)
+        own = f"{Path(name).name}:{number}"
+        may_be = _with_url(by_place.get(own, set()), url, urls) - is_it
+        if is_it or may_be:
+            text = body._replace(utf8=bytes(body.utf8))
+            found = dict.fromkeys(is_it, text) | found
+            for each in may_be:
+                alike[each][name] = text
     for each in wanted - found.keys():
         if len(alike[each]) > 1 and each not in urls:
             files = " and ".join(alike[each])
@@ -131,11 +121,15 @@ class Document(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What a document is read from: UTF-8 as `flags` tell (text/visible.py)."""
+    """What a document is read from: UTF-8 as `flags` tell (text/visible.py).
+
+    `name` is a page's URL, or that of a file; only a page that is a record has a `place`.
+    """
 
     name: str
     utf8: Buffer
     flags: int
+    place: Location | None = None
 
     def document(self, canonical: CanonicalOptions) -> Document:
         """Return the text under these options."""
@@ -166,7 +160,7 @@ def read_body(path: Path | str, reader: PageReader = DEFAULT_READER) -> Body:
     name = name_of(given) if is_remote(given) else given
     if not has_records(name):
         return _body_of_text(name, _object(given))
-    pages = _bodies(reader, reader.open([given]))
+    pages = read_bodies(reader, reader.open([given]))
     found = next(pages, None)
     if found is None or next(pages, None) is not None:
         raise InputError(f"{name}: holds no page or several; name a file with one text")
@@ -266,16 +260,18 @@ def read_documents(
         progress(done)
     if binary:
         reader.note_skipped(binary)
-    for body in _bodies(reader, files.sources, lambda read, _pages: progress(done + read)):
+    for body in read_bodies(reader, files.sources, lambda read, _pages: progress(done + read)):
         yield body.document(canonical)
 
 
-def _bodies(
+def read_bodies(
     reader: PageReader, sources: Sequence[Source], progress: Progress = lambda _bytes, _pages: None
 ) -> Iterator[Body]:
     """Yield the pages of page files, under their URLs."""
-    for _, _, batch in reader.read(sources, progress):
-        yield from map(Body, map(bytes.decode, batch.urls), batch.bodies, batch.flags)
+    for source, _, batch in reader.read(sources, progress):
+        columns = batch.urls, batch.bodies, batch.flags, batch.sequences
+        for url, utf8, flags, number in zip(*columns, strict=True):
+            yield Body(url.decode(), utf8, flags, Location(source, 0, number))
 
 
 class BinaryFileError(InputError):

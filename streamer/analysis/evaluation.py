@@ -8,7 +8,7 @@ the makers of a set have given to its pages.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -27,26 +27,6 @@ class PageTruth(Protocol[Asked_contra]):
 
     def keep(self, page: Asked_contra, /) -> None:
         """Add a page to those kept."""
-
-
-class LabelTruth(Generic[Page]):
-    """Pages are the same where their labels are."""
-
-    def __init__(self, labels: Mapping[Page, str]) -> None:
-        self._labels = labels
-        self._kept: set[str] = set()
-
-    def resemblance(self, page: Page, other: Page) -> float:
-        """Return 1 where two pages have one label, else 0."""
-        return float(self._labels[page] == self._labels[other])
-
-    def best(self, page: Page) -> float:
-        """Return 1 where a page of the same label was kept, else 0."""
-        return float(self._labels[page] in self._kept)
-
-    def keep(self, page: Page) -> None:
-        """Add a page to those kept."""
-        self._kept.add(self._labels[page])
 
 
 class PageVerdict(NamedTuple, Generic[Page]):

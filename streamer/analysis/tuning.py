@@ -18,13 +18,13 @@ a number of min-hashes allows, take the one with the least weighted sum of the t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from streamer.analysis.evaluation import ConfusionCounts
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
@@ -115,11 +115,7 @@ def _nodes(start: float, end: float, degree: int) -> tuple[Floats, Floats]:
     return start + half * (places + 1), half * weights
 
 
-@cache
-def _unit_nodes(count: int) -> tuple[Floats, Floats]:
-    """Return numpy's Gauss-Legendre rule for [-1, 1]."""
-    rule: tuple[Floats, Floats] = np.polynomial.legendre.leggauss(count)
-    return rule
+_unit_nodes = cache(np.polynomial.legendre.leggauss)  # for [-1, 1]
 
 
 BUCKET_PAGES_MAX = 64  # as the index by default
@@ -130,32 +126,13 @@ Pairs = npt.NDArray[np.uint64]  # later page << 32 | earlier page, ascending and
 Progress = Callable[[int], None]  # called with the bytes read of all sources
 
 
-@dataclass(frozen=True, slots=True)
-class BandTrial:
-    """What one banding found: pairs of pages, those at the threshold or above, those missed."""
+class BandTrial(NamedTuple):
+    """What one banding found of the pages: its pairs against those at the threshold or above."""
 
     bands: int
     rows: int
     pages: int
-    candidates: int
-    true: int
-    missed: int
-
-    @property
-    def candidates_a_page(self) -> float:
-        """Return the mean number of candidates that a page is verified against."""
-        return self.candidates / max(1, self.pages)
-
-    @property
-    def false(self) -> int:
-        """Return the number of candidates below the threshold."""
-        return self.candidates - self.true
-
-    @property
-    def recall(self) -> float | None:
-        """Return the share of the known true pairs that are candidates; None where none is."""
-        known = self.true + self.missed
-        return self.true / known if known else None
+    pairs: ConfusionCounts
 
 
 def try_bandings(
@@ -179,7 +156,8 @@ def try_bandings(
     trials = []
     for (bands, rows), pairs in zip(bandings, found, strict=False):  # without the widest
         true = int(np.isin(pairs, known, assume_unique=True).sum())
-        trials.append(BandTrial(bands, rows, pages, len(pairs), true, len(known) - true))
+        counts = ConfusionCounts(true, len(pairs) - true, len(known) - true)
+        trials.append(BandTrial(bands, rows, pages, counts))
     return trials
 
 

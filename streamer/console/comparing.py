@@ -23,7 +23,7 @@ from streamer.analysis.comparison import (
     highlight,
     in_place,
 )
-from streamer.analysis.documents import Body, Document, FoundText
+from streamer.analysis.documents import Body, Document
 from streamer.analysis.exact import shingle_sets
 from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
 from streamer.console.index import TEXT_CHARACTERS_MAX, one_space
@@ -166,7 +166,7 @@ def _settings(
     return SignatureSettings(canonical=MAIN_TEXT if takes_main else ())
 
 
-def _compare_texts(settings: SignatureSettings, one: FoundText, other: FoundText) -> _ComparedTexts:
+def _compare_texts(settings: SignatureSettings, one: Body, other: Body) -> _ComparedTexts:
     canonical, width, notes = CanonicalOptions(), settings.shingle_width, list[str]()
     try:
         sets = shingle_sets(settings)
@@ -188,9 +188,9 @@ def _compare_texts(settings: SignatureSettings, one: FoundText, other: FoundText
     )
 
 
-def _document(found: FoundText, canonical: CanonicalOptions) -> tuple[Document, bool]:
+def _document(found: Body, canonical: CanonicalOptions) -> tuple[Document, bool]:
     """Return the text of a page, of which a beginning is left at most, and whether it is cut."""
-    whole = Body(found.url, found.body, found.flags).document(canonical)
+    whole = found.document(canonical)
     parts, left = list[TextPart](), dict.fromkeys((True, False), TEXT_CHARACTERS_MAX)
     for part in whole.parts:
         parts.append(part._replace(text=part.text[: left[part.counts]]))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamer.analysis.documents import FoundText, find_texts
+from streamer.analysis.documents import Body, find_texts
 from streamer.console.state import moment
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
@@ -129,7 +129,7 @@ class PageTexts:
         names: Sequence[str],
         check: Callable[[int], None],
         urls: Mapping[str, str] | None = None,
-    ) -> dict[str, FoundText]:
+    ) -> dict[str, Body]:
         """Return the pages with these URLs or places, as far as the files have them.
 
         `urls` has the URL that the page at a place must have.
@@ -312,8 +312,9 @@ class IndexReader:
         kept.check_verdict(own, verdict.index)
         texts = {} if kept.signature.scope else self._options.texts.find([own], check)
         if text := texts.get(own):
-            found = kept.explain_text(text.body, text.flags, verdict.page, check, url=verdict.url)
-            parts = kept.text_parts(text.body, text.flags, verdict.url)
+            body, url = bytes(text.utf8), verdict.url
+            found = kept.explain_text(body, text.flags, verdict.page, check, url=url)
+            parts = kept.text_parts(body, text.flags, url)
             return _explain_by_index(found, self._show_parts(parts))
         if verdict.representative is not None:
             main = verdict.text != SignedText.VISIBLE

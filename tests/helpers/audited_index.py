@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.analysis.audit.scene import AuditReport, AuditTarget
+from streamer.analysis.audit.facts import AuditReport, AuditTarget
 from streamer.analysis.audit.verify import IndexAudit
 from streamer.index.messages import Pages, Record, Verdicts, config_record, source_name
 from streamer.index.settings import IndexSettings
@@ -75,14 +75,14 @@ class SmallIndex:
     emitted_at: dict[tuple[int, int], int] = field(default_factory=dict)  # of verdicts, by number
 
     def audit(self, **changed: Any) -> AuditReport:
-        """Audit it, with what is changed in the scene."""
+        """Audit it, with what is changed in the facts."""
         ends = {p: 1 + max(m.offset for m in self.records if m.partition == p) for p in self.signed}
-        scene = AuditTarget(
+        target = AuditTarget(
             NAMES, IDENTITY, BANDS, {p: (0, end) for p, end in ends.items()}, VERDICT_PARTITIONS,
             self.signed, [self.applied], PageParser(),
         )  # fmt: skip
         with TemporaryDirectory() as folder:
-            return self._feed(IndexAudit(replace(scene, **changed), Path(folder)))
+            return self._feed(IndexAudit(replace(target, **changed), Path(folder)))
 
     def _feed(self, audit: IndexAudit) -> AuditReport:
         """Give an audit all that there is; return what it finds."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.analysis.audit.scene import AuditReport
+from streamer.analysis.audit.facts import AuditReport
 from streamer.analysis.audit.verify import VerifyOptions, verify
 from streamer.errors import StoreMismatch
 from streamer.kafka.connection import Connection

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from streamer.analysis.audit import scene
+from streamer.analysis.audit import facts
 from streamer.analysis.audit.file_target import FileTarget
 from streamer.analysis.audit.folded import Digests, ExpectedVerdicts, FoldedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
@@ -41,21 +41,21 @@ from streamer.stored.store import Store
 _LINES_A_REPORT = 1_000
 
 
-class FileReport(scene.AuditReport):
+class FileReport(facts.AuditReport):
     """The checks of an index of files."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.verdict_bytes = scene.PromiseCheck(
+        self.verdict_bytes = facts.PromiseCheck(
             "lines are those that a fresh fold of the pages gives"
         )
-        self.numbers = scene.PromiseCheck("each line stands once, in the order of judgement")
-        self.index_rows = scene.PromiseCheck(
+        self.numbers = facts.PromiseCheck("each line stands once, in the order of judgement")
+        self.index_rows = facts.PromiseCheck(
             "the index holds the pages that the fold keeps, and counts"
         )
 
     @property
-    def checks(self) -> dict[str, scene.PromiseCheck]:
+    def checks(self) -> dict[str, facts.PromiseCheck]:
         """Return the checks by name, without those that only topics have."""
         own = ("outcomes", "existing", "numbers", "verdict_bytes", "representatives")
         return {name: getattr(self, name) for name in (*own, "kept_pairs", "index_rows")}
@@ -66,7 +66,7 @@ def verify_files(
     verdicts: Sequence[Path],
     dead_letters: Sequence[Path],
     threads: int,
-    progress: scene.Progress,
+    progress: facts.Progress,
 ) -> FileReport:
     """Audit an index of files, and the files that it has written.
 
@@ -104,7 +104,7 @@ def _check_whole(target: FileTarget, path: Path) -> None:
         )
 
 
-def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: scene.Progress) -> None:
+def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: facts.Progress) -> None:
     try:
         with open_verdicts(path) as file:
             for number, line in enumerate(file, 1):
@@ -125,11 +125,11 @@ class _FileFold:
         self._locate = target.catalogue.locator()
         self._numbers = {(e.name, e.partition): number for number, e in enumerate(entries)}
         ends = {number: entry.position for number, entry in enumerate(entries)}
-        self.table = scene.PageTable(ends, self._name_of)
+        self.table = facts.PageTable(ends, self._name_of)
         self.lines = np.zeros(sum(ends.values()), np.int64)  # number plus 1 of each place's line
         self._kept = KeptPages(folder, int(target.index.identity["bands"]), self._name_of)
         self._folded = FoldedVerdicts(self.table, self._kept)
-        self._letters = scene.Column(np.uint64)
+        self._letters = facts.Column(np.uint64)
         self._totals = Totals()
         options = JudgeOptions(
             REPLAY_FLUSHES, index_memory=target.index_memory, references=target.references
@@ -166,7 +166,7 @@ class _FileFold:
 
     # ---- the fold --------------------------------------------------------------------------------
 
-    def run(self, threads: int, progress: scene.Progress) -> None:
+    def run(self, threads: int, progress: facts.Progress) -> None:
         """Judge all that the index has judged, in its order."""
         chunks = (
             step
@@ -225,10 +225,10 @@ class _FileFold:
         check, flags = self.report.outcomes, self.table.flags
         check.looked_at += self._totals.records
         for place in np.flatnonzero(
-            (flags & (scene.JUDGED | scene.VERDICT)) == scene.JUDGED
+            (flags & (facts.JUDGED | facts.VERDICT)) == facts.JUDGED
         ).tolist():
             check.violate(f"{self.table.name(place)}: no verdict")
-        is_dead = (self.lines > 0) & (flags & (scene.JUDGED | scene.DEAD) == 0)
+        is_dead = (self.lines > 0) & (flags & (facts.JUDGED | facts.DEAD) == 0)
         for place in np.flatnonzero(is_dead).tolist():
             check.violate(f"{self.table.name(place)}: no dead letter")
         for code, count in self._totals.skipped.items():
@@ -266,12 +266,12 @@ class _FileFold:
         for place in np.flatnonzero(wanted).tolist() if not may_go else ():
             check.violate(f"{name(place)}: the fold keeps it, and the index has no row of it")
 
-    def _rows(self, store: Store) -> Iterator[tuple[scene.Places, Digests]]:
+    def _rows(self, store: Store) -> Iterator[tuple[facts.Places, Digests]]:
         for scanned in scan_rows(store):
             rows = scanned.rows
             columns = zip(rows.urls, rows.sketches, scanned.marks, rows.times, strict=True)
             parts = [
-                scene.digest(url, sketch.tobytes(), marks.tobytes(), time.tobytes())
+                facts.digest(url, sketch.tobytes(), marks.tobytes(), time.tobytes())
                 for url, sketch, marks, time in columns
             ]
             yield self.table.places(np.array(rows.refs, np.uint64)), np.array(parts, np.uint64)
@@ -294,7 +294,7 @@ class _LineOrder:
         fold, flags = self.fold, int(self.fold.table.flags[place])
         numbers, name = fold.report.numbers, fold.table.name(place)
         number = int(fold.lines[place]) - 1
-        if number < 0 or bool(flags & scene.JUDGED) == (self.flag == scene.DEAD):
+        if number < 0 or bool(flags & facts.JUDGED) == (self.flag == facts.DEAD):
             fold.report.outcomes.violate(f"{at}: {name} has no {self.what} by the fold")
             return None
         if flags & self.flag:
@@ -312,7 +312,7 @@ class _VerdictLines(VerdictAudit):
     def __init__(self, fold: _FileFold) -> None:
         super().__init__(fold.table, [fold.expected], fold.report)
         self._fold = fold
-        self._order = _LineOrder(fold, "verdict", scene.VERDICT)
+        self._order = _LineOrder(fold, "verdict", facts.VERDICT)
 
     def place_of(self, page: Location) -> int:
         """Return the place of a record of the files."""
@@ -326,7 +326,7 @@ class _VerdictLines(VerdictAudit):
         self.report.verdict_bytes.looked_at += 1
         number = self._order.number(place, at)
         if number is not None:
-            found = scene.digest(line)
+            found = facts.digest(line)
             self._check_bytes((0, number), found, at)
             self._take_first(place, found, verdict, (0, number), at)
 
@@ -336,7 +336,7 @@ class _DeadLetterLines:
 
     def __init__(self, fold: _FileFold) -> None:
         self._fold = fold
-        self._order = _LineOrder(fold, "dead letter", scene.DEAD)
+        self._order = _LineOrder(fold, "dead letter", facts.DEAD)
         self._decode = msgspec.json.Decoder(DeadLetter).decode
 
     def take(self, line: bytes, at: str) -> None:
@@ -354,11 +354,11 @@ class _DeadLetterLines:
             return
         number = self._order.number(place, at)
         if number is not None:
-            fold.table.flags[place] |= np.uint8(scene.DEAD)
+            fold.table.flags[place] |= np.uint8(facts.DEAD)
             report.counts["pages dead-lettered"] += 1
-            if fold.letters[number] != scene.digest(line):
+            if fold.letters[number] != facts.digest(line):
                 report.verdict_bytes.violate(f"{at}: not the dead letter that the fold gives")
 
 
 def _digests(lines: Sequence[bytes]) -> Digests:
-    return np.array([scene.digest(line) for line in lines], np.uint64)
+    return np.array([facts.digest(line) for line in lines], np.uint64)

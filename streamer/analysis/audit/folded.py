@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streamer.analysis.audit.facts import JUDGED, OWED, Column, PageTable, Places
 from streamer.analysis.audit.kept_pages import KeptPages
-from streamer.analysis.audit.scene import JUDGED, OWED, Column, PageTable, Places
 from streamer.index.messages import Verdicts
 from streamer.index.settings import IndexSettings
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.audit.scene import AuditReport, Column, page_name
+from streamer.analysis.audit.facts import AuditReport, Column, page_name
 from streamer.hosts import same_url_key
 from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host, normalize_term
 from streamer.index.messages import Pages, Term
@@ -82,16 +82,13 @@ class KeptPages:
     def add(self, pages: Pages) -> None:
         """Take pages that are kept, in the order of insertion; empty ones match nothing."""
         pages = pages.take(np.flatnonzero(pages.tokens))
-        for file, words in ((self._keys_file, pages.keys), (self._sketches_file, pages.sketches)):
-            with file.open("ab") as opened:
-                opened.write(words.tobytes())
+        _append(self._keys_file, [pages.keys.tobytes()])
+        _append(self._sketches_file, [pages.sketches.tobytes()])
+        _append(self._urls_file, (url + b"\n" for url in pages.urls))  # which are printable
         if pages.shingles is not None:
             before = int(self._set_ends.array()[-1]) if len(self._set_ends) else 0
-            with self._sets_file.open("ab") as opened:
-                opened.writelines(pages.shingles)
+            _append(self._sets_file, pages.shingles)
             self._set_ends.append(before + np.cumsum([len(each) for each in pages.shingles]))
-        with self._urls_file.open("ab") as opened:
-            opened.writelines(url + b"\n" for url in pages.urls)  # which are printable
         self._refs.append(pages.refs)
         self._distinct.append(pages.distinct)
         self._times.append(pages.times)
@@ -202,3 +199,8 @@ class KeptPages:
         candidates_max = min(each.candidates_max for each in self._settings)
         changed = len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1
         return met > candidates_max or (changed and self._refused > 0)
+
+
+def _append(path: Path, parts: Iterable[bytes]) -> None:
+    with path.open("ab") as file:
+        file.writelines(parts)

@@ -18,23 +18,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts
-from streamer.analysis.audit.scene import (
-    ARRIVED,
-    DEAD,
-    JUDGED,
-    OWED,
-    RECORD,
-    UNIQUE,
-    VERDICT,
-    AuditReport,
-    AuditTarget,
-    Incoming,
-    LogReading,
-    PageTable,
-    message_digest,
-    place_name,
-)
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
@@ -67,9 +52,9 @@ Number = tuple[int, int]  # a shard, and the number of a verdict of its fold
 class VerdictAudit:
     """Takes the first verdict on each page; `expected` is by shard."""
 
-    table: PageTable
+    table: facts.PageTable
     expected: Sequence[ExpectedVerdicts]
-    report: AuditReport
+    report: facts.AuditReport
 
     def place_of(self, page: Location) -> int:
         """Return the place of a record in the table, -1 if there cannot be one."""
@@ -106,7 +91,7 @@ class VerdictAudit:
         """Note a page's effective verdict."""
         table, unique = self.table, verdict.verdict is Decision.UNIQUE
         table.digests[place] = found
-        table.flags[place] |= np.uint8(VERDICT | UNIQUE if unique else VERDICT)
+        table.flags[place] |= np.uint8(facts.VERDICT | facts.UNIQUE if unique else facts.VERDICT)
         self.report.counts[f"pages {verdict.verdict.value}"] += 1
         if not unique:
             self._check_representative(place, verdict, number, at)
@@ -163,8 +148,8 @@ class VerdictAudit:
         table = self.table
         pages = np.flatnonzero(table.representatives)
         flags = table.flags[table.representatives[pages] - 1]
-        on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
-        for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
+        on_its_way = (flags & (facts.VERDICT | facts.JUDGED | facts.OWED)) == facts.JUDGED
+        for page in pages[~((flags & facts.UNIQUE > 0) | on_its_way)].tolist():
             names = [table.name(i) for i in (page, int(table.representatives[page]) - 1)]
             self.report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
 
@@ -173,35 +158,35 @@ class VerdictAudit:
 class PublishedVerdicts(VerdictAudit):
     """Takes the messages of the topic of verdicts."""
 
-    scene: AuditTarget
+    target: facts.AuditTarget
 
     def place_of(self, page: Location) -> int:
         """Return the place of a record in the topic of pages."""
-        known = page.topic == self.scene.names.pages
+        known = page.topic == self.target.names.pages
         return self.table.place(page.partition, page.offset) if known else -1
 
-    def take(self, message: Incoming) -> None:
+    def take(self, message: facts.Incoming) -> None:
         """Take one message."""
         report = self.report
         report.counts["verdict messages"] += 1
-        at = f"verdict at {place_name(message)}"
+        at = f"verdict at {facts.place_name(message)}"
         verdict = self._decoded(message.value or b"", at)
         if verdict is None:
             return
-        found = message_digest(message.key, message.value, message.headers)
+        found = facts.message_digest(message.key, message.value, message.headers)
         number = self._check_number(message, found, at)
         self._check_partition(message, verdict.page, at)
         place = self._place_or_violation(verdict.page, at)
         if place < 0:
             return
-        if self.table.flags[place] & VERDICT:
+        if self.table.flags[place] & facts.VERDICT:
             report.repeats.looked_at += 1
             if self.table.digests[place] != found:
                 report.repeats.violate(f"{at}: another one than before, of {_name(verdict.page)}")
         else:
             self._take_first(place, found, verdict, number, at)
 
-    def _check_number(self, message: Incoming, found: int, at: str) -> Number | None:
+    def _check_number(self, message: facts.Incoming, found: int, at: str) -> Number | None:
         """Hold a message against the fold's verdict of its number; return shard and number."""
         report = self.report
         header = dict(message.headers).get(SEQUENCE, b"")
@@ -217,15 +202,15 @@ class PublishedVerdicts(VerdictAudit):
         self._check_bytes((shard, number), found, at)
         return shard, number
 
-    def _check_partition(self, message: Incoming, page: Location, at: str) -> None:
-        check, partitions = self.report.places, self.scene.verdict_partitions
+    def _check_partition(self, message: facts.Incoming, page: Location, at: str) -> None:
+        check, partitions = self.report.places, self.target.verdict_partitions
         check.looked_at += 1
         if message.partition != page.partition % partitions:
             check.violate(f"{at}: of {_name(page)}, whose place is {page.partition % partitions}")
 
 
 def _name(page: Location) -> str:
-    return f"{page.topic}, {place_name(page)}"
+    return f"{page.topic}, {facts.place_name(page)}"
 
 
 _CONNECT = "__connect.errors."
@@ -236,25 +221,25 @@ _IN_INDEX, _NOT_READ = "open: in the index", "open: not read"
 class Outcomes:
     """Takes dead letters, then records; `covered` is how the logs cover the pages."""
 
-    scene: AuditTarget
-    table: PageTable
-    covered: Sequence[LogReading]
-    report: AuditReport
+    target: facts.AuditTarget
+    table: facts.PageTable
+    covered: Sequence[facts.LogReading]
+    report: facts.AuditReport
 
-    def take_dead_letter(self, message: Incoming) -> None:
+    def take_dead_letter(self, message: facts.Incoming) -> None:
         """Take a message of the topic of dead letters; those of other indexes are skipped."""
         headers, report = dict(message.headers), self.report
-        if headers.get(INDEX) != self.scene.names.index.encode():
+        if headers.get(INDEX) != self.target.names.index.encode():
             report.counts["dead letters of others"] += 1
             return
         report.counts["dead letters"] += 1
         place = self._named_place(headers)
         if place < 0:
-            at = f"dead letter at {place_name(message)}"
+            at = f"dead letter at {facts.place_name(message)}"
             report.existing.looked_at += 1
             report.existing.violate(f"{at}: there is no such record")
         else:
-            self.table.flags[place] |= np.uint8(DEAD)
+            self.table.flags[place] |= np.uint8(facts.DEAD)
 
     def _named_place(self, headers: dict[str, bytes]) -> int:
         try:
@@ -263,50 +248,50 @@ class Outcomes:
             return -1
         return self.table.place(numbers[0], numbers[1])
 
-    def take_record(self, message: Incoming) -> None:
+    def take_record(self, message: facts.Incoming) -> None:
         """Take a record of the pages' topic."""
         report, place = self.report, self.table.place(message.partition, message.offset)
         flags = int(self.table.flags[place])
-        self.table.flags[place] = flags | RECORD
+        self.table.flags[place] = flags | facts.RECORD
         report.outcomes.looked_at += 1
-        if flags & VERDICT:
-            if flags & DEAD:
+        if flags & facts.VERDICT:
+            if flags & facts.DEAD:
                 report.counts["dead letters that a verdict beats"] += 1
-        elif flags & DEAD:
+        elif flags & facts.DEAD:
             report.counts["pages dead-lettered"] += 1
-        elif flags & ARRIVED:
-            if flags & OWED:
+        elif flags & facts.ARRIVED:
+            if flags & facts.OWED:
                 report.outcomes.violate(
-                    f"{place_name(message)}: judged, but the verdict is not there"
+                    f"{facts.place_name(message)}: judged, but the verdict is not there"
                 )
             else:
                 report.counts[_IN_INDEX] += 1
         else:
             self._take_without_trace(message)
 
-    def _take_without_trace(self, message: Incoming) -> None:
+    def _take_without_trace(self, message: facts.Incoming) -> None:
         """Take a record that is neither in a log nor in any output."""
         report, partition, offset = self.report, message.partition, message.offset
         one = (offset, message.key, add_frame(message.value, message.headers))
-        skipped = self.scene.parser.parse_messages(offset, offset + 1, [one]).skipped
+        skipped = self.target.parser.parse_messages(offset, offset + 1, [one]).skipped
         if skipped:
             for code in skipped:
                 report.counts[f"skipped: {code}"] += 1
         elif offset < max(each.mark(source_name(partition)) for each in self.covered):
-            report.outcomes.violate(f"{place_name(message)}: read, and nothing became of it")
-        elif offset < self.scene.signed.get(partition, 0):
-            report.outcomes.violate(f"{place_name(message)}: committed, but not in the log")
+            report.outcomes.violate(f"{facts.place_name(message)}: read, and nothing became of it")
+        elif offset < self.target.signed.get(partition, 0):
+            report.outcomes.violate(f"{facts.place_name(message)}: committed, but not in the log")
         else:
             report.counts[_NOT_READ] += 1
 
     def finish(self) -> None:
         """Report what only all records together tell."""
         report, table = self.report, self.table
-        said = np.flatnonzero(table.flags & (VERDICT | DEAD))
+        said = np.flatnonzero(table.flags & (facts.VERDICT | facts.DEAD))
         report.existing.looked_at += len(said)
-        for place in said[table.flags[said] & RECORD == 0].tolist():
+        for place in said[table.flags[said] & facts.RECORD == 0].tolist():
             partition, offset = split_ref(table.ref(place))
-            if offset < self.scene.page_bounds[partition][0]:
+            if offset < self.target.page_bounds[partition][0]:
                 report.counts["outcomes of records that have expired"] += 1
             else:
                 report.existing.violate(f"{table.name(place)}: there is no such record")

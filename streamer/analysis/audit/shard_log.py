@@ -9,17 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
-from streamer.analysis.audit.scene import (
-    ARRIVED,
-    AuditReport,
-    AuditTarget,
-    Incoming,
-    LogReading,
-    PageTable,
-    message_digest,
-)
 from streamer.errors import StoreMismatch
 from streamer.index.memtable import HEAD_PAGES
 from streamer.index.messages import Items, Output, Pages, Record, Verdicts
@@ -65,30 +57,35 @@ class LogAudit:
     """Audits the log of shard `number`, with its scratch index in `folder`."""
 
     def __init__(
-        self, scene: AuditTarget, number: int, folder: Path, table: PageTable, kept: KeptPages
+        self,
+        target: facts.AuditTarget,
+        number: int,
+        folder: Path,
+        table: facts.PageTable,
+        kept: KeptPages,
     ) -> None:
-        self.reading = LogReading()
-        self._scene = scene
+        self.reading = facts.LogReading()
+        self._target = target
         self._number = number
         self._table = table
         self._kept = kept
-        self._fresh = FreshShard(folder, scene.bands, references=scene.references)
-        self._locate = topic_locator(scene.names.pages)
+        self._fresh = FreshShard(folder, target.bands, references=target.references)
+        self._locate = topic_locator(target.names.pages)
         self._folded = FoldedVerdicts(table, kept)
 
-    def take(self, message: Incoming) -> None:
+    def take(self, message: facts.Incoming) -> None:
         """Take the next record of the log.
 
         Raises:
             StoreMismatch: it is not a record of this index, or the log has no beginning.
         """
-        record = unpack_record(message.value or b"", self._scene.identity)
+        record = unpack_record(message.value or b"", self._target.identity)
         first = self.reading.accept(record)
         if first is not None:
             self._note_taken(record.items, first)
         output = self._fresh.take(record)
         if output is not None:
-            owed = message.offset < self._scene.applied[self._number]
+            owed = message.offset < self._target.applied[self._number]
             self._note_verdicts(output.verdicts, output.start, owed=owed)
 
     def _note_taken(self, items: Items, first: int) -> None:
@@ -101,29 +98,29 @@ class LogAudit:
                 "lost. Restore it, or use another --index-name."
             )
         if isinstance(items, Pages):
-            self._table.mark(self._folded.note_arrived(items.refs[first:]), ARRIVED)
+            self._table.mark(self._folded.note_arrived(items.refs[first:]), facts.ARRIVED)
         else:
             self._kept.forget(items.terms[first:])
 
     def _note_verdicts(self, block: Verdicts, start: int, *, owed: bool) -> None:
         """Note verdicts, numbered from `start` on."""
-        scene = self._scene
+        target = self._target
         by_partition = verdict_messages(
-            block, self._number, start, self._locate, scene.identity.fingerprint,
-            scene.verdict_partitions,
+            block, self._number, start, self._locate, target.identity.fingerprint,
+            target.verdict_partitions,
         )  # fmt: skip
         digests = np.zeros(len(block), np.uint64)
         for messages in by_partition.values():
             for key, value, headers, _ in messages:
                 number = int(headers[0][1].partition(b":")[2])
-                digests[number - start] = message_digest(key, value, headers)
+                digests[number - start] = facts.message_digest(key, value, headers)
         self._folded.note_verdicts(block, digests, owed=owed)
 
     def close(self) -> None:
         """Release the scratch index."""
         self._fresh.close()
 
-    def finish(self, report: AuditReport) -> ExpectedVerdicts:
+    def finish(self, report: facts.AuditReport) -> ExpectedVerdicts:
         """Report on the log itself; return the verdicts that must be out."""
         reading = self.reading
         report.holes.looked_at += reading.sources

@@ -1,7 +1,7 @@
 """Reads all topics of an index and has them audited: the promises, held against what is there.
 
 Nothing is written to Kafka, no group is joined, and no key is needed. A worker may run meanwhile:
-the ends are noted in an order (audit/scene.py) in which what is still on its way is distinguished
+the ends are noted in an order (audit/facts.py) in which what is still on its way is distinguished
 from what is lost.
 
 Logs come first, then verdicts, dead letters, records, conclusions, since each is held against the
@@ -22,10 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streamer.analysis.audit.facts import AuditReport, AuditTarget, LogReading, PageTable, Progress
 from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
-from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable, Progress
 from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
@@ -39,13 +39,13 @@ from streamer.run.reference_indexes import ReferenceIndexes
 
 
 class IndexAudit:
-    """Audits the index in `scene`; scratch files go to `folder`, which must be empty."""
+    """Audits the index in `target`; scratch files go to `folder`, which must be empty."""
 
-    def __init__(self, scene: AuditTarget, folder: Path) -> None:
-        self.report = AuditReport(settled=scene.settled)
-        self._scene = scene
+    def __init__(self, target: AuditTarget, folder: Path) -> None:
+        self.report = AuditReport(settled=target.settled)
+        self._target = target
         self._folder = folder
-        ends = {partition: end for partition, (_, end) in scene.page_bounds.items()}
+        ends = {partition: end for partition, (_, end) in target.page_bounds.items()}
         self._table = PageTable(ends)
         self._readings: list[LogReading] = []
         self._expected: list[ExpectedVerdicts] = []
@@ -57,8 +57,8 @@ class IndexAudit:
         folder.mkdir()
         kept_folder = folder / "kept"
         kept_folder.mkdir()
-        kept = KeptPages(kept_folder, self._scene.bands)
-        log = LogAudit(self._scene, number, folder, self._table, kept)
+        kept = KeptPages(kept_folder, self._target.bands)
+        log = LogAudit(self._target, number, folder, self._table, kept)
         try:
             yield log
         finally:
@@ -71,14 +71,14 @@ class IndexAudit:
     @contextmanager
     def verdicts(self) -> Iterator[PublishedVerdicts]:
         """Audit the verdicts: give it every message, then leave."""
-        verdicts = PublishedVerdicts(self._table, self._expected, self.report, self._scene)
+        verdicts = PublishedVerdicts(self._table, self._expected, self.report, self._target)
         yield verdicts
         verdicts.finish()
 
     @contextmanager
     def outcomes(self) -> Iterator[Outcomes]:
         """Audit the records: give it every dead letter, then every record, then leave."""
-        outcomes = Outcomes(self._scene, self._table, self._readings, self.report)
+        outcomes = Outcomes(self._target, self._table, self._readings, self.report)
         yield outcomes
         outcomes.finish()
 
@@ -136,7 +136,7 @@ class VerifyOptions:
 
 
 class _Ends(NamedTuple):
-    """Up to where each topic is read, besides what is in the scene."""
+    """Up to where each topic is read, besides what is in the audit's target."""
 
     verdicts: Bounds
     dead_letters: Bounds
@@ -154,10 +154,10 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
     await reach(options.connection)
     async with open_reader(options.connection.client_options()) as reader:
         with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
-            scene, ends = await _scene(reader, options)
-            with closing(ReferenceIndexes(options.also, scene.identity.fingerprint)) as references:
-                audit = IndexAudit(replace(scene, references=references), Path(folder))
-                await _feed(audit, scene, ends, partial(_read, reader, progress))
+            target, ends = await _target(reader, options)
+            with closing(ReferenceIndexes(options.also, target.identity.fingerprint)) as references:
+                audit = IndexAudit(replace(target, references=references), Path(folder))
+                await _feed(audit, target, ends, partial(_read, reader, progress))
             progress("comparing kept pages", 0, 0)
             return audit.report
 
@@ -165,8 +165,8 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
 # ---- what there is -------------------------------------------------------------------------------
 
 
-async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _Ends]:
-    """Note who the index is and all ends, in the order of audit/scene.py."""
+async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _Ends]:
+    """Note who the index is and all ends, in the order of audit/facts.py."""
     names = options.names
     deadline = time.monotonic() + options.wait_s
     await _wait_until_begun(reader, names, deadline)
@@ -188,12 +188,12 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _
             raise StoreMismatch(_begins_late(log, start))
         ends.append(end)
     dead_letters = await _all_bounds(reader, names.dead_letters)
-    scene = AuditTarget(
+    target = AuditTarget(
         names, identity, await _bands(reader, logs[0], ends[0], identity),
         await _all_bounds(reader, names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
-    return scene, _Ends(verdicts, dead_letters, ends)
+    return target, _Ends(verdicts, dead_letters, ends)
 
 
 async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
@@ -265,17 +265,17 @@ def _begins_late(log: str, start: int) -> str:
 
 
 async def _feed(
-    audit: IndexAudit, scene: AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
+    audit: IndexAudit, target: AuditTarget, ends: _Ends, read: Callable[..., Awaitable[None]]
 ) -> None:
     """Give the audit all that there is; `read` has a topic's messages taken."""
     for shard, end in enumerate(ends.logs):
         with audit.log(shard) as log:
-            await read(scene.names.log(shard), {0: (0, end)}, log.take)
+            await read(target.names.log(shard), {0: (0, end)}, log.take)
     with audit.verdicts() as verdicts:
-        await read(scene.names.verdicts, ends.verdicts, verdicts.take)
+        await read(target.names.verdicts, ends.verdicts, verdicts.take)
     with audit.outcomes() as outcomes:
-        await read(scene.names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
-        await read(scene.names.pages, scene.page_bounds, outcomes.take_record)
+        await read(target.names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
+        await read(target.names.pages, target.page_bounds, outcomes.take_record)
 
 
 async def _read(

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamer.run.outputs import complete_output
+from streamer.run.outputs import check_distinct, check_new, complete_output
+
+
+def check_outputs(names: Sequence[str], inputs: Iterable[str], *, overwrite: bool) -> None:
+    """Raise SettingsError if an output is an input, another output, or there already."""
+    check_distinct(names, inputs)
+    for name in names:
+        check_new(name, overwrite=overwrite)
 
 
 def write_file(path: Path, data: bytes) -> None:

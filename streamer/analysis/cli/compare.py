@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.analysis import documents
-from streamer.analysis.cli import write_file
+from streamer.analysis.cli import check_outputs, write_file
 from streamer.analysis.comparison import (
     MethodOptions,
     Panel,
@@ -38,7 +38,7 @@ from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, Near
-from streamer.run.outputs import check_distinct, check_new
+from streamer.run.outputs import check_new
 from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
@@ -423,8 +423,8 @@ def build(
     """
     options = canonical_options(settings.canonical)
     sources = reader.open(pages)
-    check_distinct([str(out)], [source.name for source in sources if source.is_regular])
-    check_new(str(out), overwrite=overwrite)
+    regular = [source.name for source in sources if source.is_regular]
+    check_outputs([str(out)], regular, overwrite=overwrite)
     compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
     with progress_bar(sources) as report:

@@ -234,15 +234,8 @@ def _banding_table(ranked: Sequence[tuning.BandChoice], threshold: float) -> Tab
     """Return the bandings with their areas and the probabilities about the threshold."""
     around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
     shown = [similarity for similarity in around if 0 < similarity < 1]
-    heads = [
-        "bands",
-        "rows",
-        "fp area",
-        "fn area",
-        "error",
-        *(f"P({each:g})" for each in shown),
-        "",
-    ]
+    chances = [f"P({each:g})" for each in shown]
+    heads = ("bands", "rows", "fp area", "fn area", "error", *chances, "")
     lines: list[tuple[str | int, ...]] = []
     for bands, rows, *areas in ranked:
         found = (tuning.detection_probability(similarity, bands, rows) for similarity in shown)
@@ -257,9 +250,9 @@ def _candidates_table(trials: Sequence[tuning.BandTrial], threshold: float) -> T
     least = f"at {threshold:g} or more"
     heads = ("bands", "rows", "candidates a page", least, "below", "recall", "")
     rows = [
-        (each.bands, each.rows, f"{each.candidates_a_page:.2f}", each.true, each.false,
-         ratio_text(each.recall), _mark(each.bands, each.rows))
-        for each in trials
+        (bands, rows, f"{found.duplicates / max(1, pages):.2f}", found.true_positive,
+         found.false_positive, ratio_text(found.recall), _mark(bands, rows))
+        for bands, rows, pages, found in trials
     ]  # fmt: skip
     title = f"candidates on the sample of {trials[0].pages:,} pages"
     return listing(heads, rows, text=0, title=title, caption=CAPTION)

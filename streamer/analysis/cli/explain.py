@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.text import Text
 
 from streamer.analysis.comparison import visible
-from streamer.analysis.documents import FoundText, find_texts, read_body
+from streamer.analysis.documents import Body, find_texts, read_body
 from streamer.analysis.exact import (
     Edits,
     compare_words,
@@ -33,7 +33,7 @@ from streamer.pages.files import Source
 from streamer.run.explanation import (
     Explained,
     KeptIndex,
-    KeptPage,
+    NearestPage,
     describe_repeats,
     place_name,
     why_duplicate,
@@ -96,15 +96,15 @@ def explain(
             report = _report_of_verdict(kept, said)
         else:
             kept, explained = _explain_by_one(page, own, [*several.values()])
-            url = explained.kept.url if explained.kept else own.url if own else ""
+            url = explained.kept.url if explained.kept else own.name if own else ""
             report = _report(page, kept.signature_for(url), own, explained, files)
             if own is not None and kept.signature_for(url).takes_main_text:
-                report.blocks = _blocks(kept.text_parts(own.body, own.flags, own.url))
+                report.blocks = _blocks(kept.text_parts(own.utf8, own.flags, own.name))
     show(report, _print, as_json=as_json)
 
 
 def _explain_by_one(
-    name: str, own: FoundText | None, several: Sequence[KeptIndex]
+    name: str, own: Body | None, several: Sequence[KeptIndex]
 ) -> tuple[KeptIndex, Explained]:
     """Return what the index of a page says: that which keeps it, or has the nearest to its text."""
     found, failures = list[tuple[KeptIndex, Explained]](), list[InputError]()
@@ -118,13 +118,13 @@ def _explain_by_one(
     return max(found, key=lambda each: each[1].nearest.similarity if each[1].nearest else 0.0)
 
 
-def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
+def _explain(kept: KeptIndex, name: str, own: Body | None) -> Explained:
     """Return what the index says of a page, by its text where there is one."""
     passes = kept.rows
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
             return kept.explain_text(
-                own.body, own.flags, own.place, report, url=own.url if own.place else ""
+                bytes(own.utf8), own.flags, own.place, report, url=own.name if own.place else ""
             )
     with amount_bar("looking for the page", passes) as report:
         page = kept.find(name, report)
@@ -208,14 +208,14 @@ class _Texts:
     reader: PageReader
     sources: Sequence[Source]
 
-    def of_page(self, name: str) -> FoundText | None:
+    def of_page(self, name: str) -> Body | None:
         """Return the text of the page or of the file with this name, where it is given."""
         if not Path(name).is_file():
             return self.find({name}).get(name)
-        file = read_body(Path(name), self.reader)
-        return FoundText(file.name, None, bytes(file.utf8), file.flags)
+        file = read_body(name, self.reader)
+        return file._replace(utf8=bytes(file.utf8), place=None)
 
-    def find(self, names: set[str]) -> dict[str, FoundText]:
+    def find(self, names: set[str]) -> dict[str, Body]:
         """Return the texts of these names."""
         if not self.sources:
             return {}
@@ -224,27 +224,13 @@ class _Texts:
             return find_texts(self.reader, self.sources, names, report)
 
 
-class _Resemblance(NamedTuple):
-    """What is known of the shingles of two pages: exactly, or as the sketches estimate it."""
-
-    common: float
-    union: float
-    width: int
-    exact: float | None = None
-    covered: tuple[float, float] | None = None
-
-
 def _report(
-    name: str,
-    signature: SignatureSettings,
-    own: FoundText | None,
-    explained: Explained,
-    texts: _Texts,
+    name: str, signature: SignatureSettings, own: Body | None, explained: Explained, texts: _Texts
 ) -> ExplainReport:
     """Return the explanation by what an index says, and by texts where they are at hand."""
     nearest, kept, threshold = explained.nearest, explained.kept, explained.settings.threshold
     report = ExplainReport(
-        page=kept.url if kept else own.url if own else name,
+        page=kept.url if kept else own.name if own else name,
         place=kept and place_name(kept.place),
         kept=kept is not None,
         verdict=Decision.DUPLICATE if explained.is_duplicate else Decision.UNIQUE,
@@ -257,43 +243,46 @@ def _report(
     )
     if nearest is None:
         return report
-    known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
-    edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
+    edits, exact, covered = _by_shingles(signature, own, nearest, threshold, texts)
     # Otherwise nothing is near, or the exact resemblance is across the threshold already.
     if edits and not nearest.equal_content and edits.differ == explained.is_duplicate:
         report.edits = edits
     report.nearest = NearestReport(
         nearest.page.url, place_name(nearest.page.place), nearest.shared_keys, explained.keys + 1,
         nearest.equal_content, nearest.similarity, nearest.exact,
-        round(nearest.similarity - threshold, 4), known and known.exact, known and known.covered,
+        round(nearest.similarity - threshold, 4), exact, covered,
     )  # fmt: skip
     return report
 
 
-def _resemblance(
+def _by_shingles(
     signature: SignatureSettings,
-    own: FoundText | None,
-    other: KeptPage,
-    similarity: float,
+    own: Body | None,
+    nearest: NearestPage,
+    threshold: float,
     texts: _Texts,
-) -> _Resemblance | None:
-    """Return what is known of two pages' shingles; None where a method has none or no text is."""
+) -> tuple[Edits | None, float | None, tuple[float, float] | None]:
+    """Return the edits that change the verdict, exact resemblance, and shares that are covered.
+
+    All are None where a method has no shingles or the page no text; the last two also where there
+    is no text of the nearest page, and the edits are those that its sketch tells.
+    """
     sets = shingle_sets(signature)
     if sets is None or own is None:
-        return None
-    page = sets.page(own.body, own.flags)
+        return None, None, None
+    page = sets.page(own.utf8, own.flags)
     mine = sets.of(page)
-    name = place_name(other.place)
-    found = texts.find({other.url, name})
-    text = found.get(name) or found.get(other.url)
+    name = place_name(nearest.page.place)
+    found = texts.find({nearest.page.url, name})
+    text = found.get(name) or found.get(nearest.page.url)
     if text is None:
-        common, union = estimate_sets(similarity, len(mine), len(mine))
-        return _Resemblance(common, union, sets.width)
-    near = sets.page(text.body, text.flags)
+        common, union = estimate_sets(nearest.similarity, len(mine), len(mine))
+        return edits_needed(common, union, threshold, sets.width), None, None
+    near = sets.page(text.utf8, text.flags)
     theirs = sets.of(near)
+    edits = edits_needed(len(mine & theirs), len(mine | theirs), threshold, sets.width)
     own_share, other_share = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
-    exact, covered = jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
-    return _Resemblance(len(mine & theirs), len(mine | theirs), sets.width, exact, covered)
+    return edits, jaccard(mine, theirs) or 0.0, (own_share or 0.0, other_share or 0.0)
 
 
 def _print(report: ExplainReport) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,8 @@ import msgspec
 import typer
 from rich.table import Table
 
+from streamer.analysis.cli import check_outputs
+from streamer.analysis.documents import read_bodies
 from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.filters import FilterRules
 from streamer.analysis.hints.hint import Hint, HintKind, HintLimits, HostHints
@@ -23,7 +26,7 @@ from streamer.cli.terminal import Terminal, listing
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.pages.files import Source
-from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, check_new, complete_output
+from streamer.run.outputs import STANDARD_OUTPUT, complete_output
 from streamer.run.page_reader import PageReader
 from streamer.text.visible import canonical_link
 
@@ -67,9 +70,7 @@ class HintOutputs:
                 raise SettingsError(
                     f"--nutch {name} must end in .xml (regex-normalize) or .txt (regex-urlfilter)."
                 )
-        check_distinct(self.names, inputs)
-        for name in self.names:
-            check_new(name, overwrite=self.overwrite)
+        check_outputs(self.names, inputs, overwrite=self.overwrite)
         for folder in filter(os.path.isdir, folders):
             for name in self.names:
                 if name != STANDARD_OUTPUT and Path(name).resolve().is_relative_to(
@@ -184,58 +185,32 @@ def _read_links(reader: PageReader, sources: Sequence[Source], by_host: Verdicts
         StreamerError: as `PageReader.read`.
     """
     with progress_bar(sources) as report:
-        for _, _, batch in reader.read(sources, report):
-            for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
-                link = canonical_link(body, flags)
-                if link:
-                    by_host.add_canonical(url.decode(), link)
+        for page in read_bodies(reader, sources, report):
+            if link := canonical_link(page.utf8, page.flags):
+                by_host.add_canonical(page.name, link)
 
 
 def _write(learned: Iterable[HostHints], outputs: HintOutputs) -> Table:
-    """Write the files that are asked for; return the table."""
-    rules, table, encode = FilterRules(), _Shown(), msgspec.json.Encoder().encode
-
-    def lines() -> Iterator[bytes]:
+    """Write the files that are asked for; return a table of the first hints."""
+    rules, encode = FilterRules(), msgspec.json.Encoder().encode
+    rows: list[tuple[str | int, ...]] = []
+    hosts = hints = 0
+    with complete_output(outputs.out) if outputs.out else nullcontext() as file:
         for each in learned:
             rules.add(each)
-            table.add(each)
-            yield encode(each) + b"\n"
-
-    if outputs.out is None:
-        for _ in lines():
-            pass
-    else:
-        with complete_output(outputs.out) as file:
-            for line in lines():
-                file.write(line)
+            hosts, hints = hosts + 1, hints + len(each.hints)
+            rows += [(each.host, *_row(hint)) for hint in each.hints[: ROWS_SHOWN - len(rows)]]
+            if file is not None:
+                file.write(encode(each) + b"\n")
     contents = {name: rules.nutch(name) for name in outputs.nutch or ()}
     if outputs.stormcrawler is not None:
         contents[outputs.stormcrawler] = rules.storm_crawler()
     for name, content in contents.items():
-        with complete_output(name) as file:
-            file.write(content)
-    return table.shown()
-
-
-class _Shown:
-    """The hints as a table, those of the first hosts."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[str | int, ...]] = []
-        self._hosts = self._hints = 0
-
-    def add(self, learned: HostHints) -> None:
-        self._hosts += 1
-        self._hints += len(learned.hints)
-        room = ROWS_SHOWN - len(self._rows)
-        self._rows += [(learned.host, *_row(hint)) for hint in learned.hints[:room]]
-
-    def shown(self) -> Table:
-        heads = ("host", "hint", "name", "URLs", "support", "differ", "error", "recheck",
-                 "canonical")  # fmt: skip
-        title = f"{self._hints:,} hints for {self._hosts:,} hosts"
-        cut = f"the first {ROWS_SHOWN}; --out writes all" if self._hints > ROWS_SHOWN else None
-        return listing(heads, self._rows, text=3, title=title, caption=cut)
+        with complete_output(name) as made:
+            made.write(content)
+    heads = ("host", "hint", "name", "URLs", "support", "differ", "error", "recheck", "canonical")
+    cut = f"the first {ROWS_SHOWN}; --out writes all" if hints > ROWS_SHOWN else None
+    return listing(heads, rows, text=3, title=f"{hints:,} hints for {hosts:,} hosts", caption=cut)
 
 
 def _row(hint: Hint) -> tuple[str | int, ...]:

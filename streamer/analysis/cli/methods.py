@@ -5,8 +5,7 @@ docs/methods.md is this page; `streamer methods --markdown` prints it, and a tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -54,22 +53,23 @@ these must be equal too. Pages with fewer distinct words than `--min-shingles` (
 shingles) are duplicates only of pages with equal content.
 
 `streamer methods --markdown` prints this page."""
+_PRESETS = """\
+## Presets
+
+Give a preset instead of a method. Explicit options override its own."""
+_CANONICAL = """\
+## Canonical form
+
+Which differences between words do not count: `--canonical NAME=VALUE`, for any method.
+Separate the items of a list by commas, and lists by semicolons:
+`synonyms=car,auto;big,large`."""
 
 
-@dataclass(frozen=True)
-class Option:
-    """One parameter: its name, its default as the command line writes it, and what it is."""
-
-    name: str
-    default: str
-    meaning: str
-
-
-def options_of(model: type[BaseModel]) -> list[Option]:
-    """Return the options of a model, in its order."""
+def options_of(model: type[BaseModel]) -> list[tuple[str, str, str]]:
+    """Return each option of a model: name, default as the command line writes it, and meaning."""
     defaults = write_options(model())
     return [
-        Option(name, defaults[name] or "none", (field.description or "").rstrip("."))
+        (name, defaults[name] or "none", (field.description or "").rstrip("."))
         for name, field in model.model_fields.items()
     ]
 
@@ -87,58 +87,44 @@ def decision(method: type[Method[Any]]) -> str:
 
 def markdown() -> str:
     """Return docs/methods.md."""
-    parts = [_HEAD, "\n".join(_summary_table())]
-    parts += ["\n".join(_section(method)) for method in all_methods().values()]
-    parts += ["\n".join(_presets()), "\n".join(_canonical())]
+    summaries = [
+        (f"[`{name}`](#{name})", method.summary, f"{default_threshold(method):.4g}")
+        for name, method in all_methods().items()
+    ]
+    sections = [
+        f"## {name}\n\n{method.advice}\n\n{decision(method)}\n\n{_option_table(method.defaults)}"
+        for name, method in all_methods().items()
+    ]
+    presets = [
+        (
+            f"`{name}`",
+            f"`{preset.method}` with {', '.join(f'{k}={v}' for k, v in preset.options.items())}",
+            f"{preset.threshold:.4g}",
+            f"{preset.min_shingles}",
+            preset.purpose,
+        )
+        for name, preset in PRESETS.items()
+    ]
+    heads = ("preset", "method", "threshold", "`--min-shingles`", "for")
+    parts = [
+        _HEAD,
+        _table(("method", "what it does", "threshold"), summaries),
+        *sections,
+        f"{_PRESETS}\n\n{_table(heads, presets)}",
+        f"{_CANONICAL}\n\n{_option_table(CanonicalOptions)}",
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def _summary_table() -> Iterator[str]:
-    yield "| method | what it does | threshold |"
-    yield "|---|---|---|"
-    for name, method in all_methods().items():
-        yield f"| [`{name}`](#{name}) | {method.summary} | {default_threshold(method):.4g} |"
+def _option_table(model: type[BaseModel]) -> str:
+    rows = [(f"`{name}`", f"`{default}`", what) for name, default, what in options_of(model)]
+    return _table(("parameter", "default", "meaning"), rows)
 
 
-def _section(method: type[Method[Any]]) -> Iterator[str]:
-    yield f"## {method.name}"
-    yield ""
-    yield method.advice
-    yield ""
-    yield decision(method)
-    yield ""
-    yield from _option_table(method.defaults)
-
-
-def _option_table(model: type[BaseModel]) -> Iterator[str]:
-    yield "| parameter | default | meaning |"
-    yield "|---|---|---|"
-    for option in options_of(model):
-        yield f"| `{option.name}` | `{option.default}` | {option.meaning} |"
-
-
-def _presets() -> Iterator[str]:
-    yield "## Presets"
-    yield ""
-    yield "Give a preset instead of a method. Explicit options override its own."
-    yield ""
-    yield "| preset | method | threshold | `--min-shingles` | for |"
-    yield "|---|---|---|---|---|"
-    for name, preset in PRESETS.items():
-        options = ", ".join(f"{key}={value}" for key, value in preset.options.items())
-        what = f"`{preset.method}` with {options}"
-        least = f"{preset.threshold:.4g} | {preset.min_shingles}"
-        yield f"| `{name}` | {what} | {least} | {preset.purpose} |"
-
-
-def _canonical() -> Iterator[str]:
-    yield "## Canonical form"
-    yield ""
-    yield "Which differences between words do not count: `--canonical NAME=VALUE`, for any method."
-    yield "Separate the items of a list by commas, and lists by semicolons:"
-    yield "`synonyms=car,auto;big,large`."
-    yield ""
-    yield from _option_table(CanonicalOptions)
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [f"| {' | '.join(each)} |" for each in (heads, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
 
 
 def methods(
@@ -186,7 +172,7 @@ def _show(console: Terminal, name: str) -> None:
     console.print(decision(method))
     own = PRESETS[name].options if name in PRESETS else {}
     rows = [
-        (option.name, own.get(option.name, option.default), option.meaning)
-        for option in options_of(method.defaults)
+        (option, own.get(option, default), meaning)
+        for option, default, meaning in options_of(method.defaults)
     ]
     console.print(listing(("parameter", "default", "meaning"), rows, text=3))

@@ -9,10 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
-from streamer.analysis.sample.reference import MIN_SHINGLES
-from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score
-from streamer.analysis.sample.score import score as score_verdicts
+from streamer.analysis.sample.crawl import (
+    PAGES_FILE,
+    SEED,
+    TRUTH_FILE,
+    Kind,
+    read_kinds,
+    write_crawl,
+)
+from streamer.analysis.sample.reference import MIN_SHINGLES, read_pages
+from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
 from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
 from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
 from streamer.analysis.sample.url_variants import write_url_variants
@@ -105,14 +111,9 @@ def score(
     files = [source.name for source in reader.open(pages)]
     truth = Path(files[0]).with_name(TRUTH_FILE)
     compile_with_bar()
-    result = score_verdicts(
-        files,
-        verdicts,
-        threshold,
-        truth=truth if truth.is_file() else None,
-        margin=margin,
-        min_shingles=min_shingles,
-        reader=reader,
+    table, kinds = read_pages(files, reader), read_kinds(truth) if truth.is_file() else {}
+    result = score_pages(
+        table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
     )
     report = _report(result, largest_clusters(read_verdicts(verdicts)))
     show(report, _print, as_json=as_json)

@@ -7,7 +7,7 @@ of the files is not listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,17 +17,17 @@ import typer
 from rich.text import Text
 
 from streamer.analysis.comparison import visible
+from streamer.analysis.documents import read_bodies
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.hosts import host_of, plain_host
-from streamer.pages.files import Source
 from streamer.run.explanation import KeptIndex
 from streamer.run.page_reader import PageReader
 from streamer.sketch.site_memory import TableFigures
-from streamer.text.visible import Buffer, TextPart
+from streamer.text.visible import TextPart
 
 BLOCKS_MAX = 100_000  # different blocks of a host that are counted
 TEXT_CHARACTERS_MAX = 1000  # of a block that are kept
@@ -137,25 +137,17 @@ def _listed(kept: KeptIndex, host: str, reader: PageReader, texts: list[str]) ->
     found = HostBlocks(plain_host(host))
     if not found.host or host_of(host):
         raise SettingsError(f"{host} is no host. Give its name alone, such as www.example.org.")
-    for url, body, flags in _pages_of(found.host, reader, reader.open(texts)):
-        found.add(kept.known_parts(body, flags, url))
+    sources = reader.open(texts)
+    with amount_bar("reading", sum(source.total_bytes or 0 for source in sources)) as report:
+        for body in read_bodies(reader, sources, lambda read, _pages: report(read)):
+            if host_of(body.name) == found.host:
+                found.add(kept.known_parts(body.utf8, body.flags, body.name))
     if not found.pages:
         raise InputError(
             f"No page in the files is of the host {found.host}. Check the name, which has no port "
             "and is another one with and without www; or give more files."
         )
     return found
-
-
-def _pages_of(
-    host: str, reader: PageReader, sources: list[Source]
-) -> Iterator[tuple[str, Buffer, int]]:
-    """Yield the URL, the body and its flags of each page of a host."""
-    with amount_bar("reading", sum(source.total_bytes or 0 for source in sources)) as report:
-        for _, _, batch in reader.read(sources, lambda read, _pages: report(read)):
-            for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
-                if host_of(name := url.decode()) == host:
-                    yield name, body, flags
 
 
 def _host_report(found: HostBlocks, limit: int) -> dict[str, Any]:

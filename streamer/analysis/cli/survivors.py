@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from streamer.analysis.cli import check_outputs
 from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
 from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
@@ -26,8 +27,6 @@ from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
     OutputSink,
-    check_distinct,
-    check_new,
     complete_output,
     output_key,
 )
@@ -62,9 +61,7 @@ class SelectTargets:
         """Raise SettingsError if an output is an input, the other one, or there already."""
         if len({*map(output_key, self.names)}) < len(self.names):
             raise SettingsError("--out and --clusters must be different files.")
-        check_distinct(self.names, inputs)
-        for name in self.names:
-            check_new(name, overwrite=self.overwrite)
+        check_outputs(self.names, inputs, overwrite=self.overwrite)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from streamer.analysis.audit.facts import EXAMPLES_MAX, AuditReport
 from streamer.analysis.audit.file_target import open_target
 from streamer.analysis.audit.files import verify_files
-from streamer.analysis.audit.scene import EXAMPLES_MAX, AuditReport
 from streamer.analysis.audit.verify import VerifyOptions
 from streamer.analysis.audit.verify import verify as verify_index
 from streamer.analysis.cli import write_file

@@ -55,9 +55,7 @@ class VerdictsByHost:
 
     def __init__(self) -> None:
         self.judged = self.without_host = 0
-        self._rows: list[tuple[Any, ...]] = []
-        self._links: list[tuple[Any, ...]] = []
-        self._has_links = False
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {_ADD_VERDICT: [], _ADD_CANONICAL: []}
         # Without a name: a file of SQLite's own, which is gone when the process ends in any way.
         self._database = sqlite3.connect("", isolation_level=None)
 
@@ -86,29 +84,28 @@ class VerdictsByHost:
         name = f"{verdict.index}\0{page.topic}\0{page.partition}\0{page.offset}"
         content = xxhash.xxh3_64_intdigest(name.encode(errors="replace")) - _SIGN
         kept = None if other is None else _encode(other)
-        self._rows.append((host, place, _text(verdict.url), content, kept))
-        if len(self._rows) == _BATCH:
-            self._write(_ADD_VERDICT, self._rows)
+        self._add(_ADD_VERDICT, host, place, _text(verdict.url), content, kept)
 
     def add_canonical(self, url: str, link: str) -> None:
         """Add the canonical link of a page, as written in it."""
-        host = host_in(url)
-        if host:
-            self._has_links = True
-            self._links.append((host, _text(url), _text(link)))
-            if len(self._links) == _BATCH:
-                self._write(_ADD_CANONICAL, self._links)
+        if host := host_in(url):
+            self._add(_ADD_CANONICAL, host, _text(url), _text(link))
+
+    def _add(self, statement: str, *row: object) -> None:
+        """Add a row, which is written with others."""
+        self._waiting[statement].append(row)
+        if len(self._waiting[statement]) == _BATCH:
+            self._write(statement)
 
     def hints(self, limits: HintLimits, *, with_links: bool = False) -> Iterator[HostHints]:
         """Yield what is learned of each host that has a hint, by name.
 
         `with_links`: canonical links were added, and are compared with the hints.
         """
-        self._write(_ADD_VERDICT, self._rows)
-        self._write(_ADD_CANONICAL, self._links)
+        for statement in self._waiting:
+            self._write(statement)
         with _disk_named():
-            if self._has_links:
-                self._database.execute("CREATE INDEX by_host ON canonical (host)")
+            self._database.execute("CREATE INDEX by_host ON canonical (host)")
             rows = self._database.execute(_SORTED)
             for host, found in groupby(rows, itemgetter(0)):
                 links = None
@@ -118,12 +115,12 @@ class VerdictsByHost:
                 if learned.hints:
                     yield learned
 
-    def _write(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    def _write(self, statement: str) -> None:
         with _disk_named():
             self._database.execute("BEGIN")
-            self._database.executemany(statement, rows)
+            self._database.executemany(statement, self._waiting[statement])
             self._database.execute("COMMIT")
-        rows.clear()
+        self._waiting[statement].clear()
 
 
 def _verdict(row: tuple[str, str, int, bytes | None]) -> UrlVerdict:

@@ -59,14 +59,11 @@ def learn_parameters(pages: Sequence[UrlPage], limits: HintLimits) -> list[Found
             by_directory[page.directory].append(page)
     for under in sorted(by_directory) if others else ():
         part = by_directory[under]
-        if sum(not wanted.isdisjoint(_names(page)) for page in part) > limits.support_min:
+        have_any = (any(name in wanted for name, _ in page.address.items) for page in part)
+        if sum(have_any) > limits.support_min:
             here = _ignorable(part, others, everywhere, limits)
             result += [FoundParameter(name, under, _pooled(here[name])) for name in sorted(here)]
     return result
-
-
-def _names(page: UrlPage) -> list[str]:
-    return [name for name, _ in page.address.items]
 
 
 def _ignorable(

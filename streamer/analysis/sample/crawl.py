@@ -19,88 +19,65 @@ from __future__ import annotations
 import base64
 import csv
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Self
 
 import msgspec
 
-from streamer.analysis.sample import prose
-from streamer.analysis.sample.reference import (
-    TextShingler,
-    page_text,
-    read_page,
-    resemblance,
-    visible_text,
-)
+from streamer.analysis.sample import prose, reference
 from streamer.analysis.sample.sites import Site, make_site
 from streamer.errors import InputError
 from streamer.model import Page
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from streamer.analysis.sample import prose
-
 
 class Kind(StrEnum):
-    """How a page of the sample crawl was made."""
+    """How a page of the sample crawl was made, by its word in the truth file.
 
-    ORIGINAL = "original"
-    EXACT_COPY = "exact_copy"  # the same bytes on another host
-    SESSION_MIRROR = "session_mirror"  # session ids in the URL and in all links
-    PRINT_VIEW = "print_view"  # the same article in a bare layout
-    RECODED = "recoded"  # the same page in the language's old charset
-    RECRAWL = "recrawl"  # the same URL again, a little changed each time
-    REPLACED_01 = "replaced_01"  # 1 % of the words replaced
-    REPLACED_02 = "replaced_02"
-    REPLACED_05 = "replaced_05"
-    REPLACED_20 = "replaced_20"
-    INSERTED_02 = "inserted_02"  # a word inserted before 2 % of the words
-    DELETED_02 = "deleted_02"
-    MOVED_20 = "moved_20"  # 20 % of the paragraphs moved
-    BOILERPLATE = "boilerplate"  # a site's furniture with almost no text
-    TOO_SHORT = "too_short"  # two words
-    TOO_SHORT_COPY = "too_short_copy"  # the same two words elsewhere
-    INVALID_JSON = "invalid_json"  # a line cut in its middle
-    MISSING_BODY = "missing_body"
-    NOT_TEXT = "not_text"  # a PDF
+    A little under half are originals, so a detector sees more repeats than news.
 
-
-class Recipe(NamedTuple):
-    """How many of 1,000 records are of a kind, and the edit of a copy with its share of words."""
+    Attributes:
+        per_mille: how many of 1,000 records are so.
+        edit, share: what becomes of an article in a copy, and the share of its words or paragraphs.
+    """
 
     per_mille: int
-    edit: prose.Edit | None = None
-    share: float = 0.0
+    edit: prose.Edit | None
+    share: float
 
+    def __new__(
+        cls, word: str, per_mille: int, edit: prose.Edit | None = None, share: float = 0.0
+    ) -> Self:
+        """Make a kind of a line below."""
+        made = str.__new__(cls, word)
+        made._value_ = word
+        made.per_mille, made.edit, made.share = per_mille, edit, share
+        return made
 
-# A little under half are originals, so a detector sees more repeats than news.
-RECIPES = {
-    Kind.ORIGINAL: Recipe(460),
-    Kind.EXACT_COPY: Recipe(60),
-    Kind.SESSION_MIRROR: Recipe(60),
-    Kind.PRINT_VIEW: Recipe(50),
-    Kind.RECODED: Recipe(30),
-    Kind.RECRAWL: Recipe(60, prose.replace_words, 0.015),
-    Kind.REPLACED_01: Recipe(40, prose.replace_words, 0.01),
-    Kind.REPLACED_02: Recipe(40, prose.replace_words, 0.02),
-    Kind.REPLACED_05: Recipe(30, prose.replace_words, 0.05),
-    Kind.REPLACED_20: Recipe(20, prose.replace_words, 0.20),
-    Kind.INSERTED_02: Recipe(20, prose.insert_words, 0.02),
-    Kind.DELETED_02: Recipe(20, prose.delete_words, 0.02),
-    Kind.MOVED_20: Recipe(20, prose.move_paragraphs, 0.20),
-    Kind.BOILERPLATE: Recipe(35),
-    Kind.TOO_SHORT: Recipe(20),
-    Kind.TOO_SHORT_COPY: Recipe(15),
-    Kind.INVALID_JSON: Recipe(5),
-    Kind.MISSING_BODY: Recipe(5),
-    Kind.NOT_TEXT: Recipe(10),
-}
+    ORIGINAL = "original", 460
+    EXACT_COPY = "exact_copy", 60  # the same bytes on another host
+    SESSION_MIRROR = "session_mirror", 60  # session ids in the URL and in all links
+    PRINT_VIEW = "print_view", 50  # the same article in a bare layout
+    RECODED = "recoded", 30  # the same page in the language's old charset
+    RECRAWL = "recrawl", 60, prose.replace_words, 0.015  # the same URL, changed each time
+    REPLACED_01 = "replaced_01", 40, prose.replace_words, 0.01  # 1 % of the words replaced
+    REPLACED_02 = "replaced_02", 40, prose.replace_words, 0.02
+    REPLACED_05 = "replaced_05", 30, prose.replace_words, 0.05
+    REPLACED_20 = "replaced_20", 20, prose.replace_words, 0.20
+    INSERTED_02 = "inserted_02", 20, prose.insert_words, 0.02  # one before 2 % of the words
+    DELETED_02 = "deleted_02", 20, prose.delete_words, 0.02
+    MOVED_20 = "moved_20", 20, prose.move_paragraphs, 0.20  # 20 % of the paragraphs moved
+    BOILERPLATE = "boilerplate", 35  # a site's furniture with almost no text
+    TOO_SHORT = "too_short", 20  # two words
+    TOO_SHORT_COPY = "too_short_copy", 15  # the same two words elsewhere
+    INVALID_JSON = "invalid_json", 5  # a line cut in its middle
+    MISSING_BODY = "missing_body", 5
+    NOT_TEXT = "not_text", 10  # a PDF
 
 
 SEED = 20_240_601
@@ -148,10 +125,10 @@ class Crawl:
 
     def records(self, pages: int) -> Iterator[Planted]:
         """Yield `pages` records."""
-        weights = [each.per_mille for each in RECIPES.values()]
+        weights = [kind.per_mille for kind in Kind]
         for ordinal in range(pages):
             rng = Random(f"{self._seed}/{ordinal}")  # noqa: S311 - a repeatable crawl, not a secret
-            yield self._record(rng, ordinal, rng.choices(list(RECIPES), weights)[0])
+            yield self._record(rng, ordinal, rng.choices([*Kind], weights)[0])
 
     def _record(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
         """Make one record; a copy becomes an original while there is nothing to copy."""
@@ -186,8 +163,8 @@ class Crawl:
         origin = self._origins[place]
         site, article = origin.site, origin.article
         url, charset = _address(rng, site.host), None
-        if edit := RECIPES[kind].edit:
-            article = edit(rng, article, RECIPES[kind].share)
+        if kind.edit:
+            article = kind.edit(rng, article, kind.share)
         html = site.render(article)
         if kind is Kind.EXACT_COPY:
             url = origin.url.replace("www.", f"mirror{rng.getrandbits(8)}.", 1)
@@ -318,11 +295,13 @@ def _row(planted: Planted) -> tuple[object, ...]:
 
 def _resemblance(line: bytes, origin_html: str) -> float:
     """Return the exact resemblance of a copy to its origin."""
-    page = read_page(line)
-    text = page and page_text(page)
+    page = reference.read_page(line)
+    text = page and reference.page_text(page)
     assert isinstance(text, str), line[:200]  # copies are readable pages
-    shingler = TextShingler()
-    return resemblance(shingler.exact(text), shingler.exact(visible_text(origin_html)))
+    shingler = reference.TextShingler()
+    return reference.resemblance(
+        shingler.exact(text), shingler.exact(reference.visible_text(origin_html))
+    )
 
 
 def read_kinds(path: Path) -> dict[int, str]:

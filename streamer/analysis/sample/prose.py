@@ -19,19 +19,16 @@ resemblance is q / (2 - q), q = (1 - p)^w. The truth file has the exact value.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from random import Random
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    Edit = Callable[[Random, "Article", float], "Article"]
+Edit = Callable[[Random, "Article", float], "Article"]
 
 
 class Language(msgspec.Struct, frozen=True):
@@ -123,46 +120,35 @@ def write_article(rng: Random, language: Language, words: int) -> Article:
     return Article(language, title[:1].upper() + title[1:], topic, tuple(paragraphs))
 
 
-def _places(rng: Random, article: Article, share: float) -> set[tuple[int, int]]:
-    """Choose (paragraph, word) places to edit."""
+def _edited(
+    rng: Random, article: Article, share: float, put: Callable[[str, str], Sequence[str]]
+) -> Article:
+    """Put what `put` returns of a new word and the old one in the place of `share` of the words."""
     everywhere = [(p, w) for p, words in enumerate(article.paragraphs) for w in range(len(words))]
-    return set(rng.sample(everywhere, round(share * len(everywhere))))
+    chosen = {*rng.sample(everywhere, round(share * len(everywhere)))}
+    fresh = iter(draw_words(rng, article.language, article.topic, len(chosen)))
+    paragraphs = []
+    for p, words in enumerate(article.paragraphs):
+        edited: list[str] = []
+        for w, word in enumerate(words):
+            edited += put(next(fresh), word) if (p, w) in chosen else (word,)
+        paragraphs.append(tuple(edited))
+    return replace(article, paragraphs=tuple(paragraphs))
 
 
 def replace_words(rng: Random, article: Article, share: float) -> Article:
     """Put another word in the place of `share` of the words."""
-    chosen = _places(rng, article, share)
-    fresh = iter(draw_words(rng, article.language, article.topic, len(chosen)))
-    paragraphs = tuple(
-        tuple(next(fresh) if (p, w) in chosen else word for w, word in enumerate(words))
-        for p, words in enumerate(article.paragraphs)
-    )
-    return replace(article, paragraphs=paragraphs)
+    return _edited(rng, article, share, lambda new, _old: (new,))
 
 
 def insert_words(rng: Random, article: Article, share: float) -> Article:
     """Put a new word before `share` of the words."""
-    chosen = _places(rng, article, share)
-    fresh = iter(draw_words(rng, article.language, article.topic, len(chosen)))
-    paragraphs = []
-    for p, words in enumerate(article.paragraphs):
-        longer: list[str] = []
-        for w, word in enumerate(words):
-            if (p, w) in chosen:
-                longer.append(next(fresh))
-            longer.append(word)
-        paragraphs.append(tuple(longer))
-    return replace(article, paragraphs=tuple(paragraphs))
+    return _edited(rng, article, share, lambda new, old: (new, old))
 
 
 def delete_words(rng: Random, article: Article, share: float) -> Article:
     """Take `share` of the words away."""
-    chosen = _places(rng, article, share)
-    paragraphs = tuple(
-        tuple(word for w, word in enumerate(words) if (p, w) not in chosen)
-        for p, words in enumerate(article.paragraphs)
-    )
-    return replace(article, paragraphs=paragraphs)
+    return _edited(rng, article, share, lambda _new, _old: ())
 
 
 def move_paragraphs(rng: Random, article: Article, share: float) -> Article:

@@ -16,27 +16,20 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.model import Page
+from streamer.model import Location, Page
 from streamer.pages.files import Source
 from streamer.run.page_reader import DEFAULT_READER, PageReader
-from streamer.text.visible import ESCAPED, HTML, visible_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from streamer.model import Location
-    from streamer.text.visible import Buffer
-
+from streamer.text.visible import ESCAPED, HTML, Buffer, visible_bytes
 
 SHINGLE_WIDTH = 5
 MIN_SHINGLES = 5  # pages with fewer are compared by equal token sequences only

@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.evaluation import ConfusionCounts, PageVerdict, evaluate
-from streamer.analysis.sample.crawl import read_kinds
-from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages, resemblance
+from streamer.analysis.sample import reference
+from streamer.analysis.sample.reference import MIN_SHINGLES, Exact, ReferencePages, Shingles
 from streamer.analysis.verdicts import VerdictLine, read_verdicts
 from streamer.errors import InputError
 from streamer.model import Decision
-from streamer.run.page_reader import DEFAULT_READER, PageReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from streamer.analysis.sample.reference import Exact, Shingles
-
 
 THRESHOLD = 0.8
 MARGIN = 0.05
@@ -61,28 +54,6 @@ class Score:
     bad_representatives: int = 0
 
 
-def score(
-    pages: Sequence[Path | str],
-    verdicts: Path,
-    threshold: float = THRESHOLD,
-    *,
-    truth: Path | None = None,
-    margin: float = MARGIN,
-    min_shingles: int = MIN_SHINGLES,
-    reader: PageReader = DEFAULT_READER,
-) -> Score:
-    """Score the verdicts of the pages in files, in the order of the files.
-
-    `threshold` in (0, 1]. `truth` is the truth file of the first pages file; it adds the kinds.
-
-    Raises:
-        StreamerError: as `score_pages`, or as `PageReader.read`.
-    """
-    kinds = read_kinds(truth) if truth else {}
-    table = read_pages(pages, reader)
-    return score_pages(table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles)
-
-
 def score_pages(
     table: ReferencePages,
     verdicts: Path,
@@ -92,7 +63,9 @@ def score_pages(
     margin: float = MARGIN,
     min_shingles: int = MIN_SHINGLES,
 ) -> Score:
-    """Score verdicts as `score` does, of pages that are read; `kinds` are by ordinal.
+    """Score the verdicts of pages, in their order.
+
+    `threshold` in (0, 1]. `kinds` say how pages were made, by their ordinals in the first file.
 
     Raises:
         InputError: the verdicts cannot be read, or are not of these pages.
@@ -131,9 +104,12 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
         InputError: the pages are not those that were judged.
     """
     found: dict[int, VerdictLine] = {}
-    strangers: list[VerdictLine] = []
-    ambiguous: list[VerdictLine] = []
-    changed: list[VerdictLine] = []
+    wrong: dict[str, list[VerdictLine]] = {
+        "not in these files": [],
+        "at places that are none of the several pages with their URLs": [],
+        "there with another text": [],
+    }
+    strangers, ambiguous, changed = wrong.values()
     for said in read_verdicts(path):
         page = pages.find(said.page, said.url)
         if page is None:
@@ -146,15 +122,10 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
             found[page] = said
             if not _has_text(pages.text_bytes[page], said):
                 changed.append(said)
-    checks = (
-        (strangers, "not in these files"),
-        (ambiguous, "at places that are none of the several pages with their URLs"),
-        (changed, "there with another text"),
-    )
-    for wrong, what in checks:
-        if wrong:
+    for what, lines in wrong.items():
+        if lines:
             raise InputError(
-                f"{path}: the pages of {len(wrong):,} verdicts are {what}, first {wrong[0].url}. "
+                f"{path}: the pages of {len(lines):,} verdicts are {what}, first {lines[0].url}. "
                 "Name all files that were judged, and give the --fields or --preset of that run."
             )
     return found
@@ -207,13 +178,16 @@ class KeptSoFar:
         prefix = self._prefix(page)
         candidates = {kept for shingle in prefix for kept in self._by_shingle.get(shingle, ())}
         for kept in candidates.difference(equal):
+            smaller, larger = sorted(len(self._ranks[each]) for each in (page, kept))
+            if smaller < self._floor * larger:  # saves the comparison
+                continue
             value = self.resemblance(page, kept)
             if value >= self._floor:
                 yield kept, value
 
     def resemblance(self, page: int, other: int) -> float:
         """Return the resemblance of two pages; of short ones 1 where they are equal, else 0."""
-        return resemblance(self._pages[page], self._pages[other], self._min_shingles)
+        return reference.resemblance(self._pages[page], self._pages[other], self._min_shingles)
 
     def _prefix(self, page: int) -> list[int]:
         """Return the page's rarest shingles, one of which any match shares; none if it is short."""

@@ -13,18 +13,14 @@ closed, `catalogue` is a page of a shop with its scripts first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from random import Random
 from string import Template
-from typing import TYPE_CHECKING
 
 from streamer.analysis.sample.prose import LANGUAGES, Article, Language, draw_topic, draw_words
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 LAYOUTS = ("columns", "table", "weblog", "catalogue")
 _ALL = (*LAYOUTS, "head", "paper", "bare")

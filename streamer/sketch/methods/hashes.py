@@ -58,28 +58,16 @@ def pjw(data: Iterable[int]) -> int:
     return value
 
 
-def bkdr(data: Iterable[int]) -> int:
-    """Return Kernighan and Ritchie's hash with the multiplier 131."""
-    value = 0
-    for byte in data:
-        value = (value * 131 + byte) & MASK32
-    return value
+def _multiplying(factor: int, start: int = 0) -> Callable[[Iterable[int]], int]:
+    """Return the hash that multiplies by a factor before each byte is added."""
 
+    def function(data: Iterable[int]) -> int:
+        value = start
+        for byte in data:
+            value = (value * factor + byte) & MASK32
+        return value
 
-def sdbm(data: Iterable[int]) -> int:
-    """Return the hash of the sdbm database: the multiplier 65599, by shifts."""
-    value = 0
-    for byte in data:
-        value = (byte + (value << 6) + (value << 16) - value) & MASK32
-    return value
-
-
-def djb(data: Iterable[int]) -> int:
-    """Return Daniel J. Bernstein's hash: 33 times, from 5381."""
-    value = 5381
-    for byte in data:
-        value = (value * 33 + byte) & MASK32
-    return value
+    return function
 
 
 def ap(data: Iterable[int]) -> int:
@@ -98,9 +86,9 @@ CLASSIC_HASHES: Mapping[str, Callable[[Iterable[int]], int]] = {
     "rs": rs,
     "js": js,
     "pjw": pjw,
-    "bkdr": bkdr,
-    "sdbm": sdbm,
-    "djb": djb,
+    "bkdr": _multiplying(131),  # Kernighan and Ritchie
+    "sdbm": _multiplying(65599),  # of the sdbm database, which shifts and subtracts
+    "djb": _multiplying(33, 5381),  # Daniel J. Bernstein
     "ap": ap,
 }
 

@@ -67,13 +67,36 @@ def found(
     return list(clusters.values())
 
 
-def test_the_same_offset_in_another_partition_or_topic_is_another_page(tmp_path: Path) -> None:
-    said = [
-        verdict(0), verdict(1, 0),
-        verdict(0, url="p1", page=place(0, partition=1)),
-        verdict(1, url="t2", page=place(1, topic="other")),
-    ]  # fmt: skip
-    assert found(tmp_path, said) == [["0", "1"]]
+HTTPS = ["http://b", "http://c", "HTTPS://d", "https://e"]
+# By what is shown: verdicts, the policy, and the clusters, the survivor of each first.
+POLICIES: dict[str, tuple[list[Any], Policy, list[list[str]]]] = {
+    "the same offset in another partition or topic is another page": (
+        [verdict(0), verdict(1, 0), verdict(0, url="p1", page=place(0, partition=1)),
+         verdict(1, url="t2", page=place(1, topic="other"))],
+        Policy.EARLIEST, [["0", "1"]]),
+    "a representative of an earlier file comes first with the URL it is known by": (
+        [verdict(7, 3), verdict(8), verdict(9, 3)], Policy.EARLIEST, [["3", "7", "9"]]),
+    "so it does where all are without a length": (
+        [verdict(7, 3), verdict(8), verdict(9, 3)], Policy.LONGEST, [["3", "7", "9"]]),
+    "a verdict after the first use of its page is still its verdict": (
+        [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
+        Policy.EARLIEST, [["5", "2", "6"]]),
+    "its length counts": (
+        [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
+        Policy.LONGEST, [["2", "6", "5"]]),
+    "the longest page survives, of equal ones the earliest": (
+        [verdict(0, text_bytes=10), verdict(1, 0, text_bytes=30), verdict(2, 0, text_bytes=30)],
+        Policy.LONGEST, [["1", "2", "0"]]),
+    "an https page survives, of several the earliest": (
+        [verdict(n, 0 if n else None, url) for n, url in enumerate(HTTPS)],
+        Policy.HTTPS, [[HTTPS[2], HTTPS[3], HTTPS[0], HTTPS[1]]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", POLICIES)
+def test_the_survivor_of_a_cluster_comes_first(tmp_path: Path, shown: str) -> None:
+    said, policy, clusters = POLICIES[shown]
+    assert found(tmp_path, said, policy) == clusters
 
 
 def test_dead_letters_and_blank_lines_are_passed_over_and_a_repeat_does_not_count(
@@ -86,37 +109,6 @@ def test_dead_letters_and_blank_lines_are_passed_over_and_a_repeat_does_not_coun
     grouping = group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
     assert [row.url[-1] for row in rows(file, grouping)] == ["0", "1"]
     assert (grouping.judged, grouping.duplicates) == (3, 2)
-
-
-def test_a_representative_of_an_earlier_file_comes_first_with_the_url_it_is_known_by(
-    tmp_path: Path,
-) -> None:
-    said = [verdict(7, 3), verdict(8), verdict(9, 3)]
-    assert found(tmp_path, said) == [["3", "7", "9"]]
-    assert found(tmp_path, said, Policy.LONGEST)[0][0] == "3"  # all without a length
-
-
-def test_a_verdict_that_follows_the_first_use_of_its_page_is_still_its_verdict(
-    tmp_path: Path,
-) -> None:
-    said = [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)]
-    assert found(tmp_path, said) == [["5", "2", "6"]]
-    assert found(tmp_path, said, Policy.LONGEST) == [["2", "6", "5"]]
-
-
-def test_the_longest_page_survives_and_of_equal_ones_the_earliest(tmp_path: Path) -> None:
-    said = [
-        verdict(0, text_bytes=10), verdict(1, 0, text_bytes=30), verdict(2, 0, text_bytes=30),
-    ]  # fmt: skip
-    assert found(tmp_path, said, Policy.LONGEST) == [["1", "2", "0"]]
-
-
-def test_an_https_page_survives_and_of_several_the_earliest(tmp_path: Path) -> None:
-    urls = ["http://b", "http://c", "HTTPS://d", "https://e"]
-    said = [verdict(n, None if n == 0 else 0, url) for n, url in enumerate(urls)]
-    assert found(tmp_path, said, Policy.HTTPS) == [
-        ["HTTPS://d", "https://e", "http://b", "http://c"]
-    ]
 
 
 def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Path) -> None:

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.datasets import (
-    adjusted_rand_index,
-    open_dataset,
-    pair_outcomes,
-    reuters_pages,
-    true_labels,
-    true_pairs,
-)
+from streamer.analysis import datasets
 from streamer.analysis.evaluation import ConfusionCounts
 from streamer.analysis.sample.reference import ReferencePages, TextShingler, resemblance
 from streamer.errors import InputError
@@ -38,7 +31,7 @@ REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">
 
 def test_an_article_of_reuters_is_its_title_and_body(tmp_path: Path) -> None:
     (tmp_path / "reut2-000.sgm").write_text(REUTERS, "latin-1")
-    one, other = reuters_pages([tmp_path / "reut2-000.sgm"])
+    one, other = datasets.reuters_pages([tmp_path / "reut2-000.sgm"])
     assert (one.url, one.body) == (
         "reuters:1",
         "COCOA & TEA\nShowers continued\n<in the zone. Reuter",
@@ -52,26 +45,26 @@ def test_an_unprocessed_article_of_reuters_is_its_whole_text(tmp_path: Path) -> 
         '<TEXT TYPE="UNPROC">&#2;\n RATE RISES TO 9.1 PCT &lt;X>\n&#3;</TEXT>\n</REUTERS>\n'
     )
     (tmp_path / "reut2-000.sgm").write_text(article, "latin-1")
-    (one,) = reuters_pages([tmp_path / "reut2-000.sgm"])
+    (one,) = datasets.reuters_pages([tmp_path / "reut2-000.sgm"])
     assert (one.url, one.body) == ("reuters:4", "RATE RISES TO 9.1 PCT <X>")
 
 
 def test_a_file_without_articles_is_no_reuters(tmp_path: Path) -> None:
     (tmp_path / "a.sgm").write_text("<p>nothing</p>")
     with pytest.raises(InputError, match="no <REUTERS> document"):
-        open_dataset(tmp_path / "a.sgm", tmp_path)
+        datasets.open_dataset(tmp_path / "a.sgm", tmp_path)
 
 
 def test_labelled_pairs_are_those_with_a_label_whose_pages_are_there(
     labelled: Path, tmp_path: Path
 ) -> None:
-    assert open_dataset(labelled, tmp_path).labelled == {(0, 1), (2, 3)}
+    assert datasets.open_dataset(labelled, tmp_path).labelled == {(0, 1), (2, 3)}
 
 
 def test_a_file_of_pairs_without_its_columns_is_refused(labelled: Path, tmp_path: Path) -> None:
     (labelled / "truth_pairs.tsv").write_text("one\tother\na\tb\n")
     with pytest.raises(InputError, match="url_a, url_b, label"):
-        open_dataset(labelled, tmp_path)
+        datasets.open_dataset(labelled, tmp_path)
 
 
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
@@ -100,7 +93,7 @@ def test_the_adjusted_rand_index_is_that_of_counting_pairs(rows: list[tuple[int,
     # The form over pairs, as Steinley 2004 gives it.
     chance = (both + first) * (first + neither) + (both + second) * (second + neither)
     expected = 2 * (both * neither - first * second) / chance if chance else 1.0
-    assert adjusted_rand_index(one, other) == pytest.approx(expected)
+    assert datasets.adjusted_rand_index(one, other) == pytest.approx(expected)
 
 
 def test_the_adjusted_rand_index_has_the_published_value() -> None:
@@ -108,7 +101,7 @@ def test_the_adjusted_rand_index_has_the_published_value() -> None:
     table = [[1, 1, 0], [1, 2, 1], [0, 0, 4]]
     cells = [(i, j) for i, row in enumerate(table) for j, n in enumerate(row) for _ in range(n)]
     one, other = [cell[0] for cell in cells], [cell[1] for cell in cells]
-    assert adjusted_rand_index(one, other) == pytest.approx(0.3125, abs=1e-3)
+    assert datasets.adjusted_rand_index(one, other) == pytest.approx(0.3125, abs=1e-3)
 
 
 @given(texts)
@@ -119,7 +112,7 @@ def test_true_pairs_are_all_pairs_at_the_threshold(bodies: list[str]) -> None:
         for a, b in combinations(range(len(pages)), 2)
         if resemblance(pages.exact[a], pages.exact[b]) >= THRESHOLD
     }
-    assert true_pairs(pages, THRESHOLD) == expected
+    assert datasets.true_pairs(pages, THRESHOLD) == expected
 
 
 @given(texts)
@@ -135,11 +128,11 @@ def test_true_labels_are_those_of_comparing_each_page_with_all_kept_ones(bodies:
         else:
             kept.append(page)
             expected.append(page)
-    assert true_labels(pages, THRESHOLD) == expected
+    assert datasets.true_labels(pages, THRESHOLD) == expected
 
 
 def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
-    found = pair_outcomes([0, 0, 0, 3], {(0, 1), (2, 3)})
+    found = datasets.pair_outcomes([0, 0, 0, 3], {(0, 1), (2, 3)})
     assert found == ConfusionCounts(
         true_positive=1, false_positive=2, false_negative=1, true_negative=2
     )
@@ -149,5 +142,5 @@ def test_a_folder_of_reuters_is_a_dataset(tmp_path: Path) -> None:
     folder = tmp_path / "reuters"
     folder.mkdir()
     (folder / "reut2-000.sgm").write_text(REUTERS, "latin-1")
-    dataset = open_dataset(folder, tmp_path / "scratch")
+    dataset = datasets.open_dataset(folder, tmp_path / "scratch")
     assert (dataset.name, dataset.pages.urls) == ("reuters", ["reuters:1", "reuters:2"])

@@ -62,14 +62,14 @@ def test_a_place_is_that_of_its_own_file_and_never_of_another_one_of_that_name(
     sources = open_sources([str(path) for path in paths]).sources
     places = [f"{path}:0" for path in paths]
     found = find_texts(DEFAULT_READER, sources, places)
-    assert [found[place].body for place in places] == [b"text of a", b"text of b"]
+    assert [found[place].utf8 for place in places] == [b"text of a", b"text of b"]
     moved = f"{tmp_path}/c/x.jsonl:0"
-    assert find_texts(DEFAULT_READER, sources[1:], [moved])[moved].body == b"text of b"
+    assert find_texts(DEFAULT_READER, sources[1:], [moved])[moved].utf8 == b"text of b"
     with pytest.raises(InputError, match=r"may be in .*a/x\.jsonl and .*b/x\.jsonl; give only the"):
         find_texts(DEFAULT_READER, sources, [moved])
     (tmp_path / "b" / "x.jsonl").write_text('{"url": "http://b.example/", "body": "other"}')
     urls = {moved: "http://b.example/"}
-    assert find_texts(DEFAULT_READER, sources, [moved], urls=urls)[moved].body == b"other"
+    assert find_texts(DEFAULT_READER, sources, [moved], urls=urls)[moved].utf8 == b"other"
     urls = {places[0]: "http://c.example/"}
     assert find_texts(DEFAULT_READER, sources, [places[0]], urls=urls) == {}
 

@@ -12,16 +12,7 @@ from datasketch.lsh import _optimal_param
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.tuning import (
-    BANDS_MAX,
-    HASHES_MAX,
-    ROWS_MAX,
-    candidate_pairs,
-    detection_probability,
-    rank_bandings,
-    try_bandings,
-    widest_banding,
-)
+from streamer.analysis import tuning
 from streamer.config import load_settings
 from streamer.errors import SettingsError
 from streamer.pages.files import open_sources
@@ -36,7 +27,7 @@ def test_the_curve_has_its_published_values(
     similarity: float, bands: int, rows: int, published: float
 ) -> None:
     # .04749 is printed as .0474: cut, not rounded.
-    found = detection_probability(similarity, bands, rows)
+    found = tuning.detection_probability(similarity, bands, rows)
     assert found == pytest.approx(published, abs=2e-4)
 
 
@@ -46,7 +37,7 @@ def test_both_areas_are_those_that_a_sum_over_many_strips_gives(
 ) -> None:
     strips = 4000
     middles = (np.arange(strips) + 0.5) / strips
-    for banding in rank_bandings(threshold, hashes)[:3]:
+    for banding in tuning.rank_bandings(threshold, hashes)[:3]:
         below = 1 - (1 - (threshold * middles) ** banding.rows) ** banding.bands
         above = (1 - (threshold + (1 - threshold) * middles) ** banding.rows) ** banding.bands
         assert banding.false_positive == pytest.approx(threshold * below.mean(), abs=1e-5)
@@ -60,13 +51,13 @@ def test_the_best_banding_is_the_one_that_datasketch_takes(
     threshold: float, hashes: int, weight: float
 ) -> None:
     bands, rows = _optimal_param(threshold, hashes, weight, 1 - weight)
-    if rows > ROWS_MAX:
+    if rows > tuning.ROWS_MAX:
         pytest.fail("choose cases within the settings' limits")
-    assert rank_bandings(threshold, hashes, weight)[0][:2] == (bands, rows)
+    assert tuning.rank_bandings(threshold, hashes, weight)[0][:2] == (bands, rows)
 
 
 def test_every_banding_within_the_hashes_is_ranked_once_by_its_error() -> None:
-    ranked = rank_bandings(0.7, 60, 0.3)
+    ranked = tuning.rank_bandings(0.7, 60, 0.3)
     expected = {(b, r) for b in range(1, 49) for r in range(1, 33) if b * r <= 60}
     assert {banding[:2] for banding in ranked} == expected
     assert len(ranked) == len(expected)
@@ -77,18 +68,22 @@ def test_every_banding_within_the_hashes_is_ranked_once_by_its_error() -> None:
 
 
 def test_the_greatest_banding_is_one_that_the_settings_allow() -> None:
-    assert load_settings(bands=BANDS_MAX, rows=ROWS_MAX).bands == BANDS_MAX
-    assert SignatureSettings(bands=BANDS_MAX, rows=ROWS_MAX).hashes == HASHES_MAX
+    assert load_settings(bands=tuning.BANDS_MAX, rows=tuning.ROWS_MAX).bands == tuning.BANDS_MAX
+    assert (
+        SignatureSettings(bands=tuning.BANDS_MAX, rows=tuning.ROWS_MAX).hashes == tuning.HASHES_MAX
+    )
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95])
 def test_the_widest_banding_misses_next_to_nothing_with_as_many_rows_as_that_allows(
     threshold: float,
 ) -> None:
-    bands, rows = widest_banding(threshold)
-    assert bands == BANDS_MAX
-    assert rows == 1 or detection_probability(threshold, bands, rows) >= 0.9999
-    assert rows == ROWS_MAX or detection_probability(threshold, bands, rows + 1) < 0.9999
+    bands, rows = tuning.widest_banding(threshold)
+    assert bands == tuning.BANDS_MAX
+    assert rows == 1 or tuning.detection_probability(threshold, bands, rows) >= 0.9999
+    assert (
+        rows == tuning.ROWS_MAX or tuning.detection_probability(threshold, bands, rows + 1) < 0.9999
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +92,7 @@ def test_the_widest_banding_misses_next_to_nothing_with_as_many_rows_as_that_all
         (0.0, 84, 0.5, "threshold 0 "),
         (1.0, 84, 0.5, "threshold 1 "),
         (0.8, 0, 0.5, "not 0"),
-        (0.8, HASHES_MAX + 1, 0.5, "not 1537"),
+        (0.8, tuning.HASHES_MAX + 1, 0.5, "not 1537"),
         (0.8, 84, 1.5, "weight 1.5"),
     ],
 )
@@ -105,7 +100,7 @@ def test_what_cannot_be_asked_for_is_named(
     threshold: float, hashes: int, weight: float, named: str
 ) -> None:
     with pytest.raises(SettingsError, match=named):
-        rank_bandings(threshold, hashes, weight)
+        tuning.rank_bandings(threshold, hashes, weight)
 
 
 def plain_pairs(keys: list[list[int]], bucket_max: int) -> set[tuple[int, int]]:
@@ -134,7 +129,7 @@ def plain_pairs(keys: list[list[int]], bucket_max: int) -> set[tuple[int, int]]:
 def test_pairs_are_those_of_earlier_pages_in_a_bucket(
     keys: list[list[int]], bucket_max: int
 ) -> None:
-    found = candidate_pairs(np.array(keys, np.uint64), bucket_max).tolist()
+    found = tuning.candidate_pairs(np.array(keys, np.uint64), bucket_max).tolist()
     assert {(pair >> 32, pair & 0xFFFF_FFFF) for pair in found} == plain_pairs(keys, bucket_max)
     assert found == sorted(set(found))
 
@@ -165,15 +160,14 @@ def test_true_candidates_false_ones_and_missed_ones_are_told_apart(sample: Path)
     read: list[int] = []
     sources = open_sources([str(sample)]).sources
     bandings = [(42, 1), (14, 6), (1, 32)]
-    trials = try_bandings(sources, bandings, 0.8, progress=read.append)
+    trials = tuning.try_bandings(sources, bandings, 0.8, progress=read.append)
     many, fair, few = trials
     assert [(trial.bands, trial.rows) for trial in trials] == bandings
     assert {trial.pages for trial in trials} == {91}
-    assert (many.true, many.missed) == (30, 0)
-    assert many.false >= 30  # the copies at 0.3 share one of 42 min-hashes
-    assert fair.recall is not None
-    assert fair.recall >= 0.95
-    assert fair.false <= 5
-    assert few.true + few.missed == 30
-    assert few.missed > 0
+    assert (many.pairs.true_positive, many.pairs.false_negative) == (30, 0)
+    assert many.pairs.false_positive >= 30  # the copies at 0.3 share one of 42 min-hashes
+    assert (fair.pairs.recall or 0) >= 0.95
+    assert fair.pairs.false_positive <= 5
+    assert few.pairs.true_positive + few.pairs.false_negative == 30
+    assert few.pairs.false_negative > 0
     assert read[-1] == sample.stat().st_size

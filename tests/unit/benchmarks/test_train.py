@@ -28,9 +28,8 @@ def test_a_model_is_trained_on_a_few_pages(
 ) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn: pip install -r requirements/bench.lock")
     own = MarkedPage(PAGE, "The river rose in one night\n" + "\n".join(ARTICLE))
-    for module in (single_pages, sites):
-        crawl = [MarkedPage(PAGE, own.main_text, 1.0, "https://a.example/1")]
-        monkeypatch.setattr(module, "crawled_pages", lambda crawl=crawl: iter(crawl))
+    crawl = [MarkedPage(PAGE, own.main_text, 1.0, "https://a.example/1")]
+    monkeypatch.setattr(single_pages, "crawled_pages", lambda: iter(crawl))
     for size in ("MADE", "ARTICLES"):
         monkeypatch.setattr(single_pages, size, 1)
     marked, out = tmp_path / "marked.jsonl", tmp_path / "model.json"

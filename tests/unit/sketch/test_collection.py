@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from streamer.analysis.cli.compare import collection
 from streamer.errors import InputError, SettingsError
 from streamer.run.outputs import part_of
 from streamer.sketch.collection import (
@@ -26,22 +23,18 @@ from streamer.sketch.collection import (
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import choose, method, write_options
 from streamer.text.words import CanonicalOptions
+from tests.helpers.commands import run
 
 SECRET = bytes(range(32))
 DEFAULT = CanonicalOptions()
 USERS = ("digests", "idf_string", "lexicon", "optimum_frequency", "random_lexicon", "simhash")
 PAGES = st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), max_size=8)
 
-app = typer.Typer()
-app.add_typer(collection, name="collection")
-runner = CliRunner()
-
 
 def build(folder: Path, bodies: list[str], *arguments: str) -> Path:
     pages, out = folder / "pages.jsonl", folder / "words.json"
     pages.write_text("".join(json.dumps({"url": "u", "body": b}) + "\n" for b in bodies))
-    command = ["collection", "build", str(pages), "--out", str(out), *arguments]
-    runner.invoke(app, command, catch_exceptions=False)
+    run("collection", "build", pages, "--out", out, *arguments)
     return out
 
 
@@ -110,9 +103,7 @@ def test_the_canonical_form_is_kept_in_the_file_which_can_be_shown(tmp_path: Pat
     found = load_collection(out)
     assert found.canonical.stem == "english"
     assert found.words == 3
-    shown = runner.invoke(app, ["collection", "show", str(out)])
-    assert found.fingerprint in shown.output
-    assert shown.exit_code == 0
+    assert found.fingerprint in run("collection", "show", out)
 
 
 def test_a_canonical_option_that_is_none_is_an_error(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from streamer import Deduplicator, Page
-from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.model import Decision
@@ -20,6 +18,7 @@ from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scopes import ScopedSigner, scope_keys
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.added import added
+from tests.helpers.commands import run
 
 SECRET = bytes(range(32))
 BODIES = [b"one two three four five six seven", b"eins zwei drei", b"one two three four five six"]
@@ -63,10 +62,8 @@ def test_what_has_no_scope_is_not_signed() -> None:
 
 def judged(folder: Path, pages: list[dict[str, Any]], *options: str) -> list[dict[str, Any]]:
     (folder / "p.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pages))
-    own = ["--index", str(folder / "index"), "--verdicts", str(folder / "v.jsonl")]
-    arguments = ["replay", str(folder / "p.jsonl"), *own, *options]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
+    own = ("--index", folder / "index", "--verdicts", folder / "v.jsonl")
+    run("replay", folder / "p.jsonl", *own, *options)
     found = [json.loads(line) for line in (folder / "v.jsonl").read_text().splitlines()]
     return sorted(found, key=lambda each: int(each["page"]["offset"]))
 
@@ -105,12 +102,10 @@ def test_an_attackers_tenant_neither_suppresses_nor_sees_pages_of_another(
     ]  # fmt: skip
     if "--near-misses" in options:
         assert said[7]["nearest"] is None
-    explain = ["explain", "http://spy/", "--index", str(tmp_path / "index"), "--json"]
-    found = CliRunner().invoke(app, explain)
-    assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["nearest"] is None, "nobody shares its scope"
-    by_text = CliRunner().invoke(app, [*explain, "--texts", str(tmp_path / "p.jsonl")])
-    assert isinstance(by_text.exception, StoreMismatch)
+    explain = ("explain", "http://spy/", "--index", tmp_path / "index", "--json")
+    assert json.loads(run(*explain))["nearest"] is None, "nobody shares its scope"
+    with pytest.raises(StoreMismatch):
+        run(*explain, "--texts", tmp_path / "p.jsonl")
 
 
 def test_pages_of_one_host_answer_each_other_only(tmp_path: Path) -> None:
@@ -128,10 +123,9 @@ def test_a_page_without_its_scope_is_a_dead_letter(tmp_path: Path) -> None:
     assert len(judged(tmp_path, pages, "--scope", "tenant")) == 1
     letters = [json.loads(x) for x in (tmp_path / "v.jsonl.dead.jsonl").read_text().splitlines()]
     assert [each["code"] for each in letters] == ["missing_scope"] * len(bad)
-    other = ["replay", str(tmp_path / "p.jsonl"), "--index", str(tmp_path / "index")]
-    done = CliRunner().invoke(app, [*other, "--verdicts", str(tmp_path / "o"), "--scope", "host"])
-    assert isinstance(done.exception, StoreMismatch)
-    assert "--scope is tenant there and host here" in str(done.exception)
+    other = ("--index", tmp_path / "index", "--verdicts", tmp_path / "o", "--scope", "host")
+    with pytest.raises(StoreMismatch, match="--scope is tenant there and host here"):
+        run("replay", tmp_path / "p.jsonl", *other)
 
 
 def test_the_python_interface_has_scopes_too() -> None:
@@ -166,9 +160,8 @@ def test_a_scope_that_was_not_read_whole_joins_no_two_tenants(tmp_path: Path) ->
     body = " ".join(VICTIM).encode()
     lines = [b'{"url": "http://x/", "tenant": "%s", "body": "%s"}' % (t, body) for t in tenants]
     (tmp_path / "p.jsonl").write_bytes(b"\n".join(lines))
-    arguments = ["--verdicts", str(tmp_path / "v.jsonl"), "--scope", "tenant", "--keep-going"]
-    done = CliRunner().invoke(app, ["replay", str(tmp_path / "p.jsonl"), *arguments])
-    assert done.exit_code == 1, done.output
+    options = ("--verdicts", tmp_path / "v.jsonl", "--scope", "tenant", "--keep-going")
+    run("replay", tmp_path / "p.jsonl", *options, code=1)
     assert (tmp_path / "v.jsonl").read_bytes() == b""
     letters = (tmp_path / "v.jsonl.dead.jsonl").read_bytes().splitlines()
     assert [json.loads(each)["code"] for each in letters] == ["missing_scope"] * 4

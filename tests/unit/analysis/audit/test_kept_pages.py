@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.audit import kept_pages
+from streamer.analysis.audit.facts import AuditReport
 from streamer.analysis.audit.kept_pages import KeptPages, buckets
-from streamer.analysis.audit.scene import AuditReport
 from streamer.index.messages import Pages, Term
 from streamer.index.rule import matching_pairs
 from streamer.index.settings import IndexSettings

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
 from streamer.errors import InputError, SettingsError
 from tests.helpers.commands import invoked, run
@@ -21,13 +22,16 @@ def verdicts(tmp_path: Path) -> Path:
     return write(tmp_path / "verdicts.jsonl", [*said, verdict(19, 0, "https://a.example/19")])
 
 
+def summary_of(result: Result) -> list[str]:
+    return [" ".join(line.split()) for line in result.stderr.splitlines()]
+
+
 def test_json_lines_go_to_standard_output_and_the_summary_beside_it(verdicts: Path) -> None:
     result = invoked("clusters", verdicts)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(lines) == 13
     assert [line["url"] for line in lines if line["survivor"]] == ["http://a.example/0"]
-    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
-    assert summary[:6] == [
+    assert summary_of(result)[:6] == [
         "verdicts 20", "of duplicates 12", "clusters 1", "pages in them 13",
         "pages to drop 12", "largest cluster 13",
     ]  # fmt: skip
@@ -104,8 +108,7 @@ def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) 
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert sorted(line["page"]["offset"] for line in lines) == [*range(20)]
     assert [(line["pages"], line["survivor"]) for line in lines[13:]] == [(1, True)] * 7
-    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
-    assert summary[1:] == [
+    assert summary_of(result)[1:] == [
         "of duplicates 12", "clusters 8", "pages in them 20", "pages to drop 12",
         "largest cluster 13",
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from streamer.run.explanation import KeptIndex, Near
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
 from tests.helpers.commands import refusal, run
+from tests.unit.analysis.cli.test_explain import judge
 
 ONE = "He said: «my war is over» <script>alert(1)</script> & left the room."
 OTHER = "«My war is over!» & left the room, \x1b[31mred."
@@ -27,19 +28,6 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     one.write_text(ONE, "utf-8")
     other.write_text(OTHER, "utf-8")
     return one, other
-
-
-def judge(
-    folder: Path, pages: dict[str, str], *options: str | Path, kind: str | None = None
-) -> list[str | Path]:
-    """Judge `pages` in their order; return the options that name the index."""
-    lines = [
-        json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
-    ]
-    (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
-    index: list[str | Path] = ["--index", folder / "index"]
-    run("replay", folder / "pages.jsonl", "--verdicts", folder / "v.jsonl", *index, *options)
-    return index
 
 
 def test_two_texts_are_compared_exactly_and_by_the_methods_named(files: tuple[Path, Path]) -> None:
@@ -85,10 +73,7 @@ def said_of(tmp_path: Path, one: str, other: str, *options: str) -> list[dict[st
     texts = tmp_path / "one.html", tmp_path / "other.html"
     for path, text in zip(texts, (one, other), strict=True):
         path.write_text(text, "utf-8")
-    methods: list[dict[str, Any]] = json.loads(run("compare", *texts, *options, "--json"))[
-        "methods"
-    ]
-    return methods
+    return list(json.loads(run("compare", *texts, *options, "--json"))["methods"])
 
 
 def test_a_preset_and_two_methods_in_sequence_are_asked_like_any_other(tmp_path: Path) -> None:
@@ -157,15 +142,8 @@ def test_a_fragment_links_to_its_counterpart_and_has_its_colour(
 def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs"
     pairs.write_text('one two three\tone two four\n\n{"a": "five six", "b": "five six"}\n', "utf-8")
-    command: list[str | Path] = [
-        "compare",
-        "--pairs",
-        pairs,
-        "--method",
-        "exact_content",
-        "--shingle-width",
-        "2",
-    ]
+    options = ("--method", "exact_content", "--shingle-width", "2")
+    command = ("compare", "--pairs", pairs, *options)
     reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
     assert [one["exact"]["jaccard"] for one in reports] == [1 / 3, 1.0]
     assert [one["a"] for one in reports] == ["line 1", "line 3"]
@@ -210,14 +188,8 @@ def test_uniqueness_names_the_sources_of_what_is_not(tmp_path: Path) -> None:
     (folder / "source.txt").write_text(" ".join(words[20:27]), "utf-8")
     page = {"url": "http://a.example/", "body": " ".join(words[20:23])}
     (folder / "pages.jsonl").write_text(json.dumps(page) + "\n", "utf-8")
-    command: list[str | Path] = [
-        "uniqueness",
-        folder / "text.txt",
-        "--against",
-        folder,
-        "--shingle-width",
-        "3",
-    ]
+    options = ("--against", folder, "--shingle-width", "3")
+    command = ("uniqueness", folder / "text.txt", *options)
     report = json.loads(run(*command, "--json"))
     assert (report["shingles"], report["unique"], report["percentage"]) == (100, 95, 95.0)
     assert report["sources"] == [

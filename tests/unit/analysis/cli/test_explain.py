@@ -31,19 +31,22 @@ PAGES = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    replay(tmp_path)
+    judge(tmp_path, PAGES)
     return tmp_path
 
 
-def replay(
-    folder: Path, *options: str, pages: Mapping[str, str] = PAGES, kind: str | None = None
-) -> None:
+def judge(
+    folder: Path, pages: Mapping[str, str], *options: str | Path, kind: str | None = None
+) -> list[str | Path]:
+    """Judge `pages` in their order; return the options that name the index."""
+    folder.mkdir(exist_ok=True)
     lines = [
         json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
     ]
     (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
-    outputs = ("--index", folder / "index", "--verdicts", folder / "v.jsonl")
-    run("replay", folder / "pages.jsonl", *outputs, *options)
+    index: list[str | Path] = ["--index", folder / "index"]
+    run("replay", folder / "pages.jsonl", "--verdicts", folder / "v.jsonl", *index, *options)
+    return index
 
 
 def explain(folder: Path, page: str, *options: str) -> dict[str, Any]:
@@ -115,8 +118,7 @@ def test_a_duplicate_is_explained_by_its_verdict_without_any_text(folder: Path) 
 
 def test_the_verdict_of_another_index_explains_nothing(tmp_path: Path) -> None:
     for name, options in (("one", []), ("other", ["--bands", "20"])):
-        (tmp_path / name).mkdir()
-        replay(tmp_path / name, *options)
+        judge(tmp_path / name, PAGES, *options)
     with pytest.raises(StoreMismatch, match="of an index with other settings"):
         explain(tmp_path / "one", "http://a/near", "--verdicts", str(tmp_path / "other/v.jsonl"))
 
@@ -133,13 +135,11 @@ def test_where_the_exact_resemblance_is_across_the_threshold_no_edits_are_told(
     tmp_path: Path, key: Path
 ) -> None:
     texts = ["--texts", str(tmp_path / "one" / "pages.jsonl"), "--key-file", str(key)]
-    (tmp_path / "one").mkdir()
-    replay(tmp_path / "one", "--key-file", str(key))
+    judge(tmp_path / "one", PAGES, "--key-file", key)
     near = explain(tmp_path / "one", "http://a/near", *texts)["nearest"]
     between = (near["similarity"] + near["exact_resemblance"]) / 2
     assert abs(near["similarity"] - near["exact_resemblance"]) > 0.002
-    (tmp_path / "other").mkdir()
-    replay(tmp_path / "other", "--key-file", str(key), "--threshold", f"{between:.4f}")
+    judge(tmp_path / "other", PAGES, "--key-file", key, "--threshold", f"{between:.4f}")
     found = explain(tmp_path / "other", "http://a/near", *texts)
     assert (found["verdict"] == "duplicate") is (near["similarity"] > between)
     assert found["edits"] is None
@@ -158,14 +158,13 @@ def test_a_kept_page_that_only_the_first_shard_has_is_explained_too(folder: Path
     assert found["nearest"]["shared_keys"] == 0
 
 
-def test_of_the_indexes_of_partitions_the_one_with_the_page_explains_it(tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.write_text("5a" * 32)
+def test_of_the_indexes_of_partitions_the_one_with_the_page_explains_it(
+    tmp_path: Path, key: Path
+) -> None:
     here, there = ({name: PAGES[name]} for name in ("http://a/kept", "http://b/other"))
     for number, pages in enumerate((here, there)):
         own = tmp_path / str(number)
-        own.mkdir()
-        replay(own, "--key-file", str(key), pages=pages)
+        judge(own, pages, "--key-file", key)
         (tmp_path / "index").mkdir(exist_ok=True)
         (own / "index").rename(tmp_path / "index" / f"shard-{number}")
     (tmp_path / "near.txt").write_text(PAGES["http://b/other"], "utf-8")
@@ -192,7 +191,7 @@ def test_a_duplicate_without_its_text_is_not_found_and_the_error_says_why(folder
 
 
 def test_another_method_is_explained_by_its_own_similarity(tmp_path: Path) -> None:
-    replay(tmp_path, "--method", "simhash")
+    judge(tmp_path, PAGES, "--method", "simhash")
     found = explain(tmp_path, "http://a/near", "--texts", str(tmp_path / "pages.jsonl"))
     assert found["method"] == "simhash"
     bits = found["nearest"]["similarity"] * 64
@@ -202,8 +201,7 @@ def test_another_method_is_explained_by_its_own_similarity(tmp_path: Path) -> No
 
 
 def test_an_index_of_characters_counts_its_own_shingles(tmp_path: Path) -> None:
-    options = ["--method", "bottom_k", "--method-option", "unit=characters"]
-    replay(tmp_path, *options)
+    judge(tmp_path, PAGES, "--method", "bottom_k", "--method-option", "unit=characters")
     found = explain(tmp_path, "http://a/near", "--texts", str(tmp_path / "pages.jsonl"))
     characters = [" ".join(PAGES[url].split()) for url in ("http://a/near", "http://a/kept")]
     one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in characters)
@@ -212,7 +210,7 @@ def test_an_index_of_characters_counts_its_own_shingles(tmp_path: Path) -> None:
 
 
 def test_an_index_of_words_is_explained_by_its_bags(tmp_path: Path) -> None:
-    replay(tmp_path, "--method", "words")
+    judge(tmp_path, PAGES, "--method", "words")
     found = explain(tmp_path, "http://a/further", "--texts", str(tmp_path / "pages.jsonl"))
     assert (found["verdict"], found["nearest"]["url"]) == ("duplicate", "http://a/kept")
     assert found["nearest"]["exact_resemblance"] == pytest.approx(191 / 209)
@@ -245,7 +243,7 @@ def test_a_page_of_html_is_explained_by_all_that_its_verdict_rests_on(
         "http://a/again": html.format("of one thing", body(50, 150)),
         "http://a/other": html.format("of other things", body(60)).replace("<p", "<p x='y'"),
     }
-    replay(tmp_path, *options, pages=pages, kind="text/html")
+    judge(tmp_path, pages, *options, kind="text/html")
     for line in (tmp_path / "v.jsonl").read_text("utf-8").splitlines()[1:]:
         said = json.loads(line)
         found = explain(tmp_path, said["url"], "--texts", str(tmp_path / "pages.jsonl"))
@@ -258,11 +256,9 @@ def test_other_indexes_that_pages_are_compared_with_are_named_as_not_looked_at(
     tmp_path: Path,
 ) -> None:
     clean, own = tmp_path / "clean", tmp_path / "own"
-    for folder in (clean, own):
-        folder.mkdir()
-    replay(clean)
+    judge(clean, PAGES)
     key = str(clean / "index" / "secret.key")
-    replay(own, "--also", f"clean={clean / 'index'}", "--key-file", key)
+    judge(own, PAGES, "--also", f"clean={clean / 'index'}", "--key-file", key)
     texts = ("--texts", str(own / "pages.jsonl"), "--key-file", key)
     found = explain(own, "http://a/near", *texts)
     assert (found["verdict"], found["not_looked_at"]) == ("unique", ["clean"])

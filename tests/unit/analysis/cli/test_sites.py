@@ -29,6 +29,9 @@ PAGES = [
 ]
 
 
+ONE = ("one.example", "--index", "index", "--texts", "pages.jsonl")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with pages, a key, and indexes of them with and without sites."""
@@ -40,28 +43,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "pages.jsonl").write_text("".join(f"{line}\n" for line in lines))
     for name, options in (("index", ["--site-memory", "1MiB"]), ("other", [])):
-        made = ["--preset", "balanced", "--key-file", str(folder / "key"), *options]
-        told(folder, "replay", "pages.jsonl", "--verdicts", f"{name}.jsonl", name, *made)
+        outputs = ("--verdicts", folder / f"{name}.jsonl", "--index", folder / name)
+        made = ("--preset", "balanced", "--key-file", folder / "key", *options)
+        run("replay", folder / "pages.jsonl", *outputs, *made)
     return folder
 
 
-def told(folder: Path, command: str, *arguments: str) -> str:
-    """Return what a command prints; arguments that name an index or a file are below a folder."""
-    given = [str(folder / each) if (folder / each).exists() else each for each in arguments]
-    if command == "replay":
-        index = folder / given.pop(3)
-        given[2] = str(folder / given[2])
-        given += ["--index", str(index)]
-    return run(command, *given)
+def told(folder: Path, *arguments: str) -> str:
+    """Return what the command prints; arguments that name an index or a file are below a folder."""
+    given = [folder / each if (folder / each).exists() else each for each in arguments]
+    return run("sites", *given)
 
 
 def listed(folder: Path, *arguments: str) -> dict[str, Any]:
     key = ["--key-file", str(folder / "key"), "--json"]
-    return dict(json.loads(told(folder, "sites", *arguments, *key)))
+    return dict(json.loads(told(folder, *arguments, *key)))
 
 
 def test_what_a_host_repeats_is_listed_with_what_becomes_of_it(folder: Path) -> None:
-    found = listed(folder, "ONE.example.", "--index", "index", "--texts", "pages.jsonl")
+    found = listed(folder, "ONE.example.", *ONE[1:])
     assert (found["host"], found["pages"], found["untold"]) == ("one.example", len(ARTICLES), 0)
     blocks = {each["text"]: each for each in found["blocks"]}
     assert blocks.keys() == {"News", NOTE}
@@ -69,9 +69,7 @@ def test_what_a_host_repeats_is_listed_with_what_becomes_of_it(folder: Path) -> 
         assert (each["repeats"], each["pages"]) == (len(ARTICLES) - 1, len(ARTICLES))
         assert each["dropped"] + each["compared"] <= len(ARTICLES)
     assert found["blocks_total"] == len(blocks)
-    assert listed(
-        folder, "two.example", "--index", "index", "--texts", "pages.jsonl"
-    )["blocks"] == []  # fmt: skip
+    assert listed(folder, "two.example", *ONE[1:])["blocks"] == []
 
 
 def test_without_a_host_it_says_how_much_the_index_knows(folder: Path) -> None:
@@ -85,10 +83,10 @@ def test_without_a_host_it_says_how_much_the_index_knows(folder: Path) -> None:
 
 def test_what_is_printed_names_the_block(folder: Path) -> None:
     key = ["--key-file", str(folder / "key")]
-    said = told(folder, "sites", "one.example", "--index", "index", "--texts", "pages.jsonl", *key)
+    said = told(folder, *ONE, *key)
     assert "have 2 blocks" in said
     assert "public" in said
-    assert "on 4 other pages or more" in told(folder, "sites", "--index", "index", *key)
+    assert "on 4 other pages or more" in told(folder, "--index", "index", *key)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +94,9 @@ def test_what_is_printed_names_the_block(folder: Path) -> None:
     [
         (["one.example", "--index", "index"], SettingsError, "no text"),
         (["--index", "index", "--texts", "pages.jsonl"], SettingsError, "no text"),
-        (["http://one.example/", "--index", "index", "--texts", "pages.jsonl"], SettingsError,
-         "is no host"),
-        (["", "--index", "index", "--texts", "pages.jsonl"], SettingsError, "is no host"),
-        (["www.one.example", "--index", "index", "--texts", "pages.jsonl"], InputError,
-         "No page in the files"),
+        (["http://one.example/", *ONE[1:]], SettingsError, "is no host"),
+        (["", *ONE[1:]], SettingsError, "is no host"),
+        (["www.one.example", *ONE[1:]], InputError, "No page in the files"),
         (["--index", "other"], StoreMismatch, "without --site-memory"),
         (["one.example", "--index", "other", "--texts", "pages.jsonl"], StoreMismatch,
          "without --site-memory"),
@@ -118,10 +114,7 @@ def test_another_key_is_refused_as_its_hashes_would_find_nothing(
 ) -> None:
     (tmp_path / "key").write_text("11" * 32)
     with pytest.raises(StoreMismatch, match="another key file"):
-        told(
-            folder, "sites", "one.example", "--index", "index", "--texts", "pages.jsonl",
-            "--key-file", str(tmp_path / "key"),
-        )  # fmt: skip
+        told(folder, *ONE, "--key-file", str(tmp_path / "key"))
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,26 +6,17 @@ from collections.abc import Iterable
 
 import pytest
 
+from streamer.analysis.hints import paths
 from streamer.analysis.hints.hint import HintLimits
-from streamer.analysis.hints.paths import (
-    Bases,
-    bases_of,
-    drop_segments,
-    drop_varying,
-    learn_segments,
-    learn_soft_404,
-    learn_traps,
-    learn_varying,
-)
 from tests.unit.analysis.hints.test_parameters import pages
 
 
-def bases(urls: Iterable[tuple[str, object]]) -> Bases:
-    return bases_of(pages(urls), {})
+def bases(urls: Iterable[tuple[str, object]]) -> paths.Bases:
+    return paths.bases_of(pages(urls), {})
 
 
 def test_bases_leave_out_parameters_by_directory() -> None:
-    found = bases_of(
+    found = paths.bases_of(
         pages([("/a/x?s=1&id=1", 1), ("/a/x?s=2&id=1", 1), ("/b/x?s=1", 2), ("/b/x?s=2", 3)]),
         {"/a/": frozenset({"s"})},
     )
@@ -36,12 +27,12 @@ def test_a_segment_may_be_left_out_if_the_url_without_it_is_the_same_page() -> N
     urls: list[tuple[str, object]]
     urls = [(f"{before}/n/{n}{behind}", n) for n in range(40)
             for before, behind in (("", ""), ("/print", ""), ("", "/amp"))]  # fmt: skip
-    found = learn_segments(bases(urls), HintLimits())
+    found = paths.learn_segments(bases(urls), HintLimits())
     assert [each.name for each in found] == ["amp", "print"]
-    left = drop_segments(bases(urls), ["amp", "print"])
+    left = paths.drop_segments(bases(urls), ["amp", "print"])
     assert [page.url for page in left.values()] == [f"/n/{n}" for n in range(40)]
     urls = [(f"{before}/n/{n}", (before, n)) for n in range(40) for before in ("", "/de")]
-    assert learn_segments(bases(urls), HintLimits()) == []
+    assert paths.learn_segments(bases(urls), HintLimits()) == []
 
 
 @pytest.mark.parametrize(("path", "count"), [("/en/b", 41), ("/shop/en/c", 3)])
@@ -49,40 +40,42 @@ def test_a_segment_stays_where_the_urls_without_it_were_not_seen(path: str, coun
     urls: list[tuple[str, object]]
     urls = [(f"{before}/a{n}", n) for n in range(40) for before in ("", "/en")]
     more: list[tuple[str, object]] = [(f"{path}{n}", f"{path}{n}") for n in range(count)]
-    assert [each.name for each in learn_segments(bases(urls), HintLimits())] == ["en"]
-    assert learn_segments(bases(urls + more), HintLimits()) == []
+    assert [each.name for each in paths.learn_segments(bases(urls), HintLimits())] == ["en"]
+    assert paths.learn_segments(bases(urls + more), HintLimits()) == []
 
 
 def test_a_place_in_the_path_may_vary() -> None:
     urls: list[tuple[str, object]]
     urls = [(f"/s/{n * 7 + s}x/doc{n}.html", n) for n in range(40) for s in range(2)]
-    found = learn_varying(bases(urls), HintLimits())
+    found = paths.learn_varying(bases(urls), HintLimits())
     assert [each.name for each in found] == ["/s/{varies}/*"]
-    assert len(drop_varying(bases(urls), ["/s/{varies}/*"])) == 40
+    assert len(paths.drop_varying(bases(urls), ["/s/{varies}/*"])) == 40
     urls = [(f"/{section}/{n}", (section, n)) for n in range(40) for section in "ab"]
-    assert learn_varying(bases(urls), HintLimits()) == []
+    assert paths.learn_varying(bases(urls), HintLimits()) == []
 
 
 def test_a_page_that_answers_for_unlike_paths_is_a_soft_error() -> None:
     words = ["help", "tours", "jobs", "press", "shop", "terms", "faq", "map", "about", "team"]
     urls: list[tuple[str, object]] = [(f"/{word}", "error") for word in words]
     urls += [(f"/page/{n}", n) for n in range(40)]
-    found = learn_soft_404(bases(urls))
+    found = paths.learn_soft_404(bases(urls))
     assert [(each.families, len(each.pages)) for each in found] == [(10, 10)]
-    assert learn_soft_404(bases(urls[1:])) == []
-    assert learn_soft_404(bases([(f"/item/{n}", "sold") for n in range(100)])) == []
+    assert paths.learn_soft_404(bases(urls[1:])) == []
+    assert paths.learn_soft_404(bases([(f"/item/{n}", "sold") for n in range(100)])) == []
 
 
 def test_a_family_that_grows_without_new_content_is_a_trap() -> None:
     urls = [(f"/calendar/{n // 12}/{n % 12}", n if n < 20 else "empty") for n in range(100)]
-    traps = learn_traps(bases(urls), set(), HintLimits())
+    traps = paths.learn_traps(bases(urls), set(), HintLimits())
     assert [(each.name, each.newer, each.new) for each in traps] == [("/calendar/*/*", 50, 0)]
     urls = [(f"/calendar/{n // 12}/{n % 12}", n if n % 5 == 0 else "empty") for n in range(100)]
-    assert learn_traps(bases(urls), set(), HintLimits()) == []
-    assert learn_traps(bases([(f"/news/{n}", n) for n in range(100)]), set(), HintLimits()) == []
+    assert paths.learn_traps(bases(urls), set(), HintLimits()) == []
+    assert (
+        paths.learn_traps(bases([(f"/news/{n}", n) for n in range(100)]), set(), HintLimits()) == []
+    )
 
 
 def test_urls_whose_segments_repeat_are_a_trap() -> None:
     urls: list[tuple[str, object]] = [(f"/a{'/b/a' * n}/", n % 2) for n in range(1, 61)]
-    traps = learn_traps(bases(urls), set(), HintLimits())
+    traps = paths.learn_traps(bases(urls), set(), HintLimits())
     assert [each.name for each in traps] == ["/a/b/{again}"]

@@ -5,13 +5,13 @@ import hashlib
 import math
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from streamer.analysis.sample.crawl import (
     COLUMNS,
     PAGES_FILE,
-    RECIPES,
     SITES,
     TRUTH_FILE,
     Crawl,
@@ -34,15 +34,18 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class Written(NamedTuple):
+    """The lines of both files of a crawl."""
+
+    truth: list[dict[str, str]]
+    pages: list[bytes]
+
+
 @pytest.fixture(scope="module")
-def truth(crawl: Path) -> list[dict[str, str]]:
+def written(crawl: Path) -> Written:
     with (crawl / TRUTH_FILE).open(encoding="utf-8") as file:
-        return list(csv.DictReader(file, dialect="excel-tab"))
-
-
-@pytest.fixture(scope="module")
-def page_lines(crawl: Path) -> list[bytes]:
-    return (crawl / PAGES_FILE).read_bytes().splitlines()
+        truth = list(csv.DictReader(file, dialect="excel-tab"))
+    return Written(truth, (crawl / PAGES_FILE).read_bytes().splitlines())
 
 
 def test_a_seed_gives_these_bytes_on_every_machine() -> None:
@@ -61,49 +64,41 @@ def test_another_seed_gives_other_pages() -> None:
     assert not first & other
 
 
-def test_truth_has_one_line_for_each_line_of_pages(
-    truth: list[dict[str, str]], page_lines: list[bytes]
-) -> None:
-    assert tuple(truth[0]) == COLUMNS
-    assert (
-        [int(row["ordinal"]) for row in truth] == list(range(len(page_lines))) == list(range(1000))
-    )
+def test_truth_has_one_line_for_each_line_of_pages(written: Written) -> None:
+    assert tuple(written.truth[0]) == COLUMNS
+    assert [int(row["ordinal"]) for row in written.truth] == list(range(1000))
+    assert len(written.pages) == 1000
 
 
-def test_truth_names_the_url_of_each_page(
-    truth: list[dict[str, str]], page_lines: list[bytes]
-) -> None:
-    pages = [(row, read_page(line)) for row, line in zip(truth, page_lines, strict=True)]
+def test_truth_names_the_url_of_each_page(written: Written) -> None:
+    pages = [(row, read_page(line)) for row, line in zip(written.truth, written.pages, strict=True)]
     assert [row["url"] for row, page in pages if page] == [page.url for _, page in pages if page]
 
 
-def test_all_kinds_are_planted_about_as_often_as_stated(truth: list[dict[str, str]]) -> None:
-    counts = Counter(row["kind"] for row in truth)
-    for kind, recipe in RECIPES.items():
-        share = recipe.per_mille
-        assert abs(counts[kind.value] - share) < 4 * math.sqrt(share), kind
+def test_all_kinds_are_planted_about_as_often_as_stated(written: Written) -> None:
+    counts = Counter(row["kind"] for row in written.truth)
+    for kind in Kind:
+        assert abs(counts[kind.value] - kind.per_mille) < 4 * math.sqrt(kind.per_mille), kind
         assert counts[kind.value], kind
 
 
-def test_an_origin_is_an_earlier_page_with_that_url(truth: list[dict[str, str]]) -> None:
-    copies = [row for row in truth if row["origin"]]
+def test_an_origin_is_an_earlier_page_with_that_url(written: Written) -> None:
+    copies = [row for row in written.truth if row["origin"]]
     assert len(copies) > 300
     for row in copies:
-        origin = truth[int(row["origin"])]
+        origin = written.truth[int(row["origin"])]
         assert int(row["origin"]) < int(row["ordinal"])
         assert origin["url"] == row["origin_url"]
 
 
-def test_truth_has_the_exact_resemblance_of_the_written_pages(
-    truth: list[dict[str, str]], page_lines: list[bytes]
-) -> None:
+def test_truth_has_the_exact_resemblance_of_the_written_pages(written: Written) -> None:
     shingler = TextShingler()
 
     def exact(ordinal: str) -> object:
-        page = read_page(page_lines[int(ordinal)])
+        page = read_page(written.pages[int(ordinal)])
         return shingler.exact((page and page_text(page)) or "")
 
-    for row in [row for row in truth if row["origin"]][::5]:
+    for row in [row for row in written.truth if row["origin"]][::5]:
         found = resemblance(exact(row["ordinal"]), exact(row["origin"]))  # type: ignore[arg-type]
         assert float(row["resemblance"]) == pytest.approx(found, abs=1e-6), row
 
@@ -124,28 +119,26 @@ def test_truth_has_the_exact_resemblance_of_the_written_pages(
     ],
 )
 def test_a_kind_of_copy_resembles_its_origin_as_planted(
-    truth: list[dict[str, str]], kind: Kind, least: float, most: float
+    written: Written, kind: Kind, least: float, most: float
 ) -> None:
-    values = [float(row["resemblance"]) for row in truth if row["kind"] == kind and row["origin"]]
+    values = [
+        float(row["resemblance"]) for row in written.truth if row["kind"] == kind and row["origin"]
+    ]
     assert values
     assert min(values) >= least
     assert max(values) <= most
 
 
-def test_records_that_are_no_pages_cannot_be_read_as_text(
-    truth: list[dict[str, str]], page_lines: list[bytes]
-) -> None:
-    for row, line in zip(truth, page_lines, strict=True):
+def test_records_that_are_no_pages_cannot_be_read_as_text(written: Written) -> None:
+    for row, line in zip(written.truth, written.pages, strict=True):
         page = read_page(line)
         readable = page is not None and page_text(page) is not None
         assert readable == (row["kind"] not in NO_PAGES), row
 
 
-def test_copies_are_told_from_origins_by_what_their_kind_says(
-    truth: list[dict[str, str]], page_lines: list[bytes]
-) -> None:
-    pages = dict(enumerate(map(read_page, page_lines)))
-    for row in truth:
+def test_copies_are_told_from_origins_by_what_their_kind_says(written: Written) -> None:
+    pages = dict(enumerate(map(read_page, written.pages)))
+    for row in written.truth:
         page, origin = pages[int(row["ordinal"])], pages.get(int(row["origin"] or -1))
         if row["kind"] == Kind.RECRAWL and page and origin:
             assert page.url == origin.url
@@ -161,8 +154,8 @@ def test_copies_are_told_from_origins_by_what_their_kind_says(
             assert isinstance(page.body_base64, str)
 
 
-def test_pages_are_as_large_as_real_ones(page_lines: list[bytes]) -> None:
-    sizes = sorted(len(line) for line in page_lines)
+def test_pages_are_as_large_as_real_ones(written: Written) -> None:
+    sizes = sorted(len(line) for line in written.pages)
     assert sizes[len(sizes) // 5] > 5_000
     assert sizes[-1] < 60_000
 
@@ -199,8 +192,10 @@ def test_progress_is_told_of_each_record(tmp_path: Path) -> None:
     assert counts.total() == 12
 
 
-def test_kinds_are_read_back_from_the_truth_file(crawl: Path, truth: list[dict[str, str]]) -> None:
-    assert read_kinds(crawl / TRUTH_FILE) == {int(row["ordinal"]): row["kind"] for row in truth}
+def test_kinds_are_read_back_from_the_truth_file(crawl: Path, written: Written) -> None:
+    assert read_kinds(crawl / TRUTH_FILE) == {
+        int(row["ordinal"]): row["kind"] for row in written.truth
+    }
 
 
 @pytest.mark.parametrize(

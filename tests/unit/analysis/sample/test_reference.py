@@ -20,32 +20,26 @@ from streamer.model import Page
 texts = st.text("ab 漢か", max_size=40)
 
 
-def test_script_style_template_noscript_and_svg_are_not_seen() -> None:
-    hidden = ("script", "style", "template", "noscript", "svg")
-    html = "a" + "".join(f"<{tag}>b</{tag}>" for tag in hidden) + "c"
-    assert visible_text(html) == "ac"
-
-
-def test_the_title_is_seen() -> None:
-    assert visible_text("<head><title>x</title></head>y").split() == ["x", "y"]
+HIDDEN = ("script", "style", "template", "noscript", "svg")
 
 
 @pytest.mark.parametrize(
     ("html", "words"),
     [
+        ("a" + "".join(f"<{tag}>b</{tag}>" for tag in HIDDEN) + "c", ["ac"]),
+        ("<head><title>x</title></head>y", ["x", "y"]),
         ("a<b>b</b>c", ["abc"]),
         ("<li>a<li>b", ["a", "b"]),
         ("a<br>b", ["a", "b"]),
         ("<td>a</td><td>b</td>", ["a", "b"]),
         ("a&amp;b &eacute;", ["a&b", "é"]),
+        ("a<p>b<![x[c", ["a", "b"]),  # the text before a malformed declaration
     ],
 )
-def test_only_block_tags_separate_words(html: str, words: list[str]) -> None:
+def test_what_is_not_hidden_is_seen_and_only_block_tags_separate_words(
+    html: str, words: list[str]
+) -> None:
     assert visible_text(html).split() == words
-
-
-def test_the_text_before_a_malformed_declaration_is_seen() -> None:
-    assert visible_text("a<p>b<![x[c").split() == ["a", "b"]
 
 
 @given(st.text("<![]->ab /&;", max_size=30))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample.crawl import write_crawl
+from streamer.analysis.sample.crawl import read_kinds, write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
-from streamer.analysis.sample.score import KeptSoFar, Score, score
+from streamer.analysis.sample.score import KeptSoFar, Score, score_pages
 from streamer.analysis.verdicts import largest_clusters, read_verdicts
 from streamer.errors import InputError
 from streamer.model import Location
@@ -48,6 +48,10 @@ def write_pages(folder: Path, bodies: Sequence[str]) -> Path:
     return write_lines(folder / "pages.jsonl", pages)
 
 
+def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> Score:
+    return score_pages(read_pages(pages), verdicts, **options)
+
+
 def scored(
     folder: Path, bodies: Sequence[str], verdicts: Sequence[dict[str, Any]], **options: Any
 ) -> Score:
@@ -56,25 +60,41 @@ def scored(
 
 
 UNLIKE, LIKE = words(100, 500), words(100)
-# By what a decision is: bodies, of which page each is said to be a duplicate, and the outcomes.
-DECISIONS: dict[str, tuple[list[str], list[int | None], ConfusionCounts]] = {
-    "right": ([LIKE, LIKE, UNLIKE], [None, 0, None], ConfusionCounts(1, 0, 0, 2)),
-    "a duplicate of an unlike page": ([LIKE, UNLIKE], [None, 0], ConfusionCounts(0, 1, 0, 1)),
-    "a duplicate of the wrong page": (
-        [LIKE, UNLIKE, LIKE], [None, None, 1], ConfusionCounts(0, 1, 0, 2)),
-    "unique, with a like page kept before": (
-        [LIKE, LIKE], [None, None], ConfusionCounts(0, 0, 1, 1)),
+AT_8 = [words(12), words(14)]  # 8 shingles and 10 of them with the same 8: exactly 0.8
+SHORT = [words(8), words(7), words(8), "!"]
+NEAR = {"margin": 0.05}
+# Bodies, of which page each is said to be a duplicate, options, and the outcomes: of all pages, and
+# of those outside the margin where these are others.
+DECISIONS: dict[
+    str, tuple[list[str], list[int | None], dict[str, float], list[tuple[int, ...]]]
+] = {
+    "right": ([LIKE, LIKE, UNLIKE], [None, 0, None], {}, [(1, 0, 0, 2)]),
+    "a duplicate of an unlike page": ([LIKE, UNLIKE], [None, 0], {}, [(0, 1, 0, 1)]),
+    "a duplicate of the wrong page": ([LIKE, UNLIKE, LIKE], [None, None, 1], {}, [(0, 1, 0, 2)]),
+    "unique, with a like page kept before": ([LIKE, LIKE], [None, None], {}, [(0, 0, 1, 1)]),
     # 0 ~ 1 ~ 2 at 86/106 each, but 0 and 2 at 76/116: 1 is dropped, so 2 is rightly unique.
     "unique, with a like page that was not kept": (
-        [LIKE, words(100, 10), words(100, 20)], [None, 0, None], ConfusionCounts(1, 0, 0, 2)),
+        [LIKE, words(100, 10), words(100, 20)], [None, 0, None], {},
+        [(1, 0, 0, 2), (0, 0, 0, 2)]),
+    "a duplicate at the threshold": (AT_8, [None, 0], {}, [(1, 0, 0, 1), (0, 0, 0, 1)]),
+    "unique at the threshold": (AT_8, [None, None], NEAR, [(0, 0, 1, 1), (0, 0, 0, 1)]),
+    "unique below it": (AT_8, [None, None], {"threshold": 0.83}, [(0, 0, 0, 2), (0, 0, 0, 1)]),
+    "unique above it, outside the margin": (AT_8, [None, None], {"threshold": 0.74},
+                                            [(0, 0, 1, 1)]),
+    "short pages are duplicates of equal ones only": (
+        SHORT, [None, 0, 0, None], {}, [(1, 1, 0, 2)]),
+    "short pages, all unique": (SHORT, [None] * 4, {}, [(0, 0, 1, 3)]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("decision", DECISIONS)
 def test_a_decision_is_held_against_the_pages_that_were_kept(tmp_path: Path, decision: str) -> None:
-    bodies, said, outcomes = DECISIONS[decision]
-    result = scored(tmp_path, bodies, [verdict(page, of) for page, of in enumerate(said)])
-    assert result.outcomes == outcomes
+    bodies, said, options, outcomes = DECISIONS[decision]
+    result = scored(
+        tmp_path, bodies, [verdict(page, of) for page, of in enumerate(said)], **options
+    )
+    assert result.outcomes == ConfusionCounts(*outcomes[0])
+    assert result.clear == ConfusionCounts(*outcomes[-1])
     assert result.kept == said.count(None)
     assert result.labels == [page if of is None else of for page, of in enumerate(said)]
 
@@ -101,38 +121,6 @@ def test_a_representative_that_is_not_a_kept_page_is_counted_apart(tmp_path: Pat
     bodies = [words(100), words(100), words(100)]
     said = [verdict(0), verdict(1, of=0), verdict(2, of=of)]
     assert scored(tmp_path, bodies, said).bad_representatives == 1
-
-
-def test_resemblance_at_the_threshold_counts_as_duplicate(tmp_path: Path) -> None:
-    # 8 shingles and 10 of them with the same 8: exactly 0.8.
-    bodies = [words(12), words(14)]
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1, of=0)], threshold=0.8)
-    assert result.outcomes.true_positive == 1
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.8)
-    assert result.outcomes.false_negative == 1
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.81)
-    assert result.outcomes.true_negative == 2
-
-
-def test_what_lies_within_the_margin_is_left_out_of_the_clear_outcomes(tmp_path: Path) -> None:
-    bodies = [words(12), words(14)]
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], margin=0.05)
-    assert result.outcomes == ConfusionCounts(true_negative=1, false_negative=1)
-    assert result.clear == ConfusionCounts(true_negative=1)
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.83, margin=0.05)
-    assert result.outcomes == ConfusionCounts(true_negative=2)
-    assert result.clear == ConfusionCounts(true_negative=1)
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.74, margin=0.05)
-    assert result.clear == result.outcomes == ConfusionCounts(true_negative=1, false_negative=1)
-
-
-def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> None:
-    bodies = [words(8), words(7), words(8), "!"]
-    said = [verdict(0), verdict(1, of=0), verdict(2, of=0), verdict(3)]
-    result = scored(tmp_path, bodies, said)
-    assert result.outcomes == ConfusionCounts(true_positive=1, false_positive=1, true_negative=2)
-    result = scored(tmp_path, bodies, [verdict(0), verdict(1), verdict(2), verdict(3)])
-    assert result.outcomes == ConfusionCounts(false_negative=1, true_negative=3)
 
 
 def test_missing_and_repeated_verdicts_are_counted(tmp_path: Path) -> None:
@@ -220,7 +208,7 @@ def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> N
         for ordinal, url in zip(table.ordinals, table.urls, strict=True)
     ]
     verdicts = write_lines(tmp_path / "v.jsonl", said)
-    result = score([pages], verdicts, truth=tmp_path / "truth.tsv")
+    result = score([pages], verdicts, kinds=read_kinds(tmp_path / "truth.tsv"))
     found = {kind: outcomes.duplicates for kind, outcomes in result.kinds.items()}
     no_pages = {"invalid_json", "missing_body", "not_text"}
     assert found == {k.value: n for k, n in counts.items() if k.value not in no_pages}

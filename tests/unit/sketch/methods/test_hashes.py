@@ -10,19 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.methods.hashes import (
-    DEGREE,
-    HASHES,
-    NARROW,
-    POLYNOMIAL,
-    hash64,
-    mix64,
-    rabin64,
-)
+from streamer.sketch.methods import hashes
 from tests.oracles.plain_signature import fmix
 
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz1234567890"  # the collection's own test key
-WHOLE = 1 << DEGREE | POLYNOMIAL
+WHOLE = 1 << hashes.DEGREE | hashes.POLYNOMIAL
 
 
 def remainder(dividend: int, divisor: int) -> int:
@@ -34,7 +26,7 @@ def remainder(dividend: int, divisor: int) -> int:
 
 def times(one: int, other: int) -> int:
     product = 0
-    for bit in range(DEGREE):
+    for bit in range(hashes.DEGREE):
         product ^= one << bit if other >> bit & 1 else 0
     return remainder(product, WHOLE)
 
@@ -49,44 +41,44 @@ def times(one: int, other: int) -> int:
     ],
 )  # fmt: skip
 def test_a_hash_of_the_collections_key_has_the_published_value(name: str, value: int) -> None:
-    assert HASHES[name](ALPHABET, 0) == value
+    assert hashes.HASHES[name](ALPHABET, 0) == value
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("My war is over.", 1759088479), ("My war is over!", -127495474)]
 )
 def test_crc32_has_the_published_signed_values(text: str, value: int) -> None:
-    assert HASHES["crc32"](text.encode(), 0) == value % (1 << 32), (
+    assert hashes.HASHES["crc32"](text.encode(), 0) == value % (1 << 32), (
         "tables print the same bits signed"
     )
 
 
 @given(st.binary(max_size=40), st.integers(0, (1 << 32) - 1))
 def test_functions_that_take_a_seed_get_it_as_their_library_does(data: bytes, seed: int) -> None:
-    assert HASHES["mmh3"](data, seed) == mmh3.hash64(data, seed, signed=False)[0]
-    assert HASHES["mmh3-32"](data, seed) == mmh3.hash(data, seed, signed=False)
-    assert HASHES["mmh3-128"](data, seed) == mmh3.hash128(data, seed, signed=False)
-    assert HASHES["crc32"](data, seed) == zlib.crc32(data, seed)
+    assert hashes.HASHES["mmh3"](data, seed) == mmh3.hash64(data, seed, signed=False)[0]
+    assert hashes.HASHES["mmh3-32"](data, seed) == mmh3.hash(data, seed, signed=False)
+    assert hashes.HASHES["mmh3-128"](data, seed) == mmh3.hash128(data, seed, signed=False)
+    assert hashes.HASHES["crc32"](data, seed) == zlib.crc32(data, seed)
 
 
 @given(st.binary(max_size=40))
 def test_rabins_fingerprint_is_the_remainder_of_the_text_as_a_polynomial(data: bytes) -> None:
     dividend = 1 << 8 * len(data) | int.from_bytes(data, "big")
-    assert rabin64(data) == remainder(dividend, WHOLE)
-    assert HASHES["rabin"](data, 0) == rabin64(data)
+    assert hashes.rabin64(data) == remainder(dividend, WHOLE)
+    assert hashes.HASHES["rabin"](data, 0) == hashes.rabin64(data)
 
 
 def test_the_one_bit_before_eight_zero_bytes_leaves_the_polynomials_own_remainder() -> None:
-    assert rabin64(bytes(8)) == 0b11011  # x**64 = x**4 + x**3 + x + 1
+    assert hashes.rabin64(bytes(8)) == 0b11011  # x**64 = x**4 + x**3 + x + 1
 
 
 def test_rabins_polynomial_is_irreducible() -> None:
     """By Rabin's test: x**(2**64) = x, and x**(2**32) - x has no factor in common with it."""
     powers = [2]
-    for _ in range(DEGREE):
+    for _ in range(hashes.DEGREE):
         powers.append(times(powers[-1], powers[-1]))
-    assert powers[DEGREE] == 2
-    one, other = WHOLE, powers[DEGREE // 2] ^ 2
+    assert powers[hashes.DEGREE] == 2
+    one, other = WHOLE, powers[hashes.DEGREE // 2] ^ 2
     while other:
         one, other = other, remainder(one, other)
     assert one == 1
@@ -97,24 +89,26 @@ def test_rabins_fingerprint_is_linear_in_texts_of_one_length(one: bytes, other: 
     length = min(len(one), len(other))
     both = bytes(a ^ b for a, b in zip(one[:length], other[:length], strict=True))
     zeros = bytes(length)
-    assert rabin64(both) ^ rabin64(zeros) == rabin64(one[:length]) ^ rabin64(other[:length])
+    assert hashes.rabin64(both) ^ hashes.rabin64(zeros) == hashes.rabin64(
+        one[:length]
+    ) ^ hashes.rabin64(other[:length])
 
 
-@pytest.mark.parametrize("name", HASHES)
+@pytest.mark.parametrize("name", hashes.HASHES)
 def test_every_hash_depends_on_its_seed_and_fits_its_width(name: str) -> None:
     seeds = [0, 1, 2, (1 << 32) + 1, (1 << 64) - 1]
-    assert len({HASHES[name](b"a shingle of words", seed) for seed in seeds}) == len(seeds)
+    assert len({hashes.HASHES[name](b"a shingle of words", seed) for seed in seeds}) == len(seeds)
     widths = {"mmh3-128": 128, "md5": 128, "sha1": 160}
-    bits = 32 if name in NARROW else widths.get(name, 64)
-    hashed = (HASHES[name](ALPHABET[:n], seed) for n in range(36) for seed in seeds)
+    bits = 32 if name in hashes.NARROW else widths.get(name, 64)
+    hashed = (hashes.HASHES[name](ALPHABET[:n], seed) for n in range(36) for seed in seeds)
     longest = max(value.bit_length() for value in hashed)
     assert bits - 8 <= longest <= bits
 
 
-@pytest.mark.parametrize("name", HASHES)
+@pytest.mark.parametrize("name", hashes.HASHES)
 def test_every_bit_of_a_hash_as_64_bits_is_as_often_one_as_not(name: str) -> None:
     source = random.Random(5)
-    values = [hash64(source.randbytes(20), 7, name) for _ in range(600)]
+    values = [hashes.hash64(source.randbytes(20), 7, name) for _ in range(600)]
     ones = [sum(value >> bit & 1 for value in values) for bit in range(64)]
     assert all(200 < count < 400 for count in ones)
     assert len(set(values)) == len(values)
@@ -122,4 +116,4 @@ def test_every_bit_of_a_hash_as_64_bits_is_as_often_one_as_not(name: str) -> Non
 
 @given(st.integers(0, (1 << 64) - 1))
 def test_the_finaliser_is_the_kernels(word: int) -> None:
-    assert mix64(word) == fmix(word)
+    assert hashes.mix64(word) == fmix(word)

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.sketch.method import PageText
-from streamer.sketch.methods.shingled import (
-    ShingleParameters,
-    Shingler,
-    as_characters,
-    character_shingles,
-    shingles,
-)
+from streamer.sketch.methods import shingled
 from streamer.text.words import canonical_words
 
 SECRET = bytes(range(32))
@@ -31,13 +25,13 @@ def test_shingles_are_of_words_or_of_characters_end_to_end_or_overlapping() -> N
         ({"shingle_width": 6, "unit": "characters", "stride": 6}, ["one tw", "o thre", "e four"]),
     ]
     for options, expected in cases:
-        found = Shingler(ShingleParameters(**options), SECRET).shingles(page)
+        found = shingled.Shingler(shingled.ShingleParameters(**options), SECRET).shingles(page)
         assert found == expected
-    unspaced = ShingleParameters(shingle_width=3, unit="characters")
-    found = Shingler(unspaced, SECRET).shingles(PageText("数据挖掘, 한국어"))
+    unspaced = shingled.ShingleParameters(shingle_width=3, unit="characters")
+    found = shingled.Shingler(unspaced, SECRET).shingles(PageText("数据挖掘, 한국어"))
     assert found == ["数据挖", "据挖掘", "挖掘 ", "掘 한", " 한국", "한국어"]
-    assert character_shingles("ab", 3) == []
-    assert Shingler(ShingleParameters(), SECRET).shingles(PageText("")) == []
+    assert shingled.character_shingles("ab", 3) == []
+    assert shingled.Shingler(shingled.ShingleParameters(), SECRET).shingles(PageText("")) == []
 
 
 @given(
@@ -48,7 +42,7 @@ def test_a_shingle_starts_every_stride_words_and_none_is_cut(
 ) -> None:
     starts = [start for start in range(len(found)) if start % stride == 0]
     whole = [found[start : start + width] for start in starts if start + width <= len(found)]
-    assert [shingle.split(" ") for shingle in shingles(found, width, stride)] == whole
+    assert [shingle.split(" ") for shingle in shingled.shingles(found, width, stride)] == whole
 
 
 @pytest.mark.parametrize(
@@ -61,4 +55,4 @@ def test_a_shingle_starts_every_stride_words_and_none_is_cut(
 def test_characters_are_composed_and_no_space_stands_in_an_unspaced_script(
     text: str, expected: str
 ) -> None:
-    assert as_characters(canonical_words(text)) == expected
+    assert shingled.as_characters(canonical_words(text)) == expected

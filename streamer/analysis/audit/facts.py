@@ -89,29 +89,22 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class Column(Generic[Kind]):
-    """A growing array of one kind; its room doubles when it is full."""
+    """A growing array of one kind."""
 
     def __init__(self, kind: type[Kind]) -> None:
-        self._room = np.empty(1024, kind)
-        self._length = 0
+        self._kind = kind
+        self._bytes = bytearray()
 
     def __len__(self) -> int:
-        return self._length
+        return len(self.array())
 
     def append(self, values: npt.ArrayLike) -> None:
-        """Add values at the end."""
-        added = np.asarray(values)
-        end = self._length + len(added)
-        if end > len(self._room):
-            room = np.empty(max(end, 2 * len(self._room)), self._room.dtype)
-            room[: self._length] = self.array()
-            self._room = room
-        self._room[self._length : end] = added
-        self._length = end
+        """Add values at the end, while nobody holds the array."""
+        self._bytes += np.asarray(values, self._kind).tobytes()
 
     def array(self) -> npt.NDArray[Kind]:
-        """Return all values; valid until the next one is added."""
-        return self._room[: self._length]
+        """Return all values."""
+        return np.frombuffer(self._bytes, self._kind)
 
 
 RECORD = 1  # the record is in the topic

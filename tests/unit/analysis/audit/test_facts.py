@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.audit.scene import LogReading, PageTable, digest
+from streamer.analysis.audit.facts import LogReading, PageTable, digest
 from streamer.index.messages import Forget, Record
 from streamer.model import page_ref
 
