@@ -296,49 +296,10 @@ BOMBS: tuple[Bomb, ...] = (
 
 # ---- markup --------------------------------------------------------------------------------------
 
-HEADS = {
-    "one_tag": "<p ",
-    "quoted": "<a b='",
-    "value": "<a b=",
-    "comment": "<!--",
-    "number": "&#",
-    "name": "&",
-}
-UNITS = {
-    "unclosed_fonts": "<p><font a1=1>",
-    "one_tag": 'a="b" ',
-    "options": "<select><option>a<option>a",
-    "less_than": "<",
-    "ampersands": "&",
-    "references": "&nGt;",
-    "longest_almost_names": "&CounterClockwiseContourIntegra",
-    "quoted": '>"<a b="',
-    "open_quotes": "<a b=\"'><a b='>",
-    "one_open_quote_a_tag": "<a b='>",
-    "spaced_equals": "<a b   =   ",
-    "value": "=",
-    "comments": "<!--",
-    "comment": "->--!",
-    "comment_brackets": "<!-->->",
-    "scripts": "<script>",
-    "titles": "<title>",
-    "textareas_and_frames": "<textarea><iframe><noscript><noembed><noframes>",
-    "end_tags": "</",
-    "script_ends": "<title></script></titl</textarea",
-    "nested_svg": "<svg><template>",
-    "svg_with_ends": "<svg></svg>",
-    "closing_svg": "</svg></template>",
-    "sections": "<![CDATA[",
-    "section_brackets": "<![CDATA[>",
-    "questions": "<?",
-    "declarations": "<!",
-    "number": "0",
-    "name": "a",
-    "long_name": "<" + "a" * 1000,
-    "deep": "<div><b><table><td>",
-    "nul": "\0",
-    "blanks": "<a" + " " * 500,
-}
+# Of each kind, what a page begins with and what it then repeats.
+MARKUP: dict[str, tuple[str, str]] = json.loads(
+    Path(__file__).parents[1].joinpath("fixtures", "markup.json").read_text("utf-8")
+)
 
 
 def _html_seconds(page: bytes, main: MainText | None) -> float:
@@ -360,7 +321,7 @@ def _markup(name: str) -> Measured:
     """Read a page of one kind of markup in all sizes."""
     reset_peak()
     idle = peak_bytes()
-    head, unit = HEADS.get(name, ""), UNITS[name]
+    head, unit = MARKUP[name]
     pages = [(head + unit * (size // len(unit) + 1))[:size].encode() for size in MARKUP_SIZES]
     seconds, faults = 0.0, []
     for what, main in (("text", None), ("main text", new_main_text(read_model()))):
@@ -434,13 +395,13 @@ def read_bombs(names: list[str], first: int, folder: Path) -> Iterator[Measured]
     for place in range(first, len(names)):
         os.pwrite(at, b"%12d" % place, 0)
         name = names[place]
-        yield _markup(name) if name in UNITS else _read(by_name[name], folder, judge)
+        yield _markup(name) if name in MARKUP else _read(by_name[name], folder, judge)
 
 
 def run(rounds: int, seed: int, folder: Path) -> list[str]:
     """Read the first `rounds` bombs, and all markup."""
     del seed  # bombs are what they are
-    names = [bomb.name for bomb in BOMBS[:rounds]] + list(UNITS)
+    names = [bomb.name for bomb in BOMBS[:rounds]] + list(MARKUP)
     violations: list[str] = []
     module = ["tests.campaign.bombs", str(rounds)]
     for answer in watched(module, len(names), folder, SECONDS_STUCK):
@@ -457,6 +418,6 @@ def run(rounds: int, seed: int, folder: Path) -> list[str]:
 
 if __name__ == "__main__":
     _rounds, _first, _folder = sys.argv[1:]
-    _names = [bomb.name for bomb in BOMBS[: int(_rounds)]] + list(UNITS)
+    _names = [bomb.name for bomb in BOMBS[: int(_rounds)]] + list(MARKUP)
     _done = list(read_bombs(_names, int(_first), Path(_folder)))
     sys.stdout.buffer.write(msgspec.json.encode(_done))

@@ -20,8 +20,8 @@ from pyarrow import feather, parquet
 
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.compression import zstd
-from streamer.pages.members import ZSTD_MAGIC
 from streamer.pages.files import open_sources
+from streamer.pages.members import ZSTD_MAGIC
 from streamer.run.verdict_files import open_verdicts
 from tests.helpers.fleet import KEY
 from tests.helpers.forked import Running

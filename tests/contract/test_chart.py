@@ -25,10 +25,8 @@ from tests.helpers.kubernetes_tools import (
     charted,
     conform,
     helm,
-    kubernetes_schemas,
     kustomized,
     load_all,
-    operator_schemas,
     refused,
 )  # fmt: skip
 
@@ -199,28 +197,19 @@ def test_the_chart_is_of_the_version_of_the_program() -> None:
 # Schemas
 
 
-def everything(folder: Path) -> str:
-    """Return all that the chart and kustomize give: kubeconform takes seconds, however little."""
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_fits_the_schemas_of_kubernetes_and_operators(version: str, tmp_path: Path) -> None:
     components = [f"components/{name}" for name in COMPONENTS]
     names = ("base", "overlays/six-signers", "overlays/per-partition", "strimzi")
-    folders = [KUBERNETES / name for name in names]
     texts = [
         charted(),
         charted(*EVERYTHING),
-        overlay(folder, components=components, transformers=["transformers/keda"]),
-        *[kustomized(one) for one in folders],
+        overlay(tmp_path, components=components, transformers=["transformers/keda"]),
+        *[kustomized(KUBERNETES / name) for name in names],
+        (KUBERNETES / "secret.example.yaml").read_text("utf-8"),
     ]
-    return "\n---\n".join(texts)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_whatever_is_rendered_fits_the_schemas_of_kubernetes_and_operators(
-    version: str, tmp_path: Path
-) -> None:
-    text = everything(tmp_path)
-    kubernetes_schemas(version, tmp_path)
-    operator_schemas(tmp_path)
-    assert conform(text, version, tmp_path) == (len(load_all(text)), [])
+    for manifest in (one for text in texts for one in load_all(text)):
+        conform(manifest, version)
 
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["as it is", "everything"])

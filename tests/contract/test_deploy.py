@@ -1,10 +1,9 @@
-"""The files in deploy/ against the schemas of Kubernetes, against the program, and one another."""
+"""The files in deploy/ against the program, and one another."""
 
 import re
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -20,8 +19,6 @@ OVERLAY, PER_PARTITION = (KUBERNETES / "overlays" / one for one in ("six-signers
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 UID = 10001
-VERSIONS = ("1.28", kubernetes_validate.latest_version())  # the oldest that we name, the newest
-NO_SCHEMA = {"PodMonitor", "PrometheusRule"}  # the operator's own kinds
 WORKLOADS = ("StatefulSet", "Deployment")
 
 
@@ -89,19 +86,6 @@ def mount_of(path: str, container: Manifest) -> Manifest:
     assert len(mounts) == 1, (path, mounts)
     found: Manifest = mounts[0]
     return found
-
-
-# Schemas
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("manifest", MANIFESTS, ids=called)
-def test_a_manifest_fits_the_schema_of_its_kind(manifest: Manifest, version: str) -> None:
-    if manifest["kind"] in NO_SCHEMA:
-        with pytest.raises(kubernetes_validate.SchemaNotFoundError):
-            kubernetes_validate.validate(manifest, version, strict=True)
-    else:
-        kubernetes_validate.validate(manifest, version, strict=True)
 
 
 # Names that must be the same in two places

@@ -17,6 +17,7 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from streamer.kafka.topics import Names
 from tests.helpers.broker import administer, free_ports, listens, running_broker
 from tests.helpers.fleet import ROOT, streamer
+from tests.helpers.secure_broker import listeners
 from tests.helpers.wait import wait_until
 
 Manifest = dict[str, Any]
@@ -24,31 +25,11 @@ Manifest = dict[str, Any]
 STRIMZI = ROOT / "deploy" / "kubernetes" / "strimzi"
 NAMES = Names("streamer", "pages")
 _SETTINGS = """\
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},\
-SASL_PLAINTEXT://127.0.0.1:{sasl}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl}
-listener.security.protocol.map=\
-CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
-sasl.enabled.mechanisms=SCRAM-SHA-512
-listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=\
-org.apache.kafka.common.security.scram.ScramLoginModule required;
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 allow.everyone.if.no.acl.found=false
 super.users=User:ANONYMOUS
 """
-# Each decision goes to a file: who asked for what, and by which right it was given.
-_LOGGING = """\
-appenders=audit
-appender.audit.type=File
-appender.audit.name=audit
-appender.audit.fileName={file}
-appender.audit.layout.type=PatternLayout
-appender.audit.layout.pattern=%m%n
-rootLogger.level=error
-logger.audit.name=kafka.authorizer.logger
-logger.audit.level=trace
-logger.audit.appenderRef.audit.ref=audit
-"""
+_LOGGING = ROOT / "tests" / "fixtures" / "audit.properties"
 _RESOURCES = {"TOPIC": 2, "GROUP": 3, "TRANSACTIONAL_ID": 5}  # Kafka's numbers
 _PATTERNS = {"LITERAL": 3, "PREFIXED": 4}
 _OPERATIONS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
@@ -175,16 +156,15 @@ def denied(audit: str) -> set[Refusal]:
 def guarded_broker(folder: Path) -> Iterator[Guarded]:
     """Start the broker, and make the topics and the rights as they are written."""
     port, sasl = free_ports(2)
-    extra, logging = folder / "extra.properties", folder / "log4j2.properties"
-    extra.write_text(_SETTINGS.format(port=port, controller=port + 1, sasl=sasl))
-    logging.write_text(_LOGGING.format(file=folder / "audit.log"))
+    extra = folder / "extra.properties"
+    extra.write_text(listeners({"PLAINTEXT": port, "SASL_PLAINTEXT": sasl}) + _SETTINGS)
     users = [user["metadata"]["name"] for user in USERS]
     environment = {
         "BROKER_EXTRA": str(extra),
         "BROKER_SCRAM": "\n".join(
             f"SCRAM-SHA-512=[name={user},password={_password(user)}]" for user in users
         ),
-        "JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile={logging}",
+        "JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile={_LOGGING} -Daudit={folder}/audit.log",
     }
     with patch.dict(os.environ, environment), running_broker(folder / "broker", port) as opened:
         wait_until(lambda: listens(sasl))

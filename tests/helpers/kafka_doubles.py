@@ -140,6 +140,12 @@ def take(owner: Owner, offset: int, data: bytes) -> list[Output]:
     return [output for _, output in owner.fold(chunk, owner.read(chunk)) if output is not None]
 
 
+async def until(holds: Callable[[], object]) -> None:
+    """Let other tasks and threads go on until something holds."""
+    while not holds():
+        await settle(5)
+
+
 async def settle(times: int = 50) -> None:
     """Let other tasks and threads go on."""
     for _ in range(times):

@@ -1,6 +1,5 @@
-"""helm, kustomize and kubeconform, and the schemas that manifests are held against."""
+"""helm and kustomize, and the schemas that manifests are held against."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from typing import Any
 
 import kubernetes_validate
 import yaml
+from jsonschema import Draft4Validator
 
 from tests.helpers.missing import leave_out
 
@@ -33,9 +33,9 @@ def tool(name: str) -> str:
     return found or leave_out(name, f"deploy/tools {name}")
 
 
-def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
+def run(*command: str) -> subprocess.CompletedProcess[str]:
     """Run a tool, whatever becomes of it."""
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def load_all(text: str) -> list[Manifest]:
@@ -80,43 +80,28 @@ def refused(*arguments: str) -> str:
 # Schemas
 
 
-def kubernetes_schemas(version: str, folder: Path) -> None:
-    """Write the strict schemas of a version of Kubernetes, as kubernetes-validate has them.
-
-    They name one another by addresses that nobody serves; here they lie side by side. Those of
-    single fields are of no use here.
-    """
-    package = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
-    target = folder / f"v{version}-strict"
-    target.mkdir()
-    for file in (package / f"v{version}-local-strict").glob("*.json"):
-        if file.name != "_definitions.json" and '"kind"' not in (text := file.read_text("utf-8")):
-            continue
-        text = file.read_text("utf-8").replace('"/api/_definitions.json', '"_definitions.json')
-        schema = json.loads(text)
-        schema.pop("$id", None)
-        (target / file.name).write_text(json.dumps(schema), "utf-8")
-
-
 def need_definitions() -> None:
     """Leave a test out where the definitions of the operators' kinds are missing."""
     if not (DEFINITIONS / "made-of").exists():
         leave_out("the definitions of the operators' kinds", "deploy/crds/fetch build/crds")
 
 
-def operator_schemas(folder: Path) -> None:
-    """Write the strict schemas of the operators' kinds, from their definitions."""
+@cache
+def operators_kinds() -> dict[tuple[str, str], Draft4Validator]:
+    """Return the strict schemas of the operators' kinds, by version and kind."""
     need_definitions()
     # Nothing is fetched where it is there, unless it is of other versions than are wanted.
     made = run(str(ROOT / "deploy" / "crds" / "fetch"), str(DEFINITIONS))
     assert made.returncode == 0, made.stderr
+    found = {}
     for file in DEFINITIONS.glob("*.yaml"):
         spec = yaml.safe_load(file.read_text("utf-8"))["spec"]
         for version in spec["versions"]:
             schema = strict(version["schema"]["openAPIV3Schema"])
             schema["properties"]["metadata"] = {"type": "object"}
-            name = f"{spec['names']['kind'].lower()}-{spec['group']}-{version['name']}.json"
-            (folder / name).write_text(json.dumps(schema), "utf-8")
+            api = f"{spec['group']}/{version['name']}", spec["names"]["kind"]
+            found[api] = Draft4Validator(schema)
+    return found
 
 
 def strict(schema: Any) -> Any:
@@ -133,21 +118,14 @@ def strict(schema: Any) -> Any:
     return result
 
 
-def conform(manifests: str, version: str, schemas: Path) -> tuple[int, list[str]]:
-    """Hold manifests against the schemas of Kubernetes and of the operators, below `schemas`.
+def conform(manifest: Manifest, version: str) -> None:
+    """Hold a manifest against the strict schemas of Kubernetes, or of the operators.
 
-    Returns: how many fit, and the names of the others.
+    Raises:
+        kubernetes_validate.ValidationError, jsonschema.ValidationError: it does not fit.
     """
-    folder = "{{.NormalizedKubernetesVersion}}{{.StrictSuffix}}"
-    kinds = f"{folder}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
-    operators = "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json"
-    done = run(
-        tool("kubeconform"), "-strict", "-output", "json", "-summary",
-        "-kubernetes-version", version, "-schema-location", f"{schemas}/{kinds}",
-        "-schema-location", f"{schemas}/{operators}",
-        text=manifests,
-    )  # fmt: skip
-    told = json.loads(done.stdout)
-    others = [f"{one['kind']} {one['name']}" for one in told["resources"] or []]
-    assert len(others) == sum(told["summary"][name] for name in ("invalid", "errors", "skipped"))
-    return told["summary"]["valid"], others
+    schema = operators_kinds().get((manifest["apiVersion"], manifest["kind"]))
+    if schema is not None:
+        schema.validate(manifest)
+    else:
+        kubernetes_validate.validate(manifest, version, strict=True)

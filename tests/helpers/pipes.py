@@ -3,6 +3,8 @@
 import io
 import json
 import select
+import subprocess
+import sys
 import time
 
 from tests.helpers import forked
@@ -39,6 +41,12 @@ def arc_record(number: int) -> bytes:
     block = http_of(number)
     head = f"{url_of(number)} 10.0.0.1 20260101000000 text/plain {len(block)}\n"
     return head.encode() + block + b"\n"
+
+
+def piped(data: bytes, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with this as its standard input, as a process of its own."""
+    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
+    return subprocess.run(command, input=data, capture_output=True, check=False)
 
 
 def coprocess(*options: str) -> Piped:

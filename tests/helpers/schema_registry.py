@@ -21,18 +21,7 @@ from tests.helpers.wait import wait_until
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "build" / "registry"
-PAGE_SCHEMA = json.dumps({
-    "type": "record",
-    "name": "Page",
-    "namespace": "crawl",
-    "fields": [
-        {"name": "url", "type": "string"},
-        {"name": "body", "type": "bytes"},
-        {"name": "content_type", "type": ["null", "string"], "default": None},
-        {"name": "fetched_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "headers", "type": {"type": "map", "values": "string"}},
-    ],
-})  # fmt: skip
+PAGE_SCHEMA = ROOT.joinpath("tests", "fixtures", "page.avsc").read_text("utf-8")
 
 
 def avro(schema: str, record: object) -> bytes:

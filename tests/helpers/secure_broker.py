@@ -34,22 +34,13 @@ USER = "streamer"
 PASSWORD = "correct horse=battery"  # noqa: S105 - of a broker that lives as long as a test
 
 _SETTINGS = """\
-listeners=PLAINTEXT://127.0.0.1:{plaintext},CONTROLLER://127.0.0.1:{controller},\
-SSL://127.0.0.1:{ssl},SASL_SSL://127.0.0.1:{sasl_ssl},SASL_PLAINTEXT://127.0.0.1:{sasl_plaintext}
-advertised.listeners=PLAINTEXT://127.0.0.1:{plaintext},\
-SSL://127.0.0.1:{ssl},SASL_SSL://127.0.0.1:{sasl_ssl},SASL_PLAINTEXT://127.0.0.1:{sasl_plaintext}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,\
-SSL:SSL,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
 ssl.keystore.type=PEM
 ssl.keystore.location={folder}/server-store.pem
 ssl.truststore.type=PEM
 ssl.truststore.location={folder}/ca.pem
 listener.name.ssl.ssl.client.auth=required
-sasl.enabled.mechanisms=SCRAM-SHA-512
-listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={login} required;
-listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config={login} required;
 """
-_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
 class Authority:
@@ -99,25 +90,41 @@ class SecureBroker:
     sasl_plaintext: str
 
 
+def listeners(ports: dict[str, int]) -> str:
+    """Return the settings of a broker with a listener for each protocol, by SCRAM where it logs in.
+
+    That of the controller is next to PLAINTEXT, as deploy/broker/broker has it.
+    """
+    opened = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+    lines = [
+        f"listeners={opened},CONTROLLER://127.0.0.1:{ports['PLAINTEXT'] + 1}",
+        f"advertised.listeners={opened}",
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,"
+        + ",".join(f"{name}:{name}" for name in ports),
+        "sasl.enabled.mechanisms=SCRAM-SHA-512",
+    ]
+    logins = [f"listener.name.{name.lower()}.scram-sha-512.sasl.jaas.config" for name in ports]
+    lines += [f"{name}={_LOGIN}" for name in logins if ".sasl_" in name]
+    return "\n".join(lines) + "\n"
+
+
 @contextmanager
 def running_secure_broker(folder: Path) -> Iterator[SecureBroker]:
     """Start a broker with a listener for each protocol and one user; stop it at the end."""
     authority = Authority(folder)
     certfile, keyfile = authority.give("server")
     (folder / "server-store.pem").write_bytes(keyfile.read_bytes() + certfile.read_bytes())
-    names = ("plaintext", "ssl", "sasl_ssl", "sasl_plaintext")
+    names = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     extra = folder / "extra.properties"
-    extra.write_text(
-        _SETTINGS.format(folder=folder, login=_LOGIN, controller=ports["plaintext"] + 1, **ports)
-    )
+    extra.write_text(listeners(ports) + _SETTINGS.format(folder=folder))
     environment = {
         "BROKER_EXTRA": str(extra),
         "BROKER_SCRAM": f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]",
     }
-    with patch.dict(os.environ, environment), running_broker(folder, ports["plaintext"]):
+    with patch.dict(os.environ, environment), running_broker(folder, ports["PLAINTEXT"]):
         wait_until(lambda: all(map(listens, ports.values())))  # they open one after the other
-        yield SecureBroker(authority, **{name: f"127.0.0.1:{port}" for name, port in ports.items()})
+        yield SecureBroker(authority, *(f"127.0.0.1:{port}" for port in ports.values()))
 
 
 def run(steps: Coroutine[Any, Any, T]) -> T:

@@ -19,6 +19,7 @@ from streamer.compression import zstd
 from tests.helpers.pipes import arc_record
 from tests.helpers.place import Place, lines
 
+# As the tool compresses; the library adds no checksum by itself.
 CHECKED = partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
@@ -29,11 +30,11 @@ def page(number: int, words: int = 40) -> bytes:
     return json.dumps({"url": f"http://a.example/{number}", "body": text}).encode() + b"\n"
 
 
-def record(number: int, length: int | None = None, kind: str = "response") -> bytes:
+def record(number: int, length: int | None = None) -> bytes:
     """Return a WARC record; `length` is what it says of its own."""
     block = HEAD + page(number)
     said = len(block) if length is None else length
-    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a.example/{number}\r\n"
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/{number}\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % said + block + b"\r\n\r\n"
 
 
@@ -63,14 +64,8 @@ class HalfRead(Place):
 
     def places(self) -> list[tuple[str, int, str]]:
         """Return the name of the source, the ordinal and the end of the URL of each verdict."""
-        return [
-            (
-                Path(said["page"]["topic"]).name,
-                said["page"]["offset"],
-                said["url"].rpartition("/")[2],
-            )
-            for said in lines(self.verdicts)
-        ]
+        said = [(each["page"], each["url"]) for each in lines(self.verdicts)]
+        return [(Path(p["topic"]).name, p["offset"], url.rpartition("/")[2]) for p, url in said]
 
     def dead(self) -> list[tuple[int, str, str]]:
         letters = lines(Path(f"{self.verdicts}.dead.jsonl"))
@@ -104,15 +99,10 @@ def in_members(content: bytes) -> bytes:
     return b"".join(gzip.compress(content[at : at + 7000]) for at in range(0, len(content), 7000))
 
 
-def with_checksum(content: bytes) -> bytes:
-    """Compress as the tool does; the library adds no checksum by itself."""
-    return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
-
-
 @pytest.mark.parametrize("damage", [cut, flipped, zeroed])
 @pytest.mark.parametrize(
     ("name", "pack"),
-    [("a.jsonl.gz", gzip.compress), ("a.jsonl.gz", in_members), ("a.jsonl.zst", with_checksum)],
+    [("a.jsonl.gz", gzip.compress), ("a.jsonl.gz", in_members), ("a.jsonl.zst", CHECKED)],
 )
 def test_a_damaged_file_is_judged_up_to_there_and_repaired_goes_on(
     place: HalfRead, name: str, pack: Any, damage: Any
@@ -162,11 +152,8 @@ def test_other_pages_in_a_second_pipe_are_judged(place: HalfRead) -> None:
     for numbers in (range(30), range(100, 140), range(30)):
         assert place.replay("-", piped=b"".join(map(page, numbers))) == 0
     assert "Nothing new" in place.said
-    said = [json.loads(line)["page"] for line in place.verdicts.read_text().splitlines()]
-    assert [(each["partition"], each["offset"]) for each in said] == [
-        *((0, at) for at in range(30)),
-        *((1, at) for at in range(40)),
-    ]
+    said = [(each["page"]["partition"], each["page"]["offset"]) for each in lines(place.verdicts)]
+    assert said == [*((0, at) for at in range(30)), *((1, at) for at in range(40))]
 
 
 def test_a_pipe_that_is_given_again_goes_on(place: HalfRead) -> None:

@@ -12,40 +12,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from streamer.analysis.sample.url_variants import TRUTH_FILE, write_url_variants
-from tests.helpers.fleet import exit_code
+from tests.helpers.fleet import ROOT, exit_code
 from tests.helpers.missing import leave_out
 from tests.helpers.place import lines
 from tests.helpers.url_truth import url_truth
 
 PRECISION_MIN, RECALL_MIN = 0.98, 0.9
 
-# Applies a file of rules as Nutch's RegexURLNormalizer does: each rule to each URL, in their order.
-JAVA = """
-import java.nio.file.*; import java.util.regex.*; import javax.xml.parsers.*; import org.w3c.dom.*;
-public class Rules {
-  public static void main(String[] files) throws Exception {
-    NodeList rules = DocumentBuilderFactory.newInstance().newDocumentBuilder()
-        .parse(files[0]).getElementsByTagName("regex");
-    var patterns = new java.util.ArrayList<Pattern>();
-    var others = new java.util.ArrayList<String>();
-    for (int i = 0; i < rules.getLength(); i++) {
-      Element rule = (Element) rules.item(i);
-      patterns.add(Pattern.compile(rule.getElementsByTagName("pattern").item(0).getTextContent()));
-      others.add(rule.getElementsByTagName("substitution").item(0).getTextContent());
-    }
-    var refused = new java.util.ArrayList<Pattern>();
-    for (String line : Files.readAllLines(Path.of(files[1])))
-      if (line.startsWith("-")) refused.add(Pattern.compile(line.substring(1)));
-    for (String url : Files.readAllLines(Path.of(files[2]))) {
-      for (int i = 0; i < patterns.size(); i++)
-        url = patterns.get(i).matcher(url).replaceAll(others.get(i));
-      final String left = url;
-      System.out.println(
-          refused.stream().anyMatch(each -> each.matcher(left).find()) ? "-" : left);
-    }
-  }
-}
-"""
+RULES = ROOT / "tests" / "fixtures" / "Rules.java"
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +69,10 @@ def test_rules_leave_no_two_contents_under_one_url(crawl: Path) -> None:
 def test_java_reads_the_rules_as_python_does(crawl: Path) -> None:
     if shutil.which("javac") is None:
         leave_out("A Java Development Kit", "apt-get install default-jdk-headless")
-    (crawl / "Rules.java").write_text(JAVA, "utf-8")
     urls = [verdict["url"] for verdict in lines(crawl / "verdicts.jsonl")]
     (crawl / "urls.txt").write_text("\n".join(urls), "utf-8")
-    names = ("Rules.java", "normalize.xml", "urlfilter.txt", "urls.txt")
-    command = ["java", *(str(crawl / name) for name in names)]
+    files = (crawl / name for name in ("normalize.xml", "urlfilter.txt", "urls.txt"))
+    command: list[str | Path] = ["java", RULES, *files]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     filters = json.loads((crawl / "filters.json").read_text("utf-8"))
     normalizer, refusals = (each["params"] for each in next(iter(filters.values())))

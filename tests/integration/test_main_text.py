@@ -11,36 +11,11 @@ from lxml import etree
 from streamer import Verdict
 from streamer.testing import Replayer
 from tests.helpers.commands import run
+from tests.helpers.fleet import ROOT
 
 HEAD = "What happened on this day"
-FLOOD = [
-    (
-        "The river rose by two metres in one night, and people of the lower town were not told. "
-        "“We heard the water before we saw it,” said a baker whose shop stands near the old bridge."
-    ),
-    (
-        "The council met at noon. It decided that the dam would be opened, slowly, the next day. "
-        "Nobody was hurt, but forty houses are damp, and the school will stay closed until Monday."
-    ),
-    (
-        "An engineer who had warned of the flood in spring was asked to speak; he declined. "
-        "It was the third flood of this kind in ten years, and the worst of them by far."
-    ),
-]
-STRIKE = [
-    (
-        "Drivers of the northern line will stop work on Friday, their union said after a vote. "
-        "The company called this a surprise, since talks on wages had gone on until the evening."
-    ),
-    (
-        "Buses will replace some trains; whoever has bought a ticket may travel one day earlier. "
-        "Last winter a strike of the same kind was called off at night, two hours before it began."
-    ),
-    (
-        "A spokesman for the passengers said that people had stopped believing in any timetable. "
-        "Nobody knows, he added, whether the talks will go on before the end of the month."
-    ),
-]
+ARTICLES = json.loads((ROOT / "tests" / "fixtures" / "articles.json").read_text("utf-8"))
+FLOOD, STRIKE = ARTICLES["flood"], ARTICLES["strike"]
 SECTIONS = ["Politics", "Sport", "Weather", "Culture", "Science", "Travel", "Markets", "Letters"]
 SHELVES = ["Garden", "Kitchen", "Tools", "Paint", "Lamps", "Carpets", "Doors", "Heating"]
 

@@ -4,8 +4,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -15,6 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from streamer.compression import zstd
 from tests.helpers.growing_index import everything
+from tests.helpers.pipes import piped
 from tests.helpers.place import Place, killed_replay, lines, page
 from tests.integration.test_small_files import FILES, without_url, write_files
 
@@ -175,24 +174,19 @@ def test_a_pipe_with_other_records_is_refused_when_it_shows(place: Place) -> Non
     pages, kept = place.write("1.jsonl", page(1)), place.folder / "kept"
     assert place.replay(pages, "--kept", kept) == 0
     outputs = ("--index", place.index, "--verdicts", place.verdicts)
-    piped = _piped(warc_record(2), "--kept", kept, *outputs)
-    assert piped.returncode == 2, piped.stderr
-    assert b"- holds WARC records, but --kept" in b" ".join(piped.stderr.split())
+    done = piped(warc_record(2), "replay", "-", "--kept", kept, *outputs)
+    assert done.returncode == 2, done.stderr
+    assert b"- holds WARC records, but --kept" in b" ".join(done.stderr.split())
     assert kept.read_bytes() == page(1)
     assert len(lines(place.verdicts)) == 1
     other = ("--kept", place.folder / "kept.warc")
-    assert _piped(warc_record(2), *other, *outputs).returncode == 0
+    assert piped(warc_record(2), "replay", "-", *other, *outputs).returncode == 0
     assert (place.folder / "kept.warc").read_bytes() == warc_record(2)
-
-
-def _piped(data: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "streamer", "replay", "-", *map(str, arguments)]
-    return subprocess.run(command, input=data, capture_output=True, check=False)
 
 
 def test_standard_input_to_standard_output_is_a_filter(place: Place) -> None:
     pages = [page(1), page(2).rstrip() + b"\r\n", page(1), BROKEN, page(3).rstrip()]
-    done = _piped(b"".join(pages), "--kept", "-", "--verdicts", place.verdicts)
+    done = piped(b"".join(pages), "replay", "-", "--kept", "-", "--verdicts", place.verdicts)
     assert done.returncode == 0, done.stderr
     assert done.stdout == pages[0] + pages[1] + pages[4] + b"\n"
 

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from streamer.pages import remote
 from tests.helpers.cdx import Archive, archive
 from tests.helpers.object_store import ObjectStore
-from tests.helpers.pipes import url_of, warc_record
+from tests.helpers.pipes import piped, url_of, warc_record
 from tests.helpers.place import Place, lines
 from tests.helpers.web_server import WebServer
 
@@ -193,9 +191,7 @@ def test_kept_records_are_those_of_the_archive_and_the_index_can_be_verified(pla
 
 
 def test_a_list_comes_through_a_pipe(place: Place) -> None:
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "-"]
-    base = ["--cdx-base", str(place.folder)]
-    done = subprocess.run(
-        [*command, *base], input=b"".join(LINES), capture_output=True, check=True
-    ).stdout
-    assert [json.loads(line)["page"]["offset"] for line in done.splitlines()] == [*range(PAGES)]
+    base = ("--cdx-base", place.folder)
+    done = piped(b"".join(LINES), "replay", "-", "--verdicts", "-", *base)
+    offsets = [json.loads(line)["page"]["offset"] for line in done.stdout.splitlines()]
+    assert offsets == [*range(PAGES)]

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from streamer.run.outputs import part_of
+from tests.helpers.pipes import piped
 from tests.helpers.place import Place, lines, page
 from tests.integration.test_formats import write_parquet, write_rows
 from tests.integration.test_page_outputs import arc_record, crawl, expanded, warc_record
@@ -91,13 +90,10 @@ def test_a_later_run_on_an_index_has_survivors_of_its_own_only(place: Place) -> 
 
 
 def test_pages_of_a_pipe_are_selected_from_the_same_pipe(place: Place) -> None:
-    def run(*arguments: str | Path) -> bytes:
-        command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-        return subprocess.run(command, input=data, capture_output=True, check=True).stdout
-
     data = b"".join((page(1), page(1), b"{broken\n", page(2)))
-    run("replay", "-", "--verdicts", place.verdicts)
-    assert run("select", place.verdicts, "-", "--out", "-") == page(1) + page(2)
+    piped(data, "replay", "-", "--verdicts", place.verdicts)
+    selected = piped(data, "select", place.verdicts, "-", "--out", "-")
+    assert selected.stdout == page(1) + page(2)
 
 
 def write_set(folder: Path) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ def serial_changes(events: Events) -> dict[int, bool]:
     return new
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seeds, counts)
 def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int) -> None:
     random, rules = Random(seed), IndexSettings(track_changes=True)

@@ -21,10 +21,12 @@ from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
 from streamer.model import Representative
+from tests.helpers.kafka_doubles import in_loop
 from tests.helpers.verdict_lines import duplicate, place
 from tests.unit.console.conftest import folded
 
 TOKEN = "a-token-of-the-test"  # noqa: S105 - of the test
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 WITH_TOKEN = ServerOptions(token=TOKEN)
 
 
@@ -161,50 +163,48 @@ def test_empty_fields_of_a_form_count_as_not_given(data: ConsoleData) -> None:
 
 @pytest.mark.parametrize("value", ["%FF", "%ED%A0%80", "%00", "%", "%u0041", "a;b", "%2e%2e/", "+"])
 def test_what_is_no_text_is_no_failure(data: ConsoleData, value: str) -> None:
-    for name in ("page?page", "clusters?host", "dead-letters?code", "api/pages?url", "hosts?sort"):
-        address = URL(f"/{name}={value}", encoded=True)
-
-        async def work(client: Client, address: URL = address) -> int:
-            async with client.get(address) as response:
-                return response.status
-
-        assert with_client(data, ServerOptions(), work) in {200, 400}
-
-
-def test_a_long_url_can_be_looked_up(data: ConsoleData) -> None:
-    async def work() -> int:
-        async with (
-            ConsoleServer(data, ServerOptions()).serving() as address,
-            ClientSession() as session,
-            session.get(f"{address}page.json", params={"page": "/" * 60_000}) as response,
+    async def work(client: Client) -> None:
+        for name in (
+            "page?page",
+            "clusters?host",
+            "dead-letters?code",
+            "api/pages?url",
+            "hosts?sort",
         ):
-            return response.status
+            async with client.get(URL(f"/{name}={value}", encoded=True)) as response:
+                assert response.status in {200, 400}, name
 
-    assert asyncio.run(work()) == 200
+    with_client(data, ServerOptions(), work)
 
 
-def test_a_login_that_is_cut_off_is_not_logged_and_idle_connections_lock_nobody_out(
+@in_loop
+async def test_a_long_url_can_be_looked_up(data: ConsoleData) -> None:
+    async with (
+        ConsoleServer(data, ServerOptions()).serving() as address,
+        ClientSession() as session,
+        session.get(f"{address}page.json", params={"page": "/" * 60_000}) as response,
+    ):
+        assert response.status == 200
+
+
+@in_loop
+async def test_a_login_that_is_cut_off_is_not_logged_and_idle_connections_lock_nobody_out(
     data: ConsoleData, caplog: pytest.LogCaptureFixture
 ) -> None:
     login = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\ntoken="
-
-    async def work() -> int:
-        async with ConsoleServer(data, WITH_TOKEN).serving() as address, ClientSession() as session:
-            port, clients = URL(address).port, []
-            for _ in range(100):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(login)
-                await writer.drain()
-                clients.append(writer)
-            for each in clients[:50]:
-                each.transport.abort()
-            headers = {"Authorization": f"Bearer {TOKEN}"}
-            async with session.get(f"{address}overview", headers=headers) as response:
-                for each in clients[50:]:
-                    each.close()
-                return response.status
-
-    assert asyncio.run(work()) == 200
+    async with ConsoleServer(data, WITH_TOKEN).serving() as address, ClientSession() as session:
+        clients = []
+        for _ in range(100):
+            _, writer = await asyncio.open_connection("127.0.0.1", URL(address).port)
+            writer.write(login)
+            await writer.drain()
+            clients.append(writer)
+        for each in clients[:50]:
+            each.transport.abort()
+        async with session.get(f"{address}overview", headers=BEARER) as response:
+            assert response.status == 200
+        for each in clients[50:]:
+            each.close()
     assert [line for line in caplog.messages if "More than" not in line] == []
 
 
@@ -253,20 +253,20 @@ def test_without_a_token_a_foreign_name_is_refused(data: ConsoleData, name: str)
     assert ask(data, "/overview", headers={"Host": name}).status == 403
 
 
-def test_without_a_token_no_name_of_several_may_be_foreign(data: ConsoleData) -> None:
-    async def status(head: bytes) -> bytes:
+@in_loop
+async def test_without_a_token_no_name_of_several_may_be_foreign(data: ConsoleData) -> None:
+    own, foreign = b"Host: 127.0.0.1\r\n", b"Host: evil.example\r\n"
+    request = b"GET /overview HTTP/1.1\r\n"
+    named = b"GET http://evil.example/overview HTTP/1.1\r\n"
+    for head, statuses in (
+        (request + own, {b"200"}), (request + own + foreign, {b"400", b"403"}),
+        (named + own, {b"403"}),
+    ):  # fmt: skip
         async with ConsoleServer(data, ServerOptions()).serving() as address:
             reader, writer = await asyncio.open_connection("127.0.0.1", URL(address).port)
             writer.write(head + b"\r\n")
-            line = await reader.readline()
+            assert (await reader.readline()).split()[1] in statuses
             writer.close()
-            return line.split()[1]
-
-    own, foreign = b"Host: 127.0.0.1\r\n", b"Host: evil.example\r\n"
-    request = b"GET /overview HTTP/1.1\r\n"
-    assert asyncio.run(status(request + own)) == b"200"
-    assert asyncio.run(status(request + own + foreign)) in {b"400", b"403"}
-    assert asyncio.run(status(b"GET http://evil.example/overview HTTP/1.1\r\n" + own)) == b"403"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_without_a_token_this_machine_is_answered(data: ConsoleData, name: str) 
 def test_without_a_token_a_proxy_is_refused(data: ConsoleData, name: str) -> None:
     answer = ask(data, "/overview.json", headers={name: "203.0.113.9"})
     assert (answer.status, "--token-file" in answer.text) == (403, True)
-    headers = {name: "203.0.113.9", "Authorization": f"Bearer {TOKEN}"}
+    headers = {name: "203.0.113.9", **BEARER}
     assert ask(data, "/overview", WITH_TOKEN, headers=headers).status == 200
 
 
@@ -296,7 +296,7 @@ def test_with_a_token_nobody_else_is_answered(data: ConsoleData, given: str) -> 
 
 
 def test_a_program_gives_the_token(data: ConsoleData) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Host": "crawl.example"}
+    headers = {**BEARER, "Host": "crawl.example"}
     assert ask(data, "/overview", WITH_TOKEN, headers=headers).status == 200
 
 
@@ -308,20 +308,19 @@ def test_what_is_no_token_is_no_failure(data: ConsoleData) -> None:
 
 
 def test_a_person_gives_the_token_once(data: ConsoleData) -> None:
-    async def work(client: Client) -> tuple[int, int, int, str]:
+    async def work(client: Client) -> None:
         async with client.post("/login", data={"token": "wrong"}) as response:
-            wrong = response.status
+            assert response.status == 401
         async with client.post("/login", data={"token": TOKEN}) as response:
+            assert response.status == 200
             cookie = response.history[0].headers["Set-Cookie"]
-            right = response.status
         async with client.get("/hosts") as response:
-            return wrong, right, response.status, cookie
+            assert response.status == 200
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert TOKEN not in cookie
 
-    wrong, right, after, cookie = with_client(data, WITH_TOKEN, work)
-    assert (wrong, right, after) == (401, 200, 200)
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    assert TOKEN not in cookie
+    with_client(data, WITH_TOKEN, work)
 
 
 def test_a_form_of_anyone_is_small_and_no_failure(data: ConsoleData) -> None:
@@ -334,17 +333,13 @@ def test_a_form_of_anyone_is_small_and_no_failure(data: ConsoleData) -> None:
     assert ask(data, "/login", method="POST", data={"token": ""}).status == 404
 
 
-def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
+@in_loop
+async def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
     server = ConsoleServer(data, ServerOptions())
     server._waiting[server._index_pool] = 32  # noqa: SLF001 - as many as may wait
-    said = b"answered"
-
-    async def work() -> bytes:
-        with pytest.raises(QueryTooLong):
-            await server._run_in_thread(lambda: said, server._index_pool)  # noqa: SLF001 - as above
-        return await server._run_in_thread(lambda: said)  # noqa: SLF001 - as above
-
-    assert asyncio.run(work()) == said
+    with pytest.raises(QueryTooLong):
+        await server._run_in_thread(lambda: b"answered", server._index_pool)  # noqa: SLF001 - as above
+    assert await server._run_in_thread(lambda: b"answered") == b"answered"  # noqa: SLF001 - as above
 
 
 def test_other_machines_need_a_token() -> None:
@@ -363,14 +358,14 @@ def test_a_base_path_has_one_form(base: str) -> None:
 
 def test_below_a_base_path_all_links_are(data: ConsoleData) -> None:
     options = ServerOptions(base="/console", token=TOKEN)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    page = ask(data, "/console/overview", options, headers=headers)
-    assert page.status == 200
+    page, moved, other = (
+        ask(data, path, options, headers=BEARER)
+        for path in ("/console/overview", "/console/", "/overview")
+    )
+    assert (page.status, other.status) == (200, 404)
+    assert moved.headers["Location"] == "/console/overview"
     links = [part.partition('"')[0] for part in page.text.split('href="')[1:]]
     assert [link for link in links if not link.startswith(("/console/", "#", "data:"))] == []
-    moved = ask(data, "/console/", options, headers=headers)
-    assert moved.headers["Location"] == "/console/overview"
-    assert ask(data, "/overview", options, headers=headers).status == 404
 
 
 def test_loopback_is_this_machine() -> None:
@@ -379,12 +374,10 @@ def test_loopback_is_this_machine() -> None:
     assert not any(map(is_loopback, ("[127.0.0.1]", "::1]", "[::1", "[[::1]]", "::1%evil", "[]")))
 
 
-def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
-    async def twice() -> None:
-        async with ConsoleServer(data, ServerOptions()).serving() as address:
-            port = int(address.rstrip("/").rpartition(":")[2])
-            async with ConsoleServer(data, ServerOptions(port=port)).serving():
+@in_loop
+async def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
+    async with ConsoleServer(data, ServerOptions()).serving() as address:
+        taken = ServerOptions(port=URL(address).port or 0)
+        with pytest.raises(SettingsError, match="Give another --port"):
+            async with ConsoleServer(data, taken).serving():
                 pass
-
-    with pytest.raises(SettingsError, match="Give another --port"):
-        asyncio.run(twice())

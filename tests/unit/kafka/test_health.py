@@ -24,11 +24,17 @@ Answer = tuple[int, Any]
 class Served:
     """A server on a free port, and a client; `reasons` are why the worker is not ready."""
 
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
+    def __init__(self, about: Any = None) -> None:
+        self.reasons: list[str] | None = []
         self.metrics = Metrics()
         self.port = free_port()
-        self.server = HealthServer(HERE, self.port, lambda: self.reasons, self.metrics)
+        self.server = HealthServer(
+            HERE, self.port, self._why, self.metrics, about or {}, lambda: {"judged": 7}
+        )
+
+    def _why(self) -> list[str]:
+        assert self.reasons is not None
+        return self.reasons
 
     async def get(self, path: str, method: str = "GET") -> Answer:
         url = f"http://{HERE}:{self.port}{path}"
@@ -36,18 +42,19 @@ class Served:
             as_json = answer.content_type == "application/json"
             return answer.status, await (answer.json() if as_json else answer.text())
 
-    async def ready_metric(self) -> float:
-        _, text = await self.get("/metrics")
-        (family,) = [
-            each for each in text_string_to_metric_families(text) if each.name == "streamer_ready"
-        ]
-        return family.samples[0].value
+    async def metric(self, name: str) -> float:
+        status, text = await self.get("/metrics")
+        assert status == 200
+        families = text_string_to_metric_families(text)
+        samples = [sample for family in families for sample in family.samples]
+        (value,) = [sample.value for sample in samples if sample.name == name]
+        return value
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Served]:
+async def serving(about: Any = None) -> AsyncIterator[Served]:
     """Start a server, and stop it in good time."""
-    served = Served()
+    served = Served(about)
     await served.server.start()
     try:
         yield served
@@ -65,22 +72,18 @@ async def test_a_worker_is_alive_whatever_keeps_it_from_being_ready() -> None:
 
 @in_loop
 async def test_a_worker_that_cannot_say_whether_it_is_ready_is_alive_and_not_ready() -> None:
-    served = Served()
-    served.server = HealthServer(HERE, served.port, lambda: [str(1 // 0)], served.metrics)
-    await served.server.start()
-    assert (await served.get("/health/live"))[0] == 200
-    assert (await served.get("/health/ready"))[0] == 500
-    await served.server.stop()
+    async with serving() as served:
+        served.reasons = None
+        assert (await served.get("/health/live"))[0] == 200
+        assert (await served.get("/health/ready"))[0] == 500
 
 
 @in_loop
 async def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
     async with serving() as served:
         served.reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
-        assert await served.get("/health/ready") == (
-            503,
-            {"ready": False, "reasons": served.reasons},
-        )
+        why = {"ready": False, "reasons": served.reasons}
+        assert await served.get("/health/ready") == (503, why)
         served.reasons = []
         assert await served.get("/health/ready") == (200, {"ready": True, "reasons": []})
 
@@ -89,24 +92,17 @@ async def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None
 async def test_readiness_is_a_metric_as_of_the_moment() -> None:
     async with serving() as served:
         served.reasons = ["not yet"]
-        assert await served.ready_metric() == 0
+        assert await served.metric("streamer_ready") == 0
         served.reasons = []
-        assert await served.ready_metric() == 1
+        assert await served.metric("streamer_ready") == 1
 
 
 @in_loop
 async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
     async with serving() as served:
         served.metrics.signing.pages_signed.inc(42)
-        status, text = await served.get("/metrics")
-        assert status == 200
-        values = {
-            sample.name: sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-        assert values["streamer_pages_signed_total"] == 42
-        assert values["process_resident_memory_bytes"] > 0
+        assert await served.metric("streamer_pages_signed_total") == 42
+        assert await served.metric("process_resident_memory_bytes") > 0
 
 
 @pytest.mark.parametrize(
@@ -160,47 +156,34 @@ async def test_port_0_serves_nothing() -> None:
 
 @in_loop
 async def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
-    served = Served()
-    await served.server.start()
     async with aiohttp.ClientSession() as client:
-        url = f"http://{HERE}:{served.port}/health/live"
-        async with client.get(url) as answer:
-            assert answer.status == 200
-        await asyncio.wait_for(served.server.stop(), 60)
+        async with serving() as served:
+            url = f"http://{HERE}:{served.port}/health/live"
+            async with client.get(url) as answer:
+                assert answer.status == 200
         with pytest.raises(aiohttp.ClientConnectorError):
             await client.get(url)
 
 
-def test_half_a_request_does_not_hold_up_a_stop() -> None:
-    async def run() -> bytes:
-        served = Served()
-        await served.server.start()
+@in_loop
+async def test_half_a_request_does_not_hold_up_a_stop() -> None:
+    async with serving() as served:
         reader, writer = await asyncio.open_connection(HERE, served.port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: here\r\n")
         await writer.drain()
         assert (await served.get("/health/live"))[0] == 200  # by now the server has read the half
-        await asyncio.wait_for(served.server.stop(), 60)
-        rest = await reader.read()
-        writer.close()
-        return rest
-
-    assert asyncio.run(run()) == b""
+    assert await reader.read() == b""
+    writer.close()
 
 
 @in_loop
 async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere() -> None:
-    served = Served()
     about = {"index": "news<b>", "shards": [0, 2]}
-    served.server = HealthServer(
-        HERE, served.port, lambda: served.reasons, served.metrics, about, lambda: {"judged": 7}
-    )
-    await served.server.start()
-    try:
+    async with serving(about) as served:
         status, page = await served.get("/")
         assert status == 200
-        assert "This worker is ready." in page
-        assert "<td>news&lt;b&gt;</td>" in page
-        assert "<td>0, 2</td>" in page
+        for said in ("This worker is ready.", "<td>news&lt;b&gt;</td>", "<td>0, 2</td>"):
+            assert said in page
         assert "<td>7</td>" in page
         links = re.findall(r'href="([^"]+)"', page)
         assert sorted(links) == ["/health/live", "/health/ready", "/metrics", "/status.json"]
@@ -211,5 +194,3 @@ async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere(
         _, page = await served.get("/")
         assert "not ready:" in page
         assert "<li>shard &lt;1&gt; is not open yet</li>" in page
-    finally:
-        await served.server.stop()

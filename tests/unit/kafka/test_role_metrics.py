@@ -3,8 +3,11 @@
 import errno
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,11 +16,13 @@ from structlog.testing import capture_logs
 
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Verdicts
+from streamer.kafka.owner import Owner
 from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
+from tests.helpers.memory_index import MemoryIndex
 from tests.helpers.metric_values import metrics_in_use, observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.signed_pages import made_pages
@@ -26,6 +31,17 @@ from tests.unit.kafka.test_owner import a_log, key, owner
 __all__ = ["key"]
 HEAD_PAGES = 10
 NAMES = Names("index", "pages")
+
+
+class Shown:
+    """An index in memory, and the numbers of its shard."""
+
+    def __init__(self, machine: MemoryIndex | None = None) -> None:
+        self.metrics, self.machine = Metrics(), machine or index()
+        self.shard = ShardMetrics(self.metrics, self.machine.shard, 0, HEAD_PAGES)
+
+    def __getitem__(self, names: str) -> tuple[float, ...]:
+        return tuple(value(self.metrics, f"streamer_shard_{name}", "0") for name in names.split())
 
 
 # ---- signers -------------------------------------------------------------------------------------
@@ -56,57 +72,44 @@ def test_seconds_of_a_pause_count_while_it_lasts() -> None:
     metrics = Metrics()
     now = 0.0
     signers = SignMetrics(metrics, lambda: now)
-    seen = []
-    for moment, paused in [(10, False), (12, True), (15, True), (19, False), (30, False)]:
+    moments = [(10, 0, 0), (12, 1, 0), (15, 1, 3), (19, 0, 7), (30, 0, 7)]
+    for moment, paused, seconds in moments:
         now = float(moment)
-        signers.observe_gauge(7 * moment, paused=paused)
-        seen.append(
-            (
-                value(metrics, "streamer_signing_paused"),
-                value(metrics, "streamer_signing_paused_seconds_total"),
-            )
-        )
-    assert seen == [(0, 0), (1, 0), (1, 3), (0, 7), (0, 7)]
+        signers.observe_gauge(7 * moment, paused=bool(paused))
+        assert value(metrics, "streamer_signing_paused") == paused
+        assert value(metrics, "streamer_signing_paused_seconds_total") == seconds
     assert value(metrics, "streamer_gauge_pages") == 210
 
 
 def test_stages_are_timed_by_role_and_shard() -> None:
-    metrics = Metrics()
-    shard = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
-    with SignMetrics(metrics).stage(Stage.PARSE_SIGN):
-        pass
-    for _ in range(2):
-        with shard.stage(Stage.FLUSH):
+    shown = Shown()
+    stages = [SignMetrics(shown.metrics).stage(Stage.PARSE_SIGN)]
+    for stage in stages + [shown.shard.stage(Stage.FLUSH) for _ in range(2)]:
+        with stage:
             pass
     counts = {("", "parse_sign"): 1, ("0", "flush"): 2}
-    assert values(metrics, "streamer_stage_seconds_count") == counts
+    assert values(shown.metrics, "streamer_stage_seconds_count") == counts
 
 
 # ---- shards --------------------------------------------------------------------------------------
 
 
 def test_work_on_an_index_that_fails_is_counted_by_its_kind() -> None:
-    metrics = Metrics()
-    shard = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
-    shard.count_failure("merge")
+    shown = Shown()
+    shown.shard.count_failure("merge")
     counts = {("0", "freeze"): 0, ("0", "merge"): 1, ("0", "sweep"): 0}
-    assert values(metrics, "streamer_shard_upkeep_failures_total") == counts
+    assert values(shown.metrics, "streamer_shard_upkeep_failures_total") == counts
 
 
 def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
-    metrics = Metrics()
-    shard = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
+    shown = Shown()
+    similarities = np.array([-1, 8_500, 10_000, 10_000, -1, 0], np.int32)
+    bases = np.array([0, 0, 1, 2, 2, 0], np.uint8)
     pages = made_pages([[0] * 15] * 6, [SAME] * 6)
-    shard.count_verdicts(
-        Verdicts(
-            pages,
-            np.array([-1, 8_500, 10_000, 10_000, -1, 0], np.int32),
-            np.array([0, 0, 1, 2, 2, 0], np.uint8),
-            np.zeros(6, np.uint64),
-            [b""] * 6,
-        )
+    shown.shard.count_verdicts(
+        Verdicts(pages, similarities, bases, np.zeros(6, np.uint64), [b""] * 6)
     )
-    assert values(metrics, "streamer_verdicts_total") == {
+    assert values(shown.metrics, "streamer_verdicts_total") == {
         ("0", "unique", "signature"): 1,
         ("0", "duplicate", "signature"): 2,
         ("0", "unique", "content"): 0,
@@ -117,157 +120,133 @@ def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
 
 
 def test_the_memtable_shows_its_pages_and_how_near_a_flush_is() -> None:
-    metrics, machine = Metrics(), index()
-    shard = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
-    machine.give(
-        made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]]), 0, 3
-    )
-    shard.observe_state()
-    assert value(metrics, "streamer_shard_head_entries", "0") == 2
-    assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 2 / HEAD_PAGES
+    shown = Shown()
+    pages = made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]])
+    shown.machine.give(pages, 0, 3)
+    shown.shard.observe_state()
+    assert shown["head_entries head_fill_ratio"] == (2, 2 / HEAD_PAGES)
 
 
 def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() -> None:
-    metrics, machine = Metrics(), index(bucket_max=1)
+    machine = index(bucket_max=1)
     pages = made_pages([shares(1, 0, 0, 0) for _ in FAR], FAR)
     machine.give(pages, 0, 2)
     assert (machine.shard.applied, machine.shard.refused) == (2, 1)
-    shard_metrics = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
+    shown = Shown(machine)
     machine.give(pages, 2, 4)
-    shard_metrics.observe_state()
+    shown.shard.observe_state()
     machine.give(pages, 4, 5)
     machine.give(pages, 4, 5)
-    shard_metrics.observe_state()
-    assert value(metrics, "streamer_shard_records_applied_total", "0") == 3
-    assert value(metrics, "streamer_shard_records_passed_over_total", "0") == 1
-    assert value(metrics, "streamer_shard_postings_refused_total", "0") == 3
+    shown.shard.observe_state()
+    counted = shown["records_applied_total records_passed_over_total postings_refused_total"]
+    assert counted == (3, 1, 3)
 
 
 def test_dates_that_stay_too_late_are_counted() -> None:
-    metrics, machine = Metrics(), index()
-    shard = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
+    shown = Shown()
     pages = made_pages([shares(1, 2, 3, 4)] * 202, [SAME] * 202)
     pages.times[:] = 1 << 40
     pages.times[100] = 1 << 50
     for end, count in ((201, 0), (202, 1)):
-        machine.give(pages, max(0, end - 201), end)
-        shard.observe_state()
-        assert value(metrics, "streamer_shard_wrong_dates_total", "0") == count
+        shown.machine.give(pages, max(0, end - 201), end)
+        shown.shard.observe_state()
+        assert shown["wrong_dates_total"] == (count,)
 
 
 def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
-    metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
-    shard_metrics.observe_log(120, 150, None)
-    assert values(metrics, "streamer_shard_log_committed_offset") == {}
-    shard_metrics.observe_log(120, 150, 117)
-    assert value(metrics, "streamer_shard_log_position", "0") == 120
-    assert value(metrics, "streamer_shard_lag_records", "0") == 30
-    assert value(metrics, "streamer_shard_log_committed_offset", "0") == 117
+    shown = Shown()
+    shown.shard.observe_log(120, 150, None)
+    assert values(shown.metrics, "streamer_shard_log_committed_offset") == {}
+    shown.shard.observe_log(120, 150, 117)
+    assert shown["log_position lag_records log_committed_offset"] == (120, 30, 117)
 
 
-def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> None:
-    metrics, machine = Metrics(), index()
-    machine.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
-    shard_metrics = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
-    store = store_of(tmp_path, 30, 40)
-    observe(shard_metrics, store)
-    assert value(metrics, "streamer_shard_kept_pages", "0") == 30 + 40 + 6
-    size = store.size_bytes()
-    assert value(metrics, "streamer_shard_index_bytes", "0") == size > 70 * 264
+def test_a_store_shows_its_pages_with_those_in_the_head_and_what_it_takes(tmp_path: Path) -> None:
+    shown, store = Shown(), store_of(tmp_path, 300, 700)
+    shown.machine.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
+    observe(shown.shard, store)
+    assert shown["kept_pages key_table_postings frozen_postings"] == (1006, 3 * 1000, 0)
+    assert shown["index_bytes"] == (store.size_bytes(),)
+    assert store.size_bytes() > 1000 * 264
+    assert shown["key_table_bytes"] > (8 * 3 * 1000,)
     store.close()
 
 
-def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None:
-    metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
-    store = store_of(tmp_path, 1000)
-    observe(shard_metrics, store)
-    assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
-    assert value(metrics, "streamer_shard_frozen_postings", "0") == 0
-    assert value(metrics, "streamer_shard_key_table_bytes", "0") > 8 * 3 * 1000
-    store.close()
+@pytest.fixture
+def one(tmp_path: Path, key: Path) -> Iterator[Owner]:
+    """Make an owner of a shard on disk."""
+    with closing(owner(tmp_path / "index", key)) as one:
+        yield one
 
 
-def test_the_disk_tells_how_far_it_has_the_log_and_what_is_left(tmp_path: Path, key: Path) -> None:
-    metrics, log = Metrics(), a_log(3)
-    one = owner(tmp_path / "index", key)
-    for offset in range(2):
-        take(one, offset, log[offset])
-    one.show_in(ShardMetrics(metrics, one.shard, 0, HEAD_PAGES))
-    assert value(metrics, "streamer_shard_flushed_offset", "0") == 0
+def test_the_disk_tells_how_far_it_has_the_log_and_what_is_left(one: Owner, tmp_path: Path) -> None:
+    shown = Shown()
+    for offset, record in enumerate(a_log(1)):
+        take(one, offset, record)
+    one.show_in(shown.shard)
+    assert shown["flushed_offset"] == (0,)
     one.flush(one.state())
-    assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
-    free = value(metrics, "streamer_shard_disk_free_bytes", "0")
-    assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
-    one.close()
+    assert shown["flushed_offset"] == (2,), "a flush tells it"
+    free = shutil.disk_usage(tmp_path).free
+    assert shown["disk_free_bytes"] == pytest.approx((free,), rel=0.1)
 
 
 def test_a_flush_goes_on_when_the_disk_cannot_be_measured(
-    tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+    one: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_descriptor(_path: Path) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     structlog.reset_defaults()
-    one = owner(tmp_path / "index", key)
-    one.show_in(ShardMetrics(Metrics(), one.shard, 0, HEAD_PAGES))
-    take(one, 0, a_log(3)[0])
+    one.show_in(Shown().shard)
+    take(one, 0, a_log(1)[0])
+    failing = Mock(side_effect=OSError(errno.EMFILE, "Too many open files"))
     with monkeypatch.context() as patch, capture_logs() as logs:
-        patch.setattr(shutil, "disk_usage", no_descriptor)
+        patch.setattr(shutil, "disk_usage", failing)
         one.flush(one.state())
     assert one.stored_offset == 1
-    assert [(each["event"], "Too many open" in each["reason"]) for each in logs] == [
-        ("metrics_incomplete", True)
-    ]
-    one.close()
+    told = [(each["event"], "Too many open" in each["reason"]) for each in logs]
+    assert told == [("metrics_incomplete", True)]
 
 
 # ---- latency -------------------------------------------------------------------------------------
 
 
 def test_latency_is_from_the_pages_timestamp_to_now_and_never_negative() -> None:
-    metrics = Metrics()
-    shard_metrics = ShardMetrics(metrics, index().shard, 0, HEAD_PAGES)
+    shown = Shown()
     timestamps = np.array([10_000, 9_995, 4_000, -1, 10_500])
-    shard_metrics.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
-    buckets = values(metrics, "streamer_verdict_latency_seconds_bucket")
+    shown.shard.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
+    buckets = values(shown.metrics, "streamer_verdict_latency_seconds_bucket")
     assert [buckets[edge,] for edge in ("0.005", "5.0", "10.0", "+Inf")] == [9, 9, 10, 10]
-    assert value(metrics, "streamer_verdict_latency_seconds_sum") == pytest.approx(6.01)
+    assert value(shown.metrics, "streamer_verdict_latency_seconds_sum") == pytest.approx(6.01)
 
 
 def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
-    metrics = Metrics()
-    report = snapshot_report(metrics, 2, "s3://bucket/index/shard-2")
+    shown = Shown()
+    report = snapshot_report(shown.metrics, 0, "s3://bucket/index/shard-0")
     for expected in (1, 2):
         report(StoreUnavailable("there is no such bucket"))
-        assert value(metrics, "streamer_shard_snapshot_failures", "2") == expected
+        assert shown["snapshot_failures"] == (expected,)
     made = datetime(2026, 1, 2, tzinfo=UTC)
     report(Taken(Snapshot(1, made, 7, 3, []), 0, 0))
-    assert value(metrics, "streamer_shard_snapshot_failures", "2") == 0
-    assert value(metrics, "streamer_shard_snapshot_timestamp_seconds", "2") == made.timestamp()
+    assert shown["snapshot_failures snapshot_timestamp_seconds"] == (0, made.timestamp())
 
 
 def test_changes_of_urls_are_counted() -> None:
-    metrics, machine = Metrics(), index(track_changes=True)
-    shard = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
+    shown = Shown(index(track_changes=True))
     pages = made_pages([shares(1, 2, 3, 4)] * 3, [SAME] * 3)
     pages.urls = [b"a", b"a", b"b"]
-    machine.give(pages, 0, 3)
-    for output in machine.outputs:
-        shard.count_verdicts(output.verdicts)
-    told = values(metrics, "streamer_changes_total")
+    shown.machine.give(pages, 0, 3)
+    for output in shown.machine.outputs:
+        shown.shard.count_verdicts(output.verdicts)
+    told = values(shown.metrics, "streamer_changes_total")
     assert (told["0", "new"], told["0", "unchanged"]) == (2, 1)
 
 
 def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:
-    metrics, machine = Metrics(), index()
+    shown = Shown()
     pages = made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR)
-    shard_metrics = ShardMetrics(metrics, machine.shard, 0, HEAD_PAGES)
     for start, end, holes in ((0, 1, 0), (2, 3, 1), (1, 3, 0)):
-        machine.give(pages, start, end)
-        shard_metrics.observe_state()
-        assert value(metrics, "streamer_shard_holes", "0") == holes
+        shown.machine.give(pages, start, end)
+        shown.shard.observe_state()
+        assert shown["holes"] == (holes,)
 
 
 def test_what_a_worker_logs_counts_what_its_metrics_count(tmp_path: Path) -> None:

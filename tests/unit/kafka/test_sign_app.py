@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka.errors import KafkaTimeoutError
@@ -38,6 +38,7 @@ from tests.helpers.kafka_doubles import (
     FakePublisher,
     in_loop,
     settle,
+    until,
 )
 
 NAMES = Names("index", "pages")
@@ -58,6 +59,10 @@ def pages_from(start: int, count: int) -> Fetched:
     return chunk(start, start + count, *(FakeMessage(start + n, page(n)) for n in range(count)))
 
 
+def native_signer() -> NativeSigner:
+    return NativeSigner(SignatureSettings(), bytes(32))
+
+
 class Signing:
     """Signers with a stand-in for the brokers."""
 
@@ -69,9 +74,7 @@ class Signing:
         self.consumer = FakeConsumer()
         self.failures: list[BaseException] = []
         self.flow = FlowControl(window, 0)
-        signer = ChunkSigner(
-            PageParser(carry=carry), lambda: NativeSigner(SignatureSettings(), bytes(32)), IDENTITY
-        )
+        signer = ChunkSigner(PageParser(carry=carry), native_signer, IDENTITY)
         publisher: Any = self.publisher
         self.app: Any = SignApp(
             replace(NAMES, per_partition=lanes > 1), signer, publisher, [self.flow] * lanes,
@@ -84,17 +87,18 @@ class Signing:
     async def _log_ends(self, logs: Iterable[str]) -> dict[str, int]:
         return await self.consumer.log_ends(logs)
 
+    async def starts(self, committed: int) -> Start:
+        """Say where the partition begins of which so much is committed."""
+        found: dict[TP, Start] = await self.app._starts({PLACE: committed})  # noqa: SLF001 - Faust calls it
+        return found[PLACE]
+
     async def run(self, *chunks: Fetched, seconds: float = 0.3) -> None:
         """Feed chunks; return when all of them are acknowledged, at a failure, or after a while."""
         wanted = len(self.consumer.acknowledged) + len(chunks)
-        tasks = [
-            asyncio.create_task(self.app.sign(Events(chunks))),
-            *(
-                asyncio.create_task(part(lane))
-                for lane in self.app._lanes  # noqa: SLF001 - what start() begins
-                for part in (self.app._take, self.app._publish)  # noqa: SLF001 - as above
-            ),
-        ]
+        work = [self.app.sign(Events(chunks))]
+        for lane in self.app._lanes:  # noqa: SLF001 - what start() begins
+            work += self.app._take(lane), self.app._publish(lane)  # noqa: SLF001 - as above
+        tasks = [asyncio.create_task(each) for each in work]
         for _ in range(round(seconds / 0.05)):
             await settle()
             if self.failures or len(self.consumer.acknowledged) == wanted:
@@ -109,8 +113,7 @@ async def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_befor
     signing.publisher.held = asyncio.Event()
     one = chunk(5, 7, FakeMessage(5, page(1)), FakeMessage(6, page(2)))
     feeding = asyncio.create_task(signing.run(one, seconds=20))
-    while not signing.publisher.asked:
-        await settle()
+    await until(lambda: signing.publisher.asked)
     assert signing.consumer.acknowledged == []
     signing.publisher.held.set()
     await feeding
@@ -160,26 +163,19 @@ async def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None
 
 @pytest.mark.parametrize("takes", [False, True])
 def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> None:
-    signer = ChunkSigner(
-        PageParser(), lambda: NativeSigner(SignatureSettings(), bytes(32)), IDENTITY,
-        takes_tombstones=takes,
-    )  # fmt: skip
+    signer = ChunkSigner(PageParser(), native_signer, IDENTITY, takes_tombstones=takes)
     values = {3: None, 4: None, 6: page(6), 7: None, 8: page(8), 9: page(9), 12: None}
     messages = [FakeMessage(offset, value, b"%d" % offset) for offset, value in values.items()]
     signed = signer.sign(chunk(2, 14, *messages))
     records = [unpack_record(data, IDENTITY) for data in signed.records]
-    found = [
-        (record.start, record.end, record.numbers.tolist(), isinstance(record.items, Forget))
-        for record in records
-    ]
-    assert found == (
-        [
-            (2, 6, [3, 4], True), (6, 7, [6], False), (7, 8, [7], True), (8, 12, [8, 9], False),
-            (12, 14, [12], True),
-        ]
-        if takes
-        else [(2, 14, [6, 8, 9], False)]
-    )  # fmt: skip
+    apart = [
+        (2, 6, [3, 4], True), (6, 7, [6], False), (7, 8, [7], True), (8, 12, [8, 9], False),
+        (12, 14, [12], True),
+    ]  # fmt: skip
+    assert [
+        (each.start, each.end, each.numbers.tolist(), isinstance(each.items, Forget))
+        for each in records
+    ] == (apart if takes else [(2, 14, [6, 8, 9], False)])
     assert records[0].items == Forget([("url", b"3"), ("url", b"4")]) or not takes
     assert (signed.pages, signed.skipped) == (3, {"deletion": 4})
 
@@ -245,33 +241,34 @@ async def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_h
         (20, 0, 5, Start(20, 20, 20)),
     ],
 )
-def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
+@in_loop
+async def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
     committed: int, mark: int, first: int, start: Start
 ) -> None:
     signing = Signing()
     signing.consumer.first, signing.consumer.end = first, 20
     signing.flow.note_gauge(Gauge(0, {"pages:1": mark}, ""))
-    starts = asyncio.run(signing.app._starts({PLACE: committed}))  # noqa: SLF001 - Faust calls it
-    assert starts == {PLACE: start}
+    assert await signing.starts(committed) == start
     assert signing.failures == []
 
 
-def test_a_position_that_is_not_in_the_topic_ends_the_process() -> None:
+@in_loop
+async def test_a_position_that_is_not_in_the_topic_ends_the_process() -> None:
     signing = Signing()
     signing.consumer.first, signing.consumer.end = 10, 20
     signing.flow.note_gauge(Gauge(0, {"pages:1": 21}, ""))
-    asyncio.run(signing.app._starts({PLACE: 21}))  # noqa: SLF001
-    asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
+    await signing.starts(21)
+    await signing.starts(9)
     assert [type(failure) for failure in signing.failures] == [StoreMismatch] * 2
     assert "ends at 20, but 21 was reached" in str(signing.failures[0])
     assert "1 messages have expired unread" in str(signing.failures[1])
 
 
-def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
+@in_loop
+async def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
     signing = Signing(accept_loss=True)
     signing.consumer.first, signing.consumer.end = 10, 20
-    starts = asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
-    assert starts == {PLACE: Start(10, 9, 9)}
+    assert await signing.starts(9) == Start(10, 9, 9)
     assert signing.failures == []
 
 
@@ -290,9 +287,8 @@ def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
 def test_a_dead_letter_holds_the_original_or_how_it_begins(
     key: bytes | None, value: bytes, kept: tuple[int | None, int]
 ) -> None:
-    rejected = RejectedRecord(
-        7, "record_too_large", "detail " * 10_000, key, value[:10], len(value)
-    )
+    detail = "detail " * 10_000
+    rejected = RejectedRecord(7, "record_too_large", detail, key, value[:10], len(value))
     bytes_max = dead_letter_bytes_max(4 << 20)
     message = dead_letter_message(rejected, FakeMessage(7, value, key), NAMES, 1, bytes_max)
     assert message[0] == (None if key is None else key[: kept[0]])
@@ -325,13 +321,10 @@ def test_a_dead_letter_counts_how_often_it_was_sent_again(sent: bytes, told: byt
 def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
     rejected = RejectedRecord(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
     bytes_max = dead_letter_bytes_max(1000)
-    key, value, headers, _ = dead_letter_message(
-        rejected, FakeMessage(7, NOISE, NOISE), NAMES, 1, bytes_max
-    )
-    held = (
-        sum(len(name) + len(text) for name, text in headers) + len(key or b"") + len(value or b"")
-    )
-    assert held < bytes_max - 1000
+    original = FakeMessage(7, NOISE, NOISE)
+    key, value, headers, _ = dead_letter_message(rejected, original, NAMES, 1, bytes_max)
+    held = [key or b"", value or b"", *(text for header in headers for text in header)]
+    assert sum(map(len, held)) < bytes_max - 1000
 
 
 @in_loop
@@ -363,10 +356,8 @@ async def test_a_record_too_large_for_the_log_is_cut(monkeypatch: pytest.MonkeyP
 @in_loop
 async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
     signing = Signing()
-    one = chunk(
-        0, 2, FakeMessage(0, page(0), b"k" * 65_536), FakeMessage(1, page(1), b"k" * 65_537)
-    )
-    await signing.run(one, seconds=20)
+    messages = [FakeMessage(n, page(n), b"k" * (65_536 + n)) for n in range(2)]
+    await signing.run(chunk(0, 2, *messages), seconds=20)
     ((_, _, message),) = signing.publisher.arrived
     record = unpack_record(message[1] or b"", IDENTITY)
     assert isinstance(record.items, Pages)
@@ -376,72 +367,70 @@ async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
 LOG = TP("index.bands.0", 0)
 
 
-class Seeking(FakeConsumer):
-    """Begins again where its signers say, as the consumer does in a seek."""
+class Beginning(Signing):
+    """Signers of a partition of 20 messages, of which so many are committed.
 
-    app: Any = None
-    committed: int = 0
+    They begin where they say, and again after a seek, as the consumer does in one.
+    """
 
-    async def perform_seek(self) -> None:
-        self.began = await self.app._starts({PLACE: self.committed})  # noqa: SLF001 - as Faust does
+    def __init__(self, committed: int, log_end: int, first: int = 0) -> None:
+        super().__init__()
+        self.committed, self.began = committed, Start(0, 0)
+        self.consumer = FakeConsumer(first, 20, {LOG: log_end})
+        self.app.app.chunks, seeking = self.consumer, cast("Any", self.consumer)
+        seeking.perform_seek = self.seek
 
-    began: dict[TP, Start] | None = None
+    async def seek(self) -> None:
+        self.began = await self.starts(self.committed)
 
-
-def beginning(committed: int, log_end: int, first: int = 0) -> Signing:
-    """Return signers of a partition of 20 messages, of which so many are committed."""
-    signing = Signing()
-    consumer = signing.consumer = Seeking(first, 20, {LOG: log_end})
-    consumer.app, consumer.committed = signing.app, committed
-    signing.app.app.chunks = consumer
-    return signing
+    def tell(self, position: int, *reached: int) -> None:
+        """Have shard 0 say where in its log it stands, and up to where it has the partition."""
+        positions = dict.fromkeys(["pages:1"], *reached) if reached else {}
+        self.flow.note_gauge(Gauge(position, positions, ""))
 
 
 @in_loop
 async def test_a_committed_offset_that_the_log_does_not_have_begins_where_shard_0_stands() -> None:
-    signing = beginning(committed=7, log_end=5)
-    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
+    signing = Beginning(committed=7, log_end=5)
+    await signing.seek()
     assert signing.consumer.held, "nothing is known of shard 0"
-    signing.flow.note_gauge(Gauge(4, {"pages:1": 3}, ""))
+    signing.tell(4, 3)
     await settle()
     assert signing.consumer.held, "the log may have more"
-    signing.flow.note_gauge(Gauge(5, {"pages:1": 3}, ""))
-    while signing.consumer.held:
-        await settle(5)
-    assert signing.consumer.began == {PLACE: Start(3, 3, 3)}
+    signing.tell(5, 3)
+    await until(lambda: not signing.consumer.held)
+    assert signing.began == Start(3, 3, 3)
     assert signing.failures == []
 
 
 @in_loop
 async def test_a_committed_offset_that_the_log_has_stays() -> None:
-    signing = beginning(committed=7, log_end=5)
-    signing.flow.note_gauge(Gauge(4, {"pages:1": 3}, ""))
-    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
-    signing.flow.note_gauge(Gauge(6, {"pages:1": 7}, ""))
-    while signing.consumer.held:
-        await settle(5)
-    assert signing.consumer.began == {PLACE: Start(7, 7, 7)}  # type: ignore[attr-defined]
+    signing = Beginning(committed=7, log_end=5)
+    signing.tell(4, 3)
+    await signing.seek()
+    signing.tell(6, 7)
+    await until(lambda: not signing.consumer.held)
+    assert signing.began == Start(7, 7, 7)
 
 
 @in_loop
 async def test_an_assignment_ends_the_comparison_of_the_one_before() -> None:
-    signing = beginning(committed=7, log_end=5)
-    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
+    signing = Beginning(committed=7, log_end=5)
+    await signing.seek()
     assert signing.consumer.held
     assert await signing.app._starts({}) == {}  # noqa: SLF001 - Faust calls it
     assert not signing.consumer.held
-    signing.flow.note_gauge(Gauge(5, {"pages:1": 3}, ""))
+    signing.tell(5, 3)
     await settle()
-    assert signing.consumer.began == {PLACE: Start(7, 7, 7)}, "no seek"
+    assert signing.began == Start(7, 7, 7), "no seek"
 
 
 @in_loop
 async def test_pages_that_the_log_has_lost_and_the_topic_too_are_refused() -> None:
-    signing = beginning(committed=7, log_end=1, first=5)
-    signing.flow.note_gauge(Gauge(1, {}, ""))
-    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
-    while not signing.failures:
-        await settle(5)
+    signing = Beginning(committed=7, log_end=1, first=5)
+    signing.tell(1)
+    await signing.seek()
+    await until(lambda: signing.failures)
     (failure,) = signing.failures
     assert isinstance(failure, StoreMismatch)
     assert "begins at 5, but 0 was reached only" in str(failure)

@@ -131,20 +131,6 @@ def test_many_postings_are_found_after_much_growth() -> None:
     assert (~right).sum() < 10, "others agree with it in 40 bits by chance"
 
 
-def test_a_table_that_is_filled_at_once_finds_what_one_finds_that_has_grown() -> None:
-    random = np.random.default_rng(2)
-    flushes = [posted(random.integers(0, 2**64, 20_000, np.uint64), i) for i in range(30)]
-    grown, filled = KeyTable(), KeyTable()
-    for start in range(0, 30, 10):
-        filled.fill(flushes[start : start + 10], WHOLE, 30 * 20_000)
-    for flush in flushes:
-        grown.add(flush, WHOLE)
-    asked = random.integers(0, 2**64, 100_000, np.uint64)
-    asked[::2] = flushes[7].words[:50_000:1].repeat(3)[:50_000]
-    for found, wanted in zip(filled.find(asked), grown.find(asked), strict=True):
-        assert found.tolist() == wanted.tolist()
-
-
 @pytest.mark.parametrize("words", [0, 1, 100, 30_000, 470_000])
 def test_segments_have_sizes_between_a_fifth_more_and_a_tenth_more_than_words(words: int) -> None:
     sizes = [slots_for(segment, words) for segment in range(SEGMENTS)]
