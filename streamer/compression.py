@@ -27,7 +27,7 @@ def is_parquet(name: str) -> bool:
 
 
 def is_table_name(name: str) -> bool:
-    """Tell by its name whether a file has rows with columns and types: Parquet or Arrow."""
+    """Return by its name whether a file has rows with columns and types: Parquet or Arrow."""
     return name.lower().endswith(PARQUET_ENDINGS + ARROW_ENDINGS)
 
 

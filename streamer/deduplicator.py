@@ -49,7 +49,7 @@ _NOT_FLUSHED = (
 
 
 class Deduplicator:
-    """Tell of each page whether it is a near-duplicate of one before, and of which.
+    """Find near-duplicates in a stream of pages: of which earlier page each one is.
 
         with Deduplicator("my-index", threshold=0.8) as dedup:
             for result in dedup.add([("https://example.org/a", "text"), ...]):
@@ -348,7 +348,7 @@ class Deduplicator:
         return start, blocks
 
     def _reject(self, batch: PageBatch, messages: list[bytes], first: int) -> dict[int, Rejected]:
-        """Return, by its number, what stands for each page of a batch that was not judged."""
+        """Return, by its number, the result of each page of a batch that was not judged."""
         found = {letter.sequence: (letter.code, letter.detail) for letter in batch.dead}
         skipped = set(range(len(messages))).difference(batch.sequences, found)
         for number in skipped:  # a batch only counts them: parsed alone, each gives its code

@@ -215,7 +215,7 @@ def _describe_refusal(path: Path, what: str, of_rights: bool) -> StoreUnavailabl
 def _full(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
         f"No space is left on the disk of the index {path}. Free some and run the same command "
-        "again; it goes on where the index stands."
+        "again; it continues where the index is."
     )
 
 

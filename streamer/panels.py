@@ -95,7 +95,7 @@ def _setting(
     shown: str = "{}",
     flag: bool = True,
     **bounds: Any,  # noqa: ANN401 - what pydantic's Field takes
-) -> Any:  # noqa: ANN401 - as that, it stands for a value of the field's own type
+) -> Any:  # noqa: ANN401 - as that, it takes the place of a value of the field's type
     """Declare how the default of a setting is `shown`, and its bounds.
 
     One that is no `flag` is taken from the environment and the file only.

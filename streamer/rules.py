@@ -4,7 +4,7 @@ A rule says for which hosts and paths it is, and what is otherwise there. Of sev
 fits counts, and only that. Which one fits depends on the page's URL alone, so that a log that holds
 the rules gives the same verdicts wherever it is read.
 
-A pattern is text in which `*` stands for any characters, none too; all of a host or path must fit.
+A pattern is text in which `*` matches any characters, none too; all of a host or path must fit.
 """
 
 # Patterns have stars only, because a URL could make a regular expression run for ever. Rules about

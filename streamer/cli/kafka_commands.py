@@ -167,10 +167,10 @@ async def _show_verdicts(
 ) -> None:
     """Print the verdicts of a topic as they come."""
 
-    def tell(name: str) -> None:
+    def report(name: str) -> None:
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-    arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=tell)
+    arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
     async with aclosing(arriving):
         while limit is None or limit > 0:
             messages = await arriving.take(limit)

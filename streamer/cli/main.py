@@ -1,7 +1,7 @@
 """The command line's root: its help, and how errors become exit codes.
 
 The commands by name, each imported when it is called: most of a start would go on the others. The
-list of all of them is read from their sources, where a docstring's first line tells what each does.
+list of all of them is read from their sources, where a docstring's first line says what each does.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class PlainColumn(TextColumn):
 def progress_bar(sources: Sequence[Source], console: Terminal | None = None) -> Iterator[Report]:
     """Yield a function to call with (bytes read, records judged).
 
-    It draws on the console of standard error; what is printed on that meanwhile stands above.
+    It draws on the console of standard error; what is printed on that meanwhile is above it.
     """
     sizes = [source.total_bytes for source in sources]
     total = sum(size or 0 for size in sizes) if all(size is not None for size in sizes) else None

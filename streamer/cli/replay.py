@@ -178,7 +178,7 @@ def _conclude(
     *,
     lasting: bool,
 ) -> None:
-    """Warn of what is odd; end the program where a run is not all that was asked for."""
+    """Print warnings; exit with the code of a run that is not all that was asked for."""
     for sentence in warnings(result):
         errors.warn(sentence)
     if outcome.interrupted:
@@ -256,7 +256,7 @@ def _file_input(
 
 
 def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Callable[[str], bool]:
-    """Return what tells this run's own outputs, which may lie in a folder of pages, from inputs.
+    """Return a test for this run's own outputs, which may be in a folder of pages.
 
     One of them may be a folder: the index.
     """
@@ -434,7 +434,7 @@ def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> N
 
 @contextmanager
 def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[ReferenceIndexes]:
-    """Open what `--also` names; tell where that is not what the index was compared with before."""
+    """Open what `--also` names; warn where the index was compared with others before."""
     with closing(
         ReferenceIndexes(settings.also, folder.fingerprint, folder.identity)
     ) as references:

@@ -146,7 +146,7 @@ class FromTopic:
     def check(self, *, files: bool, key: bool) -> None:
         """Raise SettingsError unless the options make sense together.
 
-        `files` tells whether there are any, `key` whether the signatures' key can be known.
+        `files` says whether there are any, `key` whether the signatures' key can be known.
         """
         ranges = {"partitions": self.partitions, "offsets": self.offsets, "until": self.until}
         given = [f"--{name}" for name, value in ranges.items() if value is not None]

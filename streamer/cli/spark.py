@@ -83,7 +83,7 @@ def spark(
 
 
 def _write(corpus: JudgedCorpus, folder: str, *, overwrite: bool) -> dict[str, int]:
-    """Write verdicts and dead letters; return what there is to tell."""
+    """Write verdicts and dead letters; return the counts to print."""
     mode = "overwrite" if overwrite else "error"
     corpus.verdicts.orderBy("ref").drop("ref").write.parquet(folder, mode=mode)
     letters = corpus.letters.orderBy("ref").select("letter")

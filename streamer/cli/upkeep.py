@@ -129,7 +129,7 @@ async def _trim(
 
 @dataclass(frozen=True)
 class ByVerdicts:
-    """What the verdicts of an index tell of its kept pages.
+    """Which kept pages to forget, by the verdicts of the index.
 
     Attributes:
         verdicts: Verdict file of the index, for the next three. Repeatable.
@@ -204,7 +204,7 @@ def forget(
     continue meanwhile, and the command ends when all shards are done. With DIR, no process may
     write the folder meanwhile; if no page is affected, nothing in it changes. Published verdicts,
     input pages, logs and snapshots still contain the pages: docs/operations.md says how to remove
-    them there. An index has no carried fields: verdicts tell which of its pages have one.
+    them there. An index has no carried fields: verdicts say which of its pages have one.
 
     Example: streamer forget my-index --host example.org --dry-run
 

@@ -58,7 +58,7 @@ class ConsoleData:
     Attributes:
         seconds: that a query may take, all that it reads together.
         index: the index that may be looked into, if there is one.
-        fold: tells how far the fold is.
+        fold: returns how far the fold is.
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
         texts: the files that the pages' texts are taken from.
@@ -212,7 +212,7 @@ def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
 
 
 def _find_next(rows: Sequence[NumberedVerdict | LetterRow], limit: int) -> int | None:
-    """Return what `after` begins the rest behind these rows with; None where there is none."""
+    """Return what `after` begins the rest after these rows with; None where there is none."""
     return rows[-1].number if len(rows) == limit else None
 
 
@@ -235,7 +235,7 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
     """Clusters in the order that is asked for; `next` is the offset of the rest.
 
     `recent` is how many of the newest verdicts count as recent. `relations` are those of duplicates
-    to their representatives, among the newest verdicts; not of one host, and not behind the first
+    to their representatives, among the newest verdicts; not of one host, and not after the first
     clusters.
     """
 

@@ -30,7 +30,7 @@ class Given:
 
 
 def sort_inputs(paths: Sequence[Path]) -> Given:
-    """Return the files and indexes among `paths`; a folder without an index stands for its files.
+    """Return the files and indexes among `paths`; of a folder without an index, its files.
 
     The dead letters that a run has written next to its verdicts belong to these. What else is in a
     folder, such as the pages of the crawl, is skipped.

@@ -32,7 +32,7 @@ from streamer.run.page_reader import PageReader
 TOKEN_VARIABLE = "STREAMER_CONSOLE_TOKEN"  # noqa: S105 - its name
 _TOKEN_MIN = 16
 _log = logging.getLogger("streamer")
-_LOOK_SECONDS, _TELL_SECONDS = 0.5, 10.0  # between two looks at the fold; two lines about it
+_LOOK_SECONDS, _SHOW_SECONDS = 0.5, 10.0  # between two looks at the fold; two lines about it
 _BODY_MAX = 2  # pages: JSON's escapes and base64 take more than the page
 
 
@@ -213,17 +213,17 @@ async def _serve(server: ConsoleServer, data: ConsoleData, *, until_closed: bool
 async def _tell_progress(data: ConsoleData) -> None:
     """Say how many verdicts are read, until all are that there were at the start."""
     typer.echo("Reading the verdicts.", err=True)
-    told, told_at, is_done = "", time.monotonic(), False
+    shown, shown_at, is_done = "", time.monotonic(), False
     while not is_done:
         await asyncio.sleep(_LOOK_SECONDS)
         state = data.fold()
         is_done = state.is_done
-        if is_done or time.monotonic() - told_at >= _TELL_SECONDS:
+        if is_done or time.monotonic() - shown_at >= _SHOW_SECONDS:
             pages = await asyncio.to_thread(_pages_of, data)
             said = f"{pages:,} pages are read{'.' if is_done else ' so far.'}"
-            if (said := state.trouble or said) != told:
+            if (said := state.trouble or said) != shown:
                 typer.echo(said, err=True)
-            told, told_at = said, time.monotonic()
+            shown, shown_at = said, time.monotonic()
 
 
 def _pages_of(data: ConsoleData) -> int:

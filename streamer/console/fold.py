@@ -1,7 +1,7 @@
 """The fold: lines of inputs to rows of the view, and the counts that views begin with.
 
 A batch of lines and the position after it are one transaction, so a fold that was killed goes on
-where it stood. Pages are inserted first; counts of clusters, hosts and similarities are then made
+where it was. Pages are inserted first; counts of clusters, hosts and similarities are then made
 of the rows that are new: of several verdicts of a page only the first counts, as in `streamer
 clusters`. No count is ever made of all rows, which takes seconds at ten million.
 """
@@ -173,7 +173,7 @@ class Fold:
                 if str(error) != self.trouble:
                     _log.error("The fold cannot go on. %s", error)
                 self.trouble = str(error)
-            except Exception as error:  # noqa: BLE001 - of a fault, too, the overview tells
+            except Exception as error:  # noqa: BLE001 - the overview reports a fault, too
                 said = f"The fold failed ({error!r}); report it, with what the log says."
                 if said != self.trouble:
                     _log.exception("The fold failed")
@@ -387,7 +387,7 @@ def _whole(similarity: float | None) -> int | None:
 
 
 def _bytes(encoded: str) -> bytes:
-    """Return the beginning of a record; what is no base64 stands for itself."""
+    """Return the beginning of a record; what is no base64 is returned as it is."""
     part = encoded[: RECORD_BYTES_SHOWN * 4 // 3]
     try:
         return base64.b64decode(part[: len(part) & ~3])

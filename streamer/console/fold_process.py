@@ -1,7 +1,7 @@
 """The fold in a process of its own: it computes all the time, and answers wait for no interpreter.
 
 The process gets its task as a line of JSON on its standard input, and ends when that does: with the
-console, also where that is killed. On its standard output it tells how far it is, a line for each
+console, also where that is killed. On its standard output it reports how far it is, a line for each
 change. It gives way to runs and workers on the same machine. One that ended all by itself, for want
 of memory, say, is started again.
 """
@@ -122,7 +122,7 @@ class FoldProcess:
             self._ends.wait(_AGAIN_SECONDS)
 
     def _fold(self) -> int:
-        """Run the fold, note what it tells, and return its exit code."""
+        """Run the fold, note what it reports, and return its exit code."""
         with subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             start_new_session=True,  # what a terminal sends is for the console alone

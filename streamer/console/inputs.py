@@ -2,8 +2,8 @@
 
 A file is read from a position on, as whole lines in batches of bounded size, and is never written.
 It may grow meanwhile: a line or a compressed part without its end is read later. A witness of what
-was read (a digest of the beginning and the end of it) tells a file that has grown from another one
-under the same name.
+was read (a digest of the beginning and the end of it) distinguishes a file that has grown from
+another one under the same name.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _decode_lines(path: Path, raw: list[bytes], before: int) -> list[FoldedLine]
 
 
 def witness_of(path: Path, length: int) -> str:
-    """Return what tells the first `length` stored bytes of a file from others.
+    """Return a digest of both ends of the first `length` stored bytes of a file.
 
     Raises:
         InputError: the file cannot be read.

@@ -26,7 +26,7 @@ from streamer.run.large_clusters import SHARE_MIN, SUSPECT_PAGES_MIN, suspicion
 
 _SHOWN = 5  # of a list
 _BARS_MAX = 60
-_PAGES_OF_SLOT = 1000  # of files, which tell no time
+_PAGES_OF_SLOT = 1000  # of files, whose pages have no time
 
 
 class HistoryBar(msgspec.Struct, frozen=True):

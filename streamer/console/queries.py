@@ -38,7 +38,7 @@ SELECT min(similarity / 100, 99) / 100.0 AS least, sum(pages) AS pages
 FROM similarity_count GROUP BY least ORDER BY least
 """
 
-# Verdicts, by one of the conditions below; lists go on behind the number `after`.
+# Verdicts, by one of the conditions below; lists go on after the number `after`.
 VERDICTS = """
 SELECT page.number, source.topic, source.partition, page.offset, page.url, page.basis,
     page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,

@@ -308,7 +308,7 @@ class ConsoleServer:
         return own is None or hmac.compare_digest(_bytes(given), own.encode())
 
     def _cookie(self) -> str:
-        """Return what a browser has in the token's place: it does not tell that."""
+        """Return what a browser has in the token's place: the token cannot be derived from it."""
         key = (self._options.token or "").encode()
         return hmac.new(key, b"streamer console", hashlib.sha256).hexdigest()
 

@@ -296,7 +296,7 @@ class TopicFold(Fold):
     def _fold_group(
         self, place: TopicPartition, held: Sequence[Any], after: int, minute: int
     ) -> None:
-        """Fold messages of a partition, which the position `after` is behind, in one transaction.
+        """Fold messages of a partition, up to the position `after`, in one transaction.
 
         Raises:
             InputError: the view cannot hold one of them.

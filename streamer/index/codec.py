@@ -130,7 +130,7 @@ class Stretch(msgspec.Struct, array_like=True):
 
 
 class UrlGeneration(msgspec.Struct, array_like=True):
-    """Versions of URLs that are dropped together: none is newer than `time`, or behind `row`."""
+    """Versions of URLs that are dropped together: none is newer than `time`, or after `row`."""
 
     number: int
     time: int

@@ -38,7 +38,7 @@ Refs = npt.NDArray[np.uint64]
 class _TermMark(NamedTuple):
     """For which rows a term holds, those before one, and the command that wants it.
 
-    `record` tells by which record it came, of all that had something to forget.
+    `record` is the record that it came by, of all that had something to forget.
     """
 
     row_end: int
@@ -119,7 +119,7 @@ def normalize_term(term: Term) -> Term:
 
 
 def names_of_host(url: bytes) -> Iterator[bytes]:
-    """Yield what stands for a URL's host: its name; with a dot before it, it or one above it."""
+    """Yield the host of a URL, and with a leading dot the host and its parents."""
     host = host_of(url.decode()).encode()
     yield host
     parts = host.split(b".")

@@ -242,7 +242,7 @@ class UrlVersions:
         return FlushedUrls(self.generation[0], now, self._flushing)
 
     def flushed(self) -> None:
-        """Let go of what the last flush has: from here on, look-ups must have it."""
+        """Drop what the last flush has: from here on, look-ups must have it."""
         self._flushing = {}
 
 

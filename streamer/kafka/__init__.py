@@ -1,1 +1,1 @@
-"""Pages and verdicts by way of Apache Kafka."""
+"""Pages and verdicts over Apache Kafka."""

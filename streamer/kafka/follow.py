@@ -118,7 +118,7 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
             raise InputError(
                 f"The message at offset {message.offset} of partition {message.partition} of "
                 f"{self._topic} is not a verdict: {error}. Another program wrote it: to continue, "
-                "begin with `since` behind it."
+                "begin with `since` after it."
             ) from error
         self.offsets[message.partition] = message.offset + 1
         return verdict

@@ -174,7 +174,7 @@ class Owner(Judge):
         if chunk.start > self.offset:
             raise StreamerError(
                 f"The log of shard {self.number} was delivered from {chunk.start} on, the "
-                f"index stands at {self.offset}. Start the worker again."
+                f"index is at {self.offset}. Start the worker again."
             )
         emitted = []
         for message, (record, found) in zip(chunk.records, read, strict=True):

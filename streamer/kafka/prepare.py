@@ -31,7 +31,7 @@ from streamer.kafka.wire import LogBounds, LogIdentity, pack_record, unpack_reco
 
 @dataclass(frozen=True, slots=True)
 class PreparedIndex:
-    """The index as it stands in Kafka: its identity, and its topics' partitions."""
+    """The index as it is in Kafka: its identity, and its topics' partitions."""
 
     identity: LogIdentity
     log_ids: tuple[str, ...]

@@ -92,7 +92,7 @@ class Publisher:
                     "repeats what has not arrived, once the brokers can be reached."
                 ) from error
 
-    async def tell(self, topic: str, data: bytes, key: bytes) -> bool:
+    async def notify(self, topic: str, data: bytes, key: bytes) -> bool:
         """Send a message that may be lost to partition 0; return whether it has arrived.
 
         It goes by a producer of its own, so that nothing else waits for it, or stops with it: a
@@ -114,7 +114,7 @@ class Publisher:
         return True
 
     async def _start_teller(self) -> AIOKafkaProducer:
-        """Return the producer of `tell`, made at the first call."""
+        """Return the producer of `notify`, made at the first call."""
         async with self._starting_teller:
             if self._teller is None:
                 teller = AIOKafkaProducer(

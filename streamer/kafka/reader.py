@@ -44,7 +44,7 @@ SINGLY_MAX = 500  # messages, between two tries to take all that is there
 PATIENCE_SECONDS = 60.0
 COORDINATOR_SECONDS = 20.0
 STOP_AGAIN_SECONDS = 1.0
-FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait behind such a fetch
+FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait for such a fetch
 
 Options = Mapping[str, Any]  # what every client of the library takes
 
@@ -80,7 +80,7 @@ def cut(
 async def ends_of(options: Options, topics: Iterable[str]) -> dict[str, int]:
     """Return where partition 0 of topics ends.
 
-    A client that fetches is no good for it: each answer comes behind that to a fetch.
+    A client that fetches is too slow for it: each answer waits for that to a fetch.
 
     Raises:
         StreamerError: the brokers cannot be reached, or refuse.
@@ -237,7 +237,7 @@ async def _fetch_singly(
 
 
 def undecodable(starts: Mapping[TopicPartition, int], error: Exception) -> InputError:
-    """Return the error about damaged messages, which are behind one of these offsets."""
+    """Return the error about damaged messages, which come after one of these offsets."""
     places = [
         f"partition {place.partition} of {place.topic} cannot be decoded from offset {start} on"
         for place, start in starts.items()

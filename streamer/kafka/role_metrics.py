@@ -1,4 +1,4 @@
-"""What signers and shards tell the metrics: counts by the chunk, states by the flush.
+"""Metrics of signers and shards: counts by the chunk, states by the flush.
 
 One object for the signers of a process, one for each shard; they know the columns of verdicts and
 the attributes of a shard, so that streamer/metrics.py need not. What is called for each chunk costs
@@ -35,7 +35,7 @@ _OUTCOMES = [(verdict, basis) for basis in BASIS_NAMES for verdict in Decision] 
 
 
 class SignMetrics:
-    """What the signers of this process show; `clock` tells seconds."""
+    """What the signers of this process show; `clock` returns seconds."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics, self.counts = metrics.signing, metrics.counts

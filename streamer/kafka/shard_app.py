@@ -379,7 +379,7 @@ class ShardApp:
                 _log.warning("texts_shared", shard=self.owner.number, reason=str(each))
 
     async def _answer(self) -> None:
-        """Tell the commands that have asked what is forgotten, until that has arrived."""
+        """Answer the commands that have asked what is forgotten, until that has arrived."""
         if self.owner.sweep_has_ended and not self._applying.locked():
             async with self._applying:
                 loop = asyncio.get_running_loop()
@@ -387,7 +387,7 @@ class ShardApp:
         done, number = self.owner.shard.forgetting.done, self.owner.number
         for ask, pages in done.copy().items():
             answer = pack(Answer(ask, number, pages))
-            if await self._publisher.tell(self._names.gauge, answer, b"%s%d" % (ANSWER, number)):
+            if await self._publisher.notify(self._names.gauge, answer, b"%s%d" % (ANSWER, number)):
                 done.pop(ask)
                 _log.info("forgotten", shard=number, pages=pages, command=ask)
 
@@ -402,7 +402,7 @@ class ShardApp:
                 ):
                     continue
                 gauge, key = self._gauge, b"%s%d" % (GAUGE, self.owner.number)
-                if await self._publisher.tell(self._names.gauge, pack(gauge), key):
+                if await self._publisher.notify(self._names.gauge, pack(gauge), key):
                     self._gauge_sent, self._gauge_sent_at = gauge, time.monotonic()
 
     async def _configure(self) -> None:

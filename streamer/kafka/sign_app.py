@@ -154,7 +154,7 @@ class SignApp:
         if self._how.sites:
             self._how.sites.keep({tp.partition for tp in committed})
         starts: dict[TP, Start] = {}
-        # Of all at once: each answer comes behind that to a fetch, which waits for what may come.
+        # Of all at once: each answer waits for that to a fetch, which waits for messages.
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
         shards = {self._names.shard_of(tp.partition) for tp in committed}

@@ -38,7 +38,7 @@ RETRY_SECONDS = 5.0
 PUBLISH_SECONDS = 30.0  # in which a table of 64 MiB may change as a whole: 2 MB a second
 MESSAGES_AT_ONCE = 8192  # of 1 KiB
 COPIES = 2
-_NOTE = (1 << 32) - 1  # stands in a key for the number of a part
+_NOTE = (1 << 32) - 1  # is in a key instead of the number of a part
 
 _log = structlog.get_logger()
 

@@ -406,7 +406,7 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
             partitions = loop.run(reader.partitions(name))
             share = FETCHED_BYTES_MAX // max(1, len(partitions))
             share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
-            beside = loop.run(stack.enter_async_context(open_reader(options, share)))
-            yield PageTopic(loop, reader, beside.consumer, name, partitions)
+            second = loop.run(stack.enter_async_context(open_reader(options, share)))
+            yield PageTopic(loop, reader, second.consumer, name, partitions)
         finally:
             loop.run(stack.aclose())

@@ -54,7 +54,7 @@ class PartitionsInput:
             if 0 < position < wanted.start and not wanted.named:
                 raise StoreMismatch(
                     f"Partition {partition} of {self._topic.name} begins at {wanted.start}, the "
-                    f"index stands at {position}: messages have expired unread. Give --offsets "
+                    f"index is at {position}: messages have expired unread. Give --offsets "
                     f"{partition}:{wanted.start}- to go on without them, or a new --index."
                 )
 
@@ -182,7 +182,7 @@ def _enter(
         if position > topic.bounds[partition][1]:
             raise StoreMismatch(
                 f"Partition {partition} of {topic.name} ends at {topic.bounds[partition][1]}, the "
-                f"index stands at {position}: the topic has lost messages. Restore it, or start "
+                f"index is at {position}: the topic has lost messages. Restore it, or start "
                 "over with a new --index."
             )
         entered[partition] = number, position

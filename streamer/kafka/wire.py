@@ -257,13 +257,13 @@ def check_bounds(path: Path | str, at: LogPosition, bounds: LogBounds) -> None:
     """Raise StoreMismatch unless the log goes on where the index in `path` is."""
     if bounds.end < at.offset:
         raise StoreMismatch(
-            f"The log of shard {at.shard} ends at {bounds.end}, the index {path} stands at "
+            f"The log of shard {at.shard} ends at {bounds.end}, the index {path} is at "
             f"{at.offset}: the log has lost records. Restore it, or delete the index to "
             "rebuild it from what the log has."
         )
     if bounds.start > at.offset:
         raise StoreMismatch(
-            f"The log of shard {at.shard} begins at {bounds.start}, the index {path} stands "
+            f"The log of shard {at.shard} begins at {bounds.start}, the index {path} is "
             f"at {at.offset}: records between them have expired. Restore a newer snapshot of the "
             "index (`streamer restore`), or begin a new one with another --index-name."
         )

@@ -1,7 +1,7 @@
 """The catalogue: the sources of an index by number, and how far and what of each has been judged.
 
 A page ref holds its source's number, so numbers are given once and never again. A file is known by
-its path and beginning. A digest of all bytes that were judged tells whether they still are the
+its path and beginning. A digest of all bytes that were judged shows whether they still are the
 same: then the file goes on where it ended; one that has changed is refused, since its records no
 longer are the ones that were judged. A file in an object store or on a web server is known by its
 URL, and as unchanged by its size and version; under another version what was judged is compared. A
@@ -50,9 +50,9 @@ class SourceEntry(msgspec.Struct, omit_defaults=True):
     """One source: its name in verdicts, its identity (None: a pipe), what was read of it.
 
     `position` is the ordinal of the first record that is not judged yet, `mark` the place in the
-    expanded stream before it, and the digest of all bytes up to there. `finished` tells whether the
+    expanded stream before it, and the digest of all bytes up to there. `finished` says whether the
     file had ended there, `status` is the file's as it was then (`status_of`). `heads` are the
-    places behind the first records of a pipe, and `partition` numbers sources of one name.
+    places after the first records of a pipe, and `partition` numbers sources of one name.
 
     `topic_id` is "" for files; for a partition of a topic `name` is the topic's, and positions are
     offsets.
@@ -383,7 +383,7 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
 
 
 def _check_same(entry: SourceEntry, source: Source) -> None:
-    """Raise StoreMismatch where a file's beginning tells; compressed, it may differ in vain."""
+    """Raise StoreMismatch where a file's beginning differs; not of a compressed file."""
     if not source.is_converted() and not _is_continued(entry, source):
         raise StoreMismatch(
             changed_message(source.name, "its beginning or its size is another than then")

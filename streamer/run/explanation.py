@@ -264,7 +264,7 @@ class KeptIndex(ReadIndex):
     def _find_later_settings(self, found: Explained, url: str) -> IndexSettings | None:
         """Return what keeps two kept pages apart that have no main text; None: another reason.
 
-        Rows tell neither which page has main text nor which one came later.
+        Rows show neither which page has main text nor which one came later.
         """
         if not found.is_duplicate or found.nearest is None:
             return None

@@ -88,7 +88,7 @@ class JudgeOptions:
         head_pages: kept pages in a memtable that make one due, too.
         index_memory: bytes that the key tables take; None bounds nothing.
         references: indexes that pages are compared with, too.
-        clock: tells seconds.
+        clock: returns seconds.
     """
 
     flushes: FlushRule
@@ -287,7 +287,7 @@ class Judge:
     ) -> None:
         """Begin to write all state in one atomic step, after the flush before.
 
-        `owner_state` is called in another thread; when it returns, the outputs that its bytes tell
+        `owner_state` is called in another thread; when it returns, the outputs that its bytes name
         of must be safe. `notes` are the owner's, too. With `sweep`, or where that is due, what is
         forgotten is gone from the disk at the end of it.
 

@@ -201,7 +201,7 @@ def _digest(chosen: Iterator[ChosenRows]) -> bytes:
 
 
 def _read_digest(name: str) -> bytes:
-    """Return the digest of the rows that a table was made of; b"" where it tells none."""
+    """Return the digest of the rows that a table was made of; b"" where it has none."""
     try:
         schema = schema_of(name, is_arrow=not is_parquet(name))
     except arrow_errors():

@@ -150,7 +150,7 @@ class SharedTexts:
 
 
 def _count_named(block: Verdicts) -> npt.NDArray[np.bool_]:
-    """Tell which pages have a representative of this index; another's refs are not ours."""
+    """Return which pages have a representative of this index; another's refs are not ours."""
     named = block.similarities >= 0
     if block.references is not None:
         named &= np.array([other is None for other in block.references])

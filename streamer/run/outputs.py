@@ -166,7 +166,7 @@ class OutputFile:
             raise _unwritable(self.name, error) from error
 
     def _mark(self, mark: Path) -> None:
-        """Note next to the output whose it is."""
+        """Write the file that names the index of the output."""
         if self._index is None:
             mark.unlink(missing_ok=True)
         else:
@@ -241,7 +241,7 @@ class OutputFile:
         if error.errno == errno.EPIPE and self.name == STANDARD_OUTPUT:
             return OutputClosed()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            again = "" if self._index is None else "; it goes on where the index stands"
+            again = "" if self._index is None else "; it continues where the index is"
             remedy = f"Free some and run the same command again{again}."
             return StoreUnavailable(f"No space is left for {self.name}. {remedy}")
         return StoreUnavailable(f"Cannot write {self.name}: {error.strerror}.")
@@ -291,7 +291,7 @@ class OutputSink(io.RawIOBase):
         self._file = file
 
     def writable(self) -> bool:
-        """Tell that it can be written."""
+        """Return True."""
         return True
 
     def write(self, data: Buffer, /) -> int:  # type: ignore[override]
@@ -317,7 +317,7 @@ def mark_of(name: str) -> Path:
 def check_ending(option: str, name: str, *endings: str) -> None:
     """Raise SettingsError if the name of an output of lines has an ending, and none of `endings`.
 
-    Each may be compressed. JSON lines have three, of which `.jsonl` stands for all.
+    Each may be compressed. JSON lines have three, of which `.jsonl` means all.
     """
     plain = PurePath(name.lower())
     if plain.suffix in {".gz", ".zst"}:
@@ -513,7 +513,7 @@ def content_digest(path: Path, length: int) -> str:
 
 
 def is_table(name: str) -> bool:
-    """Tell by its name whether a verdict file holds CSV."""
+    """Return by its name whether a verdict file holds CSV."""
     return bool(_TABLE_NAME.search(name))
 
 

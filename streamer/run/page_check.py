@@ -40,7 +40,7 @@ def sign_page(parser: PageParser, signer: PageSigner, message: bytes) -> Pages:
 
 
 class PageChecker(ReadIndex):
-    """Tells the verdicts that pages would get by the index in `folder`; for any thread.
+    """Returns the verdicts that pages would get by the index in `folder`; for any thread.
 
     Args:
         topic: of the pages of a worker's index, which does not know it.

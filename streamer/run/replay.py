@@ -157,7 +157,7 @@ class Replay:
                 self._handle_all(steps, progress)
             except SettingsError:
                 if self.begun:
-                    self._flush()  # what was judged before stands
+                    self._flush()  # what was judged before is kept
                 raise
             self._outcome.interrupted = self._stop
             self._outcome.report = pages.report
@@ -408,9 +408,9 @@ class Replay:
         self._see_written(self._blocks_behind - 1)
         self._writing.append(self._writer.submit(task))
 
-    def _see_written(self, behind: int) -> None:
-        """Take note of what is written, until so much is behind; raise what failed."""
-        while self._writing and (len(self._writing) > behind or self._writing[0].done()):
+    def _see_written(self, left: int) -> None:
+        """Wait until at most `left` tasks are being written; raise what failed."""
+        while self._writing and (len(self._writing) > left or self._writing[0].done()):
             self._writing.popleft().result()
 
     def _flush_if_due(self) -> None:

@@ -118,7 +118,7 @@ class Database:
         """
         with _links_to(path) as links, _explain_failures(path, links):
             _check_logs(path, Path(links))
-            there = Rdict.list_cf(links)  # none of ours in other formats
+            there = Rdict.list_cf(links)  # databases of other formats have none of these
             families = [each for each, name in FAMILIES.items() if name in there]
             return cls(path, _open(links, AccessType.read_only(False), families), families)
 
@@ -411,11 +411,11 @@ def files_to_merge(sizes: Sequence[int]) -> int:
     `sizes` are those of all files, in the order of what they hold. Each that is merged has at most
     twice as many bytes as all after it together.
     """
-    behind = count = 0
+    after = count = 0
     for size in reversed(sizes):
-        if size >= MERGED_BYTES or (count and size > 2 * behind):
+        if size >= MERGED_BYTES or (count and size > 2 * after):
             break
-        behind, count = behind + size, count + 1
+        after, count = after + size, count + 1
     return count if count >= MERGED_FILES else 0
 
 

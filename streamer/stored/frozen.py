@@ -17,7 +17,7 @@ the page, and the filter says that the other key has one row, the other key need
 
 All of it is derived from the keys in the store. It is durable nevertheless, so that a start need
 not read those keys. The note is written last, in one atomic step, with the slot from which on keys
-must be read. What a crash leaves behind is in no note: it is not read, and is removed before
+must be read. What a crash leaves is in no note: it is not read, and is removed before
 anything is frozen again. A look-up finds what it would find in the table, by the same 40 bits of a
 key.
 """
@@ -390,7 +390,7 @@ class FrozenKeys:
         return memory
 
     def _current(self) -> _Filters:
-        """Return what look-ups work with from now on; filters that are of no use are let go."""
+        """Return what look-ups work with from now on; filters that are of no use are released."""
         own = self.note.generations
         self._memory = {each.number: self._memory[each.number] for each in own}
         return _Filters(

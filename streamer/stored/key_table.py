@@ -121,7 +121,7 @@ def read_words(address: int, end: int, out: Keys) -> int:
 
 @kernel
 def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
-    """Put words, both old and new ones in order, into a free segment; tell whether they fit."""
+    """Put words, both old and new ones in order, into a free segment; return whether they fit."""
     i = j = 0
     slot = int64(0)
     while slot < end - 1 and i + j < old.shape[0] + new.shape[0]:

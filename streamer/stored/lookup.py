@@ -1,6 +1,6 @@
 """Looking up what was flushed: postings by key and rows by number, of one shard's flushes.
 
-The key table tells which rows may be posted under a key: those that agree with it in its upper 40
+The key table shows which rows may be posted under a key: those that agree with it in its upper 40
 bits. Each of them is compared in the lower 32 by its marks, whose block the verdict needs anyway:
 keys that share 40 bits may be crowded both, so one row does not speak for the others. A bucket has
 `bucket_max` rows at most, which bounds what is read for a key; and the rows of a crowd are compared
@@ -289,7 +289,7 @@ class StoredLookup:
         return places[order], rows[order]
 
     def _read_posted(self, keys: Keys, places: Places, rows: RowNumbers) -> Mask:
-        """Tell which rows are posted under the key that led to them."""
+        """Return which rows are posted under the key that led to them."""
         starts = _starts(places)
         lengths = np.diff(starts, append=len(places))
         crowds = np.flatnonzero(lengths > _CROWD)

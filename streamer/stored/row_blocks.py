@@ -315,7 +315,7 @@ def gather_marks(rows: RowPlaces, keys: int) -> Marks:
 
 
 def agree(rows: RowPlaces, keys: Words) -> npt.NDArray[np.bool_]:
-    """Tell of each row whether one of its marks is that of keys[i]."""
+    """Return of each row whether one of its marks is that of keys[i]."""
     out = np.empty(len(keys), np.bool_)
     _agreeing(rows.data, rows.starts, rows.places, keys, out)
     return out

@@ -82,7 +82,7 @@ class RowSlots:
             self._write(at, both[:, np.argsort(both[0], kind="stable")])
 
     def drop(self, first_slot: int) -> None:
-        """Let go of the rows in slots before this one."""
+        """Drop the rows in slots before this one."""
         with self._lock:
             first, end, slot = self._runs
             length = np.clip(first_slot - slot, 0, end - first)

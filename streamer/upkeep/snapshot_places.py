@@ -32,7 +32,7 @@ _REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one
 
 
 class SnapshotStopped(Exception):  # noqa: N818 - nothing has failed
-    """Tell that a snapshot was given up, since the process ends."""
+    """Report that a snapshot was given up, since the process ends."""
 
 
 class Place(Protocol):

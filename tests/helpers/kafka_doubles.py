@@ -76,7 +76,7 @@ class FakePublisher:
     async def publish_one(self, topic: str, data: bytes) -> None:
         await self.publish(topic, 0, self.batches([(None, data, [], None)]))
 
-    async def tell(self, topic: str, data: bytes, key: bytes) -> bool:
+    async def notify(self, topic: str, data: bytes, key: bytes) -> bool:
         assert key, topic
         self.published.append((topic, data))
         return not self.deaf

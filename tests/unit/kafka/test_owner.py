@@ -107,9 +107,9 @@ def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: 
     fold(one, log)
     one.flush(one.state())
     one.check(LogBounds(0, 4, log[3]))
-    with pytest.raises(StoreMismatch, match=r"ends at 3, the index .* stands at 4"):
+    with pytest.raises(StoreMismatch, match=r"ends at 3, the index .* is at 4"):
         one.check(LogBounds(0, 3, None))
-    with pytest.raises(StoreMismatch, match=r"begins at 5, the index .* stands at 4"):
+    with pytest.raises(StoreMismatch, match=r"begins at 5, the index .* is at 4"):
         one.check(LogBounds(5, 9, None))
     with pytest.raises(StoreMismatch, match="another record at 3"):
         one.check(LogBounds(0, 9, log[2]))

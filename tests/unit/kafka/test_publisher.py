@@ -134,6 +134,6 @@ async def test_two_that_tell_at_once_share_one_producer(monkeypatch: pytest.Monk
     monkeypatch.setattr("streamer.kafka.publisher.AIOKafkaProducer", SlowProducer)
     publisher = Publisher({"bootstrap_servers": "nowhere:1"})
     assert all(
-        await asyncio.gather(publisher.tell("t", b"1", b"k"), publisher.tell("t", b"2", b"k"))
+        await asyncio.gather(publisher.notify("t", b"1", b"k"), publisher.notify("t", b"2", b"k"))
     )
     assert len(made) == 1

@@ -124,7 +124,7 @@ class Owning:
         await asyncio.to_thread(self.owner.finish)
 
     async def kept_offset(self) -> int:
-        """Stop as a worker does; return where the index stands when it is opened again."""
+        """Stop as a worker does; return where the index is when it is opened again."""
         await self.app.leave()
         await self.app.close()
         self.stopped = True
@@ -243,7 +243,7 @@ async def test_a_stop_ends_a_fold_that_is_under_way(owning: Owning) -> None:
     owning.log.stops_at = 3
     asyncio.get_running_loop().call_later(0.05, held.set)
     assert await owning.kept_offset() == 3, "and what was folded is kept"
-    assert owning.consumer.held, "chunks after 5 are not for an index that stands at 3"
+    assert owning.consumer.held, "chunks after 5 are not for an index that is at 3"
 
 
 @in_loop
@@ -309,7 +309,7 @@ async def test_a_failed_publish_ends_the_process_and_flushes_nothing(owning: Own
 async def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) -> None:
     async with owning.feeding(chunk(a_log(5), 2, 4)):
         await until(lambda: owning.failures)
-    assert "from 2 on, the index stands at 0" in str(owning.failures[0])
+    assert "from 2 on, the index is at 0" in str(owning.failures[0])
     assert owning.consumer.acknowledged == []
     assert owning.owner.offset == 0
 

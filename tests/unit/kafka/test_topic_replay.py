@@ -105,7 +105,7 @@ def test_a_topic_that_has_lost_messages_or_was_made_anew_is_refused(topics: Topi
     topic = topics(TWO, TWO_BOUNDS)
     read(PartitionsInput(topic, whole(topic)), catalogue)
     shorter = topics(TWO, {0: (2, 7), 1: (0, 5)})
-    with pytest.raises(StoreMismatch, match="ends at 7, the index stands at 8"):
+    with pytest.raises(StoreMismatch, match="ends at 7, the index is at 8"):
         PartitionsInput(shorter, whole(shorter)).enter(catalogue)
     topic.id = "another"
     with pytest.raises(StoreMismatch, match="made again"):

@@ -274,7 +274,7 @@ def test_lines_are_in_the_file_as_soon_as_they_are_written(path: Path) -> None:
 def test_a_full_device_is_unavailable_with_the_remedy_and_does_not_hinder_the_end() -> None:
     output = OutputFile.open("/dev/full", None, index=INDEX)
     with pytest.raises(
-        StoreUnavailable, match=r"left for /dev/full\. Free some .* on where the index stands\."
+        StoreUnavailable, match=r"left for /dev/full\. Free some .* where the index is\."
     ):
         output.write(b"one\n")
     with pytest.raises(StoreUnavailable, match="No space is left"):
