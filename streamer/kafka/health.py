@@ -12,9 +12,9 @@ tunnel, in a hurry.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
-from types import MappingProxyType
 
 from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
@@ -48,6 +48,7 @@ _PAGE = """<!doctype html>
 Ready = Callable[[], list[str]]
 
 
+@dataclass
 class HealthServer:
     """Serve /health/live, /health/ready, /metrics, /status.json and a page; with port 0 nothing.
 
@@ -56,22 +57,13 @@ class HealthServer:
     (`about`) and what it has done (`figures`).
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        ready: Ready,
-        metrics: Metrics,
-        about: Mapping[str, object] = MappingProxyType({}),
-        figures: Callable[[], Mapping[str, int]] = dict,
-    ) -> None:
-        self._host = host
-        self._port = port
-        self._ready = ready
-        self._metrics = metrics
-        self._about = about
-        self._figures = figures
-        self._server: WebServer | None = None
+    host: str
+    port: int
+    ready: Ready
+    metrics: Metrics
+    about: Mapping[str, object] = field(default_factory=dict)
+    figures: Callable[[], Mapping[str, int]] = dict
+    _server: WebServer | None = None
 
     async def start(self) -> None:
         """Listen.
@@ -79,16 +71,16 @@ class HealthServer:
         Raises:
             SettingsError: the address cannot be had.
         """
-        if not self._port:
+        if not self.port:
             return
-        self._metrics.ready.set_function(lambda: not self._ready())
+        self.metrics.ready.set_function(lambda: not self.ready())
         server = WebServer(self._application(), shutdown_timeout=STOP_SECONDS_MAX)
         try:
-            await server.start(self._host, self._port)
+            await server.start(self.host, self.port)
         except (OSError, UnicodeError) as error:  # the latter of a name that is none
             reason = getattr(error, "strerror", None) or error
             raise SettingsError(
-                f"Health and metrics cannot be served at {self._host}:{self._port}: {reason}. "
+                f"Health and metrics cannot be served at {self.host}:{self.port}: {reason}. "
                 "Give another --health-port or --health-host; --health-port 0 serves none."
             ) from error
         self._server = server
@@ -105,20 +97,20 @@ class HealthServer:
         application.router.add_get("/health/live", self._answer_live)
         application.router.add_get("/health/ready", self._answer_ready)
         application.router.add_get("/status.json", self._answer_status)
-        application.router.add_get("/metrics", make_aiohttp_handler(self._metrics.registry))
+        application.router.add_get("/metrics", make_aiohttp_handler(self.metrics.registry))
         return application
 
     async def _answer_page(self, request: web.Request) -> web.Response:
         del request
-        figures = {f"{name} now": figure for name, figure in self._figures().items()}
-        page = status_page({**self._about, **figures}, self._ready())
+        figures = {f"{name} now": figure for name, figure in self.figures().items()}
+        page = status_page({**self.about, **figures}, self.ready())
         return web.Response(text=page, content_type="text/html", charset="utf-8")
 
     async def _answer_status(self, request: web.Request) -> web.Response:
         del request
-        reasons = self._ready()
-        state = {"ready": not reasons, "reasons": reasons, "now": self._figures()}
-        return web.json_response({**self._about, **state})
+        reasons = self.ready()
+        state = {"ready": not reasons, "reasons": reasons, "now": self.figures()}
+        return web.json_response({**self.about, **state})
 
     async def _answer_live(self, request: web.Request) -> web.Response:
         del request
@@ -126,7 +118,7 @@ class HealthServer:
 
     async def _answer_ready(self, request: web.Request) -> web.Response:
         del request
-        reasons = self._ready()
+        reasons = self.ready()
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return web.json_response({"ready": not reasons, "reasons": reasons}, status=status)
 

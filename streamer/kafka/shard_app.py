@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,7 @@ SHARED_SECONDS = 10.0  # between two looks for hosts whose pages share one text
 _log = structlog.get_logger()
 
 
+@dataclass(slots=True)
 class CatchUp:
     """Folds the part of a log whose outputs are out already: all below the committed offset.
 
@@ -52,14 +54,11 @@ class CatchUp:
     A rebuild of a lost index is this and no more. `client_options` are what every client takes.
     """
 
-    def __init__(
-        self, client_options: Mapping[str, Any], log: str, owner: Owner, metrics: ShardMetrics
-    ) -> None:
-        self._client_options = client_options
-        self._log = log
-        self._owner = owner
-        self._metrics = metrics
-        self._stopping = False
+    client_options: Mapping[str, Any]
+    log: str
+    owner: Owner
+    metrics: ShardMetrics
+    _stopping: bool = False
 
     def stop(self) -> None:
         """Let `fold` return after the chunks at hand; from any thread."""
@@ -76,12 +75,12 @@ class CatchUp:
         asyncio.run(self._fold(start, end))
 
     async def _fold(self, start: int, end: int) -> None:
-        async with open_reader(self._client_options) as reader:
+        async with open_reader(self.client_options) as reader:
             with ThreadPoolExecutor(1, "catch-up") as judge:
                 ahead: Ahead[Fetched, None] = Ahead(
                     lambda each: judge.submit(self._apply, each), RECORDS_AHEAD
                 )
-                async for chunk in reader.read(self._log, 0, start, end):
+                async for chunk in reader.read(self.log, 0, start, end):
                     if ahead.is_full:
                         await ahead.take()
                     await ahead.put(chunk)
@@ -91,11 +90,11 @@ class CatchUp:
                     await ahead.take()
 
     def _apply(self, chunk: Fetched) -> None:
-        owner = self._owner
+        owner = self.owner
         read = owner.read(chunk)
-        with self._metrics.stage(Stage.APPLY):
+        with self.metrics.stage(Stage.APPLY):
             owner.fold(chunk, read)
-        self._metrics.observe_state()
+        self.metrics.observe_state()
         if owner.flush_is_due:
             state = owner.state()
             owner.begin_flush(lambda: state)
