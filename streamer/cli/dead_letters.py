@@ -24,13 +24,8 @@ from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
 from streamer.pages.formats import CDX, format_by_name, is_of_messages
 from streamer.panels import SECURITY
-from streamer.run.outputs import (
-    STANDARD_OUTPUT,
-    StandardOutput,
-    check_distinct,
-    check_new,
-    read_lines_within,
-)
+from streamer.run.output_checks import STANDARD_OUTPUT, check_distinct, check_new
+from streamer.run.outputs import StandardOutput, read_lines_within
 
 # By code what to do, in the words of docs/dead-letters.md.
 REMEDIES = {

@@ -48,19 +48,18 @@ from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, VERD
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable
-from streamer.run.outputs import (
+from streamer.run.output_checks import (
     STANDARD_OUTPUT,
     Made,
-    OutputFile,
     check_distinct,
     check_made,
     check_output,
     check_writable,
-    complete_output,
     is_table,
     mark_of,
     output_key,
 )
+from streamer.run.outputs import OutputFile, complete_output
 from streamer.run.page_outputs import (
     DUPLICATES,
     KEPT,

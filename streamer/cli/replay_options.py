@@ -13,7 +13,7 @@ from streamer.compression import is_parquet, is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
 from streamer.panels import KAFKA, RUNNING
-from streamer.run.outputs import (
+from streamer.run.output_checks import (
     LINES_SUFFIX,
     ROWS_SUFFIX,
     STANDARD_OUTPUT,

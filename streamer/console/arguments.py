@@ -10,7 +10,7 @@ from pathlib import Path
 from streamer.console.inputs import CutOff, read_batches
 from streamer.errors import InputError
 from streamer.run.index_folder import shard_folders
-from streamer.run.outputs import is_table
+from streamer.run.output_checks import is_table
 from streamer.stored.store import has_index
 
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")

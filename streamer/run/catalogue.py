@@ -34,7 +34,7 @@ from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.identity import FileIdentity, folder_resolver
-from streamer.run.outputs import Made, content_digest, file_state, output_key
+from streamer.run.output_checks import Made, content_digest, file_state, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
 from streamer.stored.store import Store

@@ -39,14 +39,8 @@ from streamer.pages.formats import JSON_LINES, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import pack_refs
-from streamer.run.outputs import (
-    ROWS_SUFFIX,
-    STANDARD_OUTPUT,
-    OutputFile,
-    output_key,
-    pack,
-    table_of,
-)
+from streamer.run.output_checks import ROWS_SUFFIX, STANDARD_OUTPUT, output_key, table_of
+from streamer.run.outputs import OutputFile, pack
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"

@@ -28,7 +28,8 @@ from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
 from streamer.run.known_archives import KnownArchives
 from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText, SharedTexts
-from streamer.run.outputs import OutputFile, is_table
+from streamer.run.output_checks import is_table
+from streamer.run.outputs import OutputFile
 from streamer.run.page_outputs import PageOutputs
 from streamer.run.reading import (
     Checked,

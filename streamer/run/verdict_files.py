@@ -16,7 +16,7 @@ import msgspec
 from streamer.compression import is_parquet, unpack, zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
-from streamer.run.outputs import is_table
+from streamer.run.output_checks import is_table
 from streamer.run.parquet_verdicts import lines_of_parquet
 from streamer.run.verdict_lines import VerdictCheck, check_regular
 

@@ -14,7 +14,7 @@ from pyarrow import feather, parquet
 
 from streamer.errors import StoreUnavailable
 from streamer.run.kept_tables import KeptTable
-from streamer.run.outputs import part_of
+from streamer.run.output_checks import part_of
 from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
 from tests.helpers.place import Place, killed_replay, lines, page

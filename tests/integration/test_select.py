@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from streamer.run.outputs import part_of
+from streamer.run.output_checks import part_of
 from tests.helpers.pipes import piped
 from tests.helpers.place import Place, lines, page
 from tests.integration.test_formats import write_parquet, write_rows

@@ -28,7 +28,7 @@ from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed_message, open_catalogue
 from streamer.run.index_folder import check_identity
-from streamer.run.outputs import ROWS_SUFFIX, table_of
+from streamer.run.output_checks import ROWS_SUFFIX, table_of
 from streamer.run.read_index import ReadIndex
 from streamer.run.reading import FileInput, SourceEnd, Step
 from streamer.run.reference_indexes import ReferenceIndexes

@@ -30,7 +30,7 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run import stages
 from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
-from streamer.run.outputs import mark_of
+from streamer.run.output_checks import mark_of
 from streamer.run.site_store import new_sites
 from streamer.run.small_files import gather_small_files, split_by_source
 from streamer.run.totals import Totals

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamer.run.outputs import check_distinct, check_new, complete_output
+from streamer.run.output_checks import check_distinct, check_new
+from streamer.run.outputs import complete_output
 
 
 def check_outputs(names: Sequence[str], inputs: Iterable[str], *, overwrite: bool) -> None:

@@ -32,7 +32,7 @@ from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output
 from streamer.errors import SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
-from streamer.run.outputs import STANDARD_OUTPUT, check_new
+from streamer.run.output_checks import STANDARD_OUTPUT, check_new
 
 Writer = Callable[[TextIO, Iterator[Row]], None]
 

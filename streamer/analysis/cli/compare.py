@@ -38,7 +38,7 @@ from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.run.explanation import KeptIndex, Near
-from streamer.run.outputs import check_new
+from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options

@@ -27,7 +27,7 @@ from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
-from streamer.run.outputs import check_new
+from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 

@@ -26,7 +26,8 @@ from streamer.cli.terminal import Terminal, listing
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.pages.files import Source
-from streamer.run.outputs import STANDARD_OUTPUT, complete_output
+from streamer.run.output_checks import STANDARD_OUTPUT
+from streamer.run.outputs import complete_output
 from streamer.run.page_reader import PageReader
 from streamer.text.visible import canonical_link
 

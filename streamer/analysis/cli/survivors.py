@@ -23,13 +23,8 @@ from streamer.errors import SettingsError
 from streamer.pages.files import Source
 from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
 from streamer.run.kept_tables import tables_of
-from streamer.run.outputs import (
-    STANDARD_OUTPUT,
-    OutputFile,
-    OutputSink,
-    complete_output,
-    output_key,
-)
+from streamer.run.output_checks import STANDARD_OUTPUT, output_key
+from streamer.run.outputs import OutputFile, OutputSink, complete_output
 from streamer.run.page_outputs import PageOutputs, packed_records
 from streamer.run.page_reader import PageReader
 

@@ -25,7 +25,7 @@ from streamer.config import Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
 from streamer.panels import KAFKA, REGISTRY, SECURITY
-from streamer.run.outputs import LINES_SUFFIX, check_new, table_of
+from streamer.run.output_checks import LINES_SUFFIX, check_new, table_of
 
 
 @dataclass(frozen=True)

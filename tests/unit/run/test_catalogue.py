@@ -20,7 +20,7 @@ from streamer.run.catalogue import (
     pack_catalogue,
     unpack_catalogue,
 )
-from streamer.run.outputs import content_digest
+from streamer.run.output_checks import content_digest
 from streamer.run.totals import Totals
 
 LINE = b'{"url":"u","body":"b"}\n'

@@ -15,21 +15,19 @@ import pytest
 
 from streamer.compression import zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
-from streamer.run.outputs import (
+from streamer.run.output_checks import (
     LINES_SUFFIX,
     ROWS_SUFFIX,
-    OutputFile,
     check_distinct,
     check_ending,
     check_made,
     check_writable,
-    complete_output,
     mark_of,
     output_key,
     part_of,
-    read_lines_within,
     table_of,
 )
+from streamer.run.outputs import OutputFile, complete_output, read_lines_within
 
 INDEX = Path("my-index")
 

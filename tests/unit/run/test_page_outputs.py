@@ -14,7 +14,8 @@ from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Part, WarcPage
 from streamer.pages.files import open_sources
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry
-from streamer.run.outputs import OutputFile, output_key, pack
+from streamer.run.output_checks import output_key
+from streamer.run.outputs import OutputFile, pack
 from streamer.run.page_outputs import DUPLICATES, KEPT, PageOutputs, check_complete, records_of
 from streamer.text.slices import Slices
 

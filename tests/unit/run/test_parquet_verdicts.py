@@ -21,7 +21,7 @@ from streamer.model import (
     Verdict,
 )
 from streamer.run import parquet_verdicts
-from streamer.run.outputs import LINES_SUFFIX, part_of
+from streamer.run.output_checks import LINES_SUFFIX, part_of
 from streamer.run.parquet_verdicts import VerdictTable
 from streamer.run.verdict_files import open_verdicts, read_verdicts
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS

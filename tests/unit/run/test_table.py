@@ -9,7 +9,7 @@ import pytest
 
 from streamer.errors import InputError, SettingsError
 from streamer.model import Basis, Decision, Location, NearestKept, Verdict
-from streamer.run.outputs import is_table
+from streamer.run.output_checks import is_table
 from streamer.run.table import cells, has_near_columns, table_head, write_table
 from streamer.run.verdict_files import read_verdicts
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError, SettingsError
-from streamer.run.outputs import part_of
+from streamer.run.output_checks import part_of
 from streamer.sketch.collection import (
     FORMAT,
     count_words,
