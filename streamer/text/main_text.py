@@ -131,7 +131,7 @@ class MainText(NamedTuple):
     page_forest: Forest
     structure: Structure
     records: Records
-    beside: Integers  # int32[2, blocks]: words and blocks under one parent
+    siblings: Integers  # int32[2, blocks]: words and blocks under one parent
     rows: Rows  # int16[features, LANES]
     places: Integers  # int32[LANES], the blocks whose rows these are
     sums: Integers  # int32[LANES]
@@ -152,20 +152,20 @@ class Model(NamedTuple):
 
 
 @kernel
-def look_around(records: Records, count: int, beside: Integers) -> tuple[int, int, int, int]:
+def look_around(records: Records, count: int, siblings: Integers) -> tuple[int, int, int, int]:
     """Complete the records by what needs the whole page.
 
     Returns:
         Words, words in links, and the first and last paragraph (`count` and -1 if there is none).
     """
-    beside[:, : count + 1] = 0
+    siblings[:, : count + 1] = 0
     words = links = 0
     first, last = count, -1
     for i in range(count):
         record = records[i]
         own = record[blocks.WORDS] - record[blocks.LINK_WORDS]
-        beside[0, record[blocks.PARENT]] += own
-        beside[1, record[blocks.PARENT]] += 1
+        siblings[0, record[blocks.PARENT]] += own
+        siblings[1, record[blocks.PARENT]] += 1
         record[blocks.WORDS_BEFORE] = words
         words += record[blocks.WORDS]
         links += record[blocks.LINK_WORDS]
@@ -186,7 +186,7 @@ def fill_row(
     records: Records,
     at: int,
     count: int,
-    beside: Integers,
+    siblings: Integers,
     page: tuple[int, int, int, int],
     rows: Rows,
     lane: int,
@@ -209,19 +209,15 @@ def fill_row(
     rows[place, lane] = record[blocks.BEFORE]
     rows[place + 1, lane] = min(record[blocks.LINKS], LARGEST)
     rows[place + 2, lane] = record[blocks.STOP]
-    rows[place + 3, lane] = min(beside[0, parent], LARGEST)
-    rows[place + 4, lane] = min(beside[1, parent], LARGEST)
+    rows[place + 3, lane] = min(siblings[0, parent], LARGEST)
+    rows[place + 4, lane] = min(siblings[1, parent], LARGEST)
     rows[place + 5, lane] = record[blocks.DEPTH]
-    unwanted = wanted = 0
+    counts = record[blocks.COUNTS : blocks.COUNTS + _HINTS + len(blocks.SECTIONS)]
     place += 8
-    for i in range(_HINTS + len(blocks.SECTIONS)):
-        each = record[blocks.COUNTS + i]
-        rows[place + i, lane] = each
-        unwanted += each if i < _UNWANTED else 0
-        wanted += each if _UNWANTED <= i < _HINTS else 0
-    rows[place - 2, lane] = unwanted
-    rows[place - 1, lane] = wanted
-    place += _HINTS + len(blocks.SECTIONS)
+    rows[place - 2, lane] = counts[:_UNWANTED].sum()
+    rows[place - 1, lane] = counts[_UNWANTED:_HINTS].sum()
+    rows[place : place + len(counts), lane] = counts
+    place += len(counts)
     rows[place, lane] = at * 1000 // count
     rows[place + 1, lane] = record[blocks.WORDS_BEFORE] * 1000 // words
     rows[place + 2, lane] = min(words, LARGEST)
@@ -338,14 +334,14 @@ def score_blocks(main: MainText) -> int:
     count = int64(main.structure.now[blocks.COUNT])
     if count == 0 or count >= main.records.shape[0]:
         return 0
-    page = look_around(main.records, count, main.beside)
+    page = look_around(main.records, count, main.siblings)
     knows_sites = main.repeats.shape[0] > 0
     share = _repeated_share(main, count) if knows_sites else 0
     lanes = scored = 0
     for at in range(count):
         main.scores[at] = -1
         if is_scored(main.records[at]):
-            fill_row(main.records, at, count, main.beside, page, main.rows, lanes)
+            fill_row(main.records, at, count, main.siblings, page, main.rows, lanes)
             if knows_sites:
                 _fill_repeats(main, scored, share, lanes)
             main.places[lanes] = at
