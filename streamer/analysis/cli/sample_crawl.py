@@ -17,7 +17,7 @@ from streamer.analysis.sample.crawl import (
     read_kinds,
     write_crawl,
 )
-from streamer.analysis.sample.reference import MIN_SHINGLES, read_pages
+from streamer.analysis.sample.reference import MIN_SHINGLES, pages_of
 from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
 from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
 from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
@@ -108,10 +108,10 @@ def score(
 
     Example: streamer score crawl/pages.jsonl verdicts.jsonl --threshold 0.8
     """
-    files = [source.name for source in reader.open(pages)]
-    truth = Path(files[0]).with_name(TRUTH_FILE)
+    sources = reader.open(pages)
+    truth = Path(sources[0].name).with_name(TRUTH_FILE)
     compile_with_bar()
-    table, kinds = read_pages(files, reader), read_kinds(truth) if truth.is_file() else {}
+    table, kinds = pages_of(sources, reader), read_kinds(truth) if truth.is_file() else {}
     result = score_pages(
         table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
     )
