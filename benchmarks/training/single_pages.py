@@ -183,9 +183,9 @@ def rows_of_blocks(memory: MainText) -> Rows:
     """Return the rows of the page in memory: int16[blocks, features]."""
     count = int(memory.structure.now[blocks.COUNT])
     rows = np.empty((len(FEATURES), count), np.int16)
-    page = look_around(memory.records, count, memory.beside)
+    page = look_around(memory.records, count, memory.siblings)
     for i in range(count):
-        fill_row(memory.records, i, count, memory.beside, page, rows, i)
+        fill_row(memory.records, i, count, memory.siblings, page, rows, i)
     return rows.T.copy()
 
 

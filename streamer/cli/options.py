@@ -56,6 +56,7 @@ _KEEP_GOING = inspect.Parameter(
     ],
 )
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
 
 

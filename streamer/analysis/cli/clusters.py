@@ -39,30 +39,22 @@ Writer = Callable[[TextIO, Iterator[Row]], None]
 
 @dataclass(frozen=True)
 class Preferences:
-    """The options that say which page of a cluster survives."""
+    """The options that say which page of a cluster survives.
 
-    policy: Annotated[
-        Policy,
-        typer.Option(
-            help="Page that survives: the earliest in the file; the longest text; https, then the "
-            "earliest; or, as in Nutch, the highest score, then the newest fetch, then the "
-            "shortest URL."
-        ),
-    ] = Policy.EARLIEST
-    prefer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD:max|min",
-            help="Carried field (a number or a time) whose greatest or least value survives; "
-            "--policy decides among equal ones.",
-        ),
-    ] = None
-    score_field: Annotated[
-        str, typer.Option(help="Carried field with a page's score, for nutch.")
-    ] = "score"
-    time_field: Annotated[
-        str, typer.Option(help="Carried field with the time of the fetch, for nutch.")
-    ] = "fetched_at"
+    Attributes:
+        policy: Page that survives: the earliest in the file; the longest text; https, then the
+            earliest; or, as in Nutch, the highest score, then the newest fetch, then the shortest
+            URL.
+        prefer (FIELD:max|min): Carried field (a number or a time) whose greatest or least value
+            survives; --policy decides among equal ones.
+        score_field: Carried field with a page's score, for nutch.
+        time_field: Carried field with the time of the fetch, for nutch.
+    """
+
+    policy: Policy = Policy.EARLIEST
+    prefer: str | None = None
+    score_field: str = "score"
+    time_field: str = "fetched_at"
 
 
 class Choice:
@@ -105,31 +97,14 @@ class Choice:
 
 @command
 def clusters(
-    verdicts: Annotated[
-        Path,
-        typer.Argument(
-            help="Verdicts as JSON lines, a plain file.", exists=True, dir_okay=False, readable=True
-        ),
-    ],
+    verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
     *,
-    out: Annotated[
-        str, typer.Option(help="File to write: .jsonl or .csv; - for JSON lines on stdout.")
-    ] = STANDARD_OUTPUT,
+    out: str = STANDARD_OUTPUT,
     overwrite: Overwrite = False,
     preferences: Preferences,
-    scope: Annotated[
-        Scope, typer.Option(help="Clusters stay within a host or a domain, or are not split.")
-    ] = Scope.NONE,
-    every: Annotated[
-        bool,
-        typer.Option("--all", help="List pages without duplicates too, as clusters of one page."),
-    ] = False,
-    warn_share: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Warn of a cluster that holds this share of a source, 0 to 1."
-        ),
-    ] = SHARE_MIN,
+    scope: Scope = Scope.NONE,
+    every: Annotated[bool, typer.Option("--all")] = False,
+    warn_share: Annotated[float, typer.Option(min=0.0, max=1.0)] = SHARE_MIN,
 ) -> None:
     """Write the clusters of a verdict file, one line per page, the survivor of each cluster first.
 
@@ -138,6 +113,13 @@ def clusters(
     --carry score --carry fetched_at.
 
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
+
+    Args:
+        verdicts: Verdicts as JSON lines, a plain file.
+        out: File to write: .jsonl or .csv; - for JSON lines on stdout.
+        scope: Clusters stay within a host or a domain, or are not split.
+        every: List pages without duplicates too, as clusters of one page.
+        warn_share: Warn of a cluster that holds this share of a source, 0 to 1.
     """
     rank = Choice(preferences)
     write = writer(out, verdicts, overwrite=overwrite)

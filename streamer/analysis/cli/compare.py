@@ -32,7 +32,7 @@ from streamer.analysis.comparison import (
 )
 from streamer.analysis.exact import Uniqueness
 from streamer.cli.main import Command, Group
-from streamer.cli.options import Overwrite, command
+from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
@@ -64,25 +64,22 @@ Pairs = Annotated[
 Exact = Annotated[
     bool, typer.Option("--exact", help="Let methods decide as in an index with --exact.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per pair.")]
 
 
 @dataclass(frozen=True)
 class Form:
-    """The options that say what of a text is compared."""
+    """The options that say what of a text is compared.
+
+    Attributes:
+        keep_tags: As --canonical keep_tags=true.
+        text: Text of HTML that is compared: all visible text, or the main text.
+        index: Compare what this index compares of each page, by its URL and site.
+    """
 
     canonical: Canonical = None
-    keep_tags: Annotated[
-        bool, typer.Option("--keep-tags", help="As --canonical keep_tags=true.")
-    ] = False
-    text: Annotated[
-        Literal["visible", "main"],
-        typer.Option(help="Text of HTML that is compared: all visible text, or the main text."),
-    ] = "visible"
-    index: Annotated[
-        Path | None,
-        typer.Option(help="Compare what this index compares of each page, by its URL and site."),
-    ] = None
+    keep_tags: bool = False
+    text: Literal["visible", "main"] = "visible"
+    index: Path | None = None
 
     def steps(self) -> list[str]:
         """Return them all as options of the canonical form.
@@ -112,34 +109,34 @@ class Form:
 
 @dataclass(frozen=True)
 class Methods:
-    """The options that say which methods compare two texts, and how."""
+    """The options that say which methods compare two texts, and how.
 
-    method: Annotated[
-        list[str] | None,
-        typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
-    ] = None
-    method_option: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method.")
-    ] = None
+    Attributes:
+        method: A method or preset, or two as KEYS+ACCEPT. [default: all methods]
+        method_option (METHOD.NAME=VALUE): A parameter of a method.
+    """
+
+    method: list[str] | None = None
+    method_option: list[str] | None = None
     exact: Exact = False
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The options of a page that shows both texts."""
+    """The options of a page that shows both texts.
 
-    html: Annotated[
-        Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
-    ] = None
+    Attributes:
+        html: Write both texts side by side as a page.
+    """
+
+    html: Annotated[Path | None, typer.Option(dir_okay=False)] = None
     overwrite: Overwrite = False
 
 
 @command
 def compare(  # noqa: PLR0913 - the options of the command
-    a: Annotated[
-        str | None, typer.Argument(help="A text, an HTML file or a page file, or its URL.")
-    ] = None,
-    b: Annotated[str | None, typer.Argument(help="Another one.")] = None,
+    a: str | None = None,
+    b: str | None = None,
     *,
     pairs: Pairs = None,
     methods: Methods,
@@ -165,6 +162,10 @@ def compare(  # noqa: PLR0913 - the options of the command
     Example: streamer compare old.html https://example.org/new.html
 
     Example: streamer compare one.warc.gz other.warc.gz --index my-index --html difference.html
+
+    Args:
+        a: A text, an HTML file or a page file, or its URL.
+        b: Another one.
     """
     steps, options = form.steps(), _method_options(methods.method_option or [])
     panel = Panel(methods.method or ["all"], options, steps, exact=methods.exact)
@@ -269,18 +270,13 @@ NO_TEXTS = (
 
 @command
 def uniqueness(  # noqa: PLR0913 - the options of the command
-    text: Annotated[str, typer.Argument(help="A text, an HTML file or a page file, or its URL.")],
+    text: str,
     *,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(help="File or folder of the collection, or its URL. Repeatable."),
-    ] = None,
-    index: Annotated[
-        Path | None, typer.Option(help="Index to search for the nearest kept pages.")
-    ] = None,
+    against: list[str] | None = None,
+    index: Path | None = None,
     canonical: Canonical = None,
     shingle_width: Width = 5,
-    sources: Annotated[int, typer.Option(min=1, help="Sources to show, largest first.")] = 20,
+    sources: Annotated[int, typer.Option(min=1)] = 20,
     as_json: AsJson = False,
     reader: PageReader,
     settings: Annotated[Settings, "key_file"],
@@ -290,6 +286,12 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     The sources of the others are listed. The text's own file does not count as a source.
 
     Example: streamer uniqueness essay.txt --against library/ --against pages.jsonl
+
+    Args:
+        text: A text, an HTML file or a page file, or its URL.
+        against: File or folder of the collection, or its URL. Repeatable.
+        index: Index to search for the nearest kept pages.
+        sources: Sources to show, largest first.
     """
     if (against is None) == (index is None):
         raise SettingsError("Say what to look through: either --against or --index, not both.")
@@ -396,20 +398,10 @@ collection = typer.Typer(
 @collection.command(cls=Command)
 @command
 def build(
-    pages: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, their "
-            "URLs (s3://, gs://, az://, https://), or - for standard input.",
-        ),
-    ],
+    pages: list[str],
     *,
-    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
-    min_pages: Annotated[
-        int,
-        typer.Option(min=1, help="Minimum number of pages of a word; rarer words count as unseen."),
-    ] = 1,
+    out: Annotated[Path, typer.Option(dir_okay=False)],
+    min_pages: Annotated[int, typer.Option(min=1)] = 1,
     overwrite: Overwrite = False,
     reader: PageReader,
     settings: Annotated[Settings, "canonical"],
@@ -420,6 +412,12 @@ def build(
     The same pages give the same file in any order.
 
     Example: streamer collection build crawl/ --out words.json
+
+    Args:
+        pages (PAGES): JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, their
+            URLs (s3://, gs://, az://, https://), or - for standard input.
+        out: File to write.
+        min_pages: Minimum number of pages of a word; rarer words count as unseen.
     """
     options = canonical_options(settings.canonical)
     sources = reader.open(pages)
@@ -438,12 +436,14 @@ def build(
 
 
 @collection.command("show", cls=Command)
-def show_collection(
-    file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
-) -> None:
+@command
+def show_collection(file: Path) -> None:
     """Show what a collection file contains.
 
     Example: streamer collection show words.json
+
+    Args:
+        file: File that `collection build` wrote.
     """
     print_collection(file, load_collection(file))
 

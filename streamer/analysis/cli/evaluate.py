@@ -23,7 +23,7 @@ from streamer.analysis.datasets import open_dataset, write_collection
 from streamer.analysis.evaluation import ratio_text
 from streamer.analysis.sample.score import THRESHOLD
 from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
-from streamer.cli.options import Overwrite, command
+from streamer.cli.options import AsJson, Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, listing, show
 from streamer.errors import InputError, SettingsError, needs_extra
@@ -38,11 +38,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """The options of a picture of the results."""
+    """The options of a picture of the results.
 
-    plot: Annotated[
-        Path | None, typer.Option(help="File for a plot, .png or .svg.", dir_okay=False)
-    ] = None
+    Attributes:
+        plot: File for a plot, .png or .svg.
+    """
+
+    plot: Annotated[Path | None, typer.Option(dir_okay=False)] = None
     overwrite: Overwrite = False
 
     def check(self) -> None:
@@ -63,35 +65,13 @@ class Picture:
 
 @command
 def evaluate(
-    datasets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATASET...",
-            help="Folders or files of pages or their URLs, as for replay, a sample crawl, a set "
-            "with truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.",
-        ),
-    ],
+    datasets: list[str],
     *,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Methods, separated by commas: NAME or NAME+ACCEPT, each with :PARAMETER=VALUE, "
-            "or :exact for --exact. "
-            "\\[default: all]"
-        ),
-    ] = None,
-    threshold: Annotated[
-        float, typer.Option(min=0.01, max=1, help="Minimum exact resemblance of true duplicates.")
-    ] = THRESHOLD,
-    own_collection: Annotated[
-        bool,
-        typer.Option(
-            "--own-collection",
-            help="Count the words of each dataset for the methods that weigh words.",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the hash functions.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
+    methods: list[str] | None = None,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1)] = THRESHOLD,
+    own_collection: bool = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: AsJson = False,
     picture: Picture,
     reader: PageReader,
 ) -> None:
@@ -103,6 +83,15 @@ def evaluate(
     table also counts the labelled pairs that are in one cluster.
 
     Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
+
+    Args:
+        datasets (DATASET...): Folders or files of pages or their URLs, as for replay, a sample
+            crawl, a set with truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.
+        methods: Methods, separated by commas: NAME or NAME+ACCEPT, each with :PARAMETER=VALUE, or
+            :exact for --exact. [default: all]
+        threshold: Minimum exact resemblance of true duplicates.
+        own_collection: Count the words of each dataset for the methods that weigh words.
+        seed: Seed of the hash functions.
     """
     picture.check()
     names = methods or [ALL]
@@ -149,28 +138,12 @@ CAPTION = "* the default"
 @command
 def tune(
     *,
-    threshold: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Minimum resemblance of duplicates.")
-    ] = THRESHOLD,
-    hashes: Annotated[
-        int,
-        typer.Option(min=1, max=tuning.HASHES_MAX, help="Maximum number of min-hashes per page."),
-    ] = 84,
-    weight_fp: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Weight of false positives, 0 to 1; false negatives have the rest.",
-        ),
-    ] = tuning.WEIGHT_FP,
-    sample: Annotated[
-        list[str] | None, typer.Option(help="Page files or folders on which to count candidates.")
-    ] = None,
-    shingle_width: Annotated[
-        int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
-    ] = 5,
-    best: Annotated[int, typer.Option(min=1, max=20, help="How many to show.")] = 5,
+    threshold: Annotated[float, typer.Option(min=0.01, max=0.99)] = THRESHOLD,
+    hashes: Annotated[int, typer.Option(min=1, max=tuning.HASHES_MAX)] = 84,
+    weight_fp: Annotated[float, typer.Option(min=0.0, max=1.0)] = tuning.WEIGHT_FP,
+    sample: list[str] | None = None,
+    shingle_width: Annotated[int, typer.Option(min=1, max=32)] = 5,
+    best: Annotated[int, typer.Option(min=1, max=20)] = 5,
     picture: Picture,
     reader: PageReader,
 ) -> None:
@@ -183,6 +156,14 @@ def tune(
     the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
 
     Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
+
+    Args:
+        threshold: Minimum resemblance of duplicates.
+        hashes: Maximum number of min-hashes per page.
+        weight_fp: Weight of false positives, 0 to 1; false negatives have the rest.
+        sample: Page files or folders on which to count candidates.
+        shingle_width: Tokens a shingle, on the sample.
+        best: How many to show.
     """
     picture.check()
     ranked = tuning.rank_bandings(threshold, hashes, weight_fp)[:best]

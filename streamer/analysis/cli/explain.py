@@ -23,7 +23,7 @@ from streamer.analysis.exact import (
     shingle_sets,
 )
 from streamer.analysis.verdicts import VerdictLine, read_places
-from streamer.cli.options import command
+from streamer.cli.options import AsJson, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, figures, show
 from streamer.config import Settings
@@ -48,24 +48,12 @@ SHINGLE_WIDTH = SignatureSettings().shingle_width  # of the runs of words that t
 
 @command
 def explain(
-    page: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL|REF|FILE",
-            help="A page by its URL, by its place as SOURCE:NUMBER, or a file with its text.",
-        ),
-    ],
+    page: str,
     *,
-    index: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the index.")],
-    texts: Annotated[
-        list[str] | None,
-        typer.Option(help="Page files to take texts from, for exact resemblance. Repeatable."),
-    ] = None,
-    verdicts: Annotated[
-        Path | None,
-        typer.Option(help="Verdict file, to find duplicates in.", dir_okay=False, exists=True),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    index: Path,
+    texts: list[str] | None = None,
+    verdicts: Annotated[Path | None, typer.Option(dir_okay=False, exists=True)] = None,
+    as_json: AsJson = False,
     reader: PageReader,
     settings: Annotated[Settings, "key_file", "input_topic"],
 ) -> None:
@@ -79,6 +67,13 @@ def explain(
     Example: streamer explain https://example.com/a.html --index my-index --verdicts verdicts.jsonl
 
     Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
+
+    Args:
+        page (URL|REF|FILE): A page by its URL, by its place as SOURCE:NUMBER, or a file with its
+            text.
+        index (DIR): Folder of the index.
+        texts: Page files to take texts from, for exact resemblance. Repeatable.
+        verdicts: Verdict file, to find duplicates in.
     """
     files = _Texts(reader, reader.open(texts) if texts else ())
     compile_with_bar()

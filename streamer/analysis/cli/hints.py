@@ -36,23 +36,18 @@ ROWS_SHOWN = 40
 
 @dataclass(frozen=True)
 class HintOutputs:
-    """The files that are made of hints."""
+    """The files that are made of hints.
 
-    out: Annotated[
-        str | None,
-        typer.Option(help="File for the hints, one line of JSON per host; - for stdout."),
-    ] = None
-    stormcrawler: Annotated[
-        str | None, typer.Option(metavar="FILE.json", help="File of URL filters for StormCrawler.")
-    ] = None
-    nutch: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="File for Nutch: .xml for its regex-normalize.xml, .txt for its "
-            "regex-urlfilter.txt. May be given twice.",
-        ),
-    ] = None
+    Attributes:
+        out: File for the hints, one line of JSON per host; - for stdout.
+        stormcrawler (FILE.json): File of URL filters for StormCrawler.
+        nutch (FILE): File for Nutch: .xml for its regex-normalize.xml, .txt for its
+            regex-urlfilter.txt. May be given twice.
+    """
+
+    out: str | None = None
+    stormcrawler: str | None = None
+    nutch: list[str] | None = None
     overwrite: Overwrite = False
 
     @property
@@ -85,40 +80,24 @@ class HintOutputs:
 
 @dataclass(frozen=True)
 class HintOptions:
-    """Which hints are given, and what they are compared with."""
+    """Which hints are given, and what they are compared with.
 
-    error_max: Annotated[
-        float,
-        typer.Option(
-            min=0.001,
-            max=0.5,
-            help="Greatest error of a hint: the share of pages that it may get wrong, as an upper "
-            "bound with 95 % confidence.",
-        ),
-    ] = 0.1
-    support_min: Annotated[
-        int, typer.Option(min=2, help="Least support of a hint: groups of pages that tell.")
-    ] = 10
-    pages: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILES",
-            help="Files with the pages, or folders of these: compare hints with the canonical "
-            "links of the pages. May be given several times.",
-        ),
-    ] = None
+    Attributes:
+        error_max: Greatest error of a hint: the share of pages that it may get wrong, as an upper
+            bound with 95 % confidence.
+        support_min: Least support of a hint: groups of pages that tell.
+        pages (FILES): Files with the pages, or folders of these: compare hints with the canonical
+            links of the pages. May be given several times.
+    """
+
+    error_max: Annotated[float, typer.Option(min=0.001, max=0.5)] = 0.1
+    support_min: Annotated[int, typer.Option(min=2)] = 10
+    pages: list[str] | None = None
 
 
 @command
 def hints(
-    verdicts: Annotated[
-        list[Path],
-        typer.Argument(
-            help="The verdicts of an index: JSON lines (.gz, .zst as well) or Parquet, in order.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ],
+    verdicts: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)],
     *,
     outputs: HintOutputs,
     options: HintOptions,
@@ -139,6 +118,9 @@ def hints(
     Example: streamer hints verdicts.jsonl --pages crawl/ --out hints.jsonl
 
     Example: streamer hints verdicts.jsonl --nutch regex-normalize.xml --nutch regex-urlfilter.txt
+
+    Args:
+        verdicts: The verdicts of an index: JSON lines (.gz, .zst as well) or Parquet, in order.
     """
     sources = reader.open(options.pages) if options.pages else []
     regular = [source.name for source in sources if source.is_regular]

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from rich.table import Table
 from rich.text import Text
 
+from streamer.cli.options import command
 from streamer.cli.terminal import Terminal, listing
 from streamer.errors import SettingsError
 from streamer.sketch.method import Measure, Method
@@ -127,18 +128,17 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
 
 
+@command
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(help="Show this method or preset.", show_default=False)
-    ] = None,
-    *,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print all methods as Markdown (docs/methods.md).")
-    ] = False,
+    name: str | None = None, *, as_markdown: Annotated[bool, typer.Option("--markdown")] = False
 ) -> None:
     """List the methods that compare pages, or describe one.
 
     Example: streamer methods supershingles
+
+    Args:
+        name: Show this method or preset.
+        as_markdown: Print all methods as Markdown (docs/methods.md).
     """
     if as_markdown and name is not None:
         raise SettingsError("Give a method or --markdown, not both.")

@@ -23,7 +23,7 @@ from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
 from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
 from streamer.analysis.sample.url_variants import write_url_variants
 from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
-from streamer.cli.options import command
+from streamer.cli.options import AsJson, command
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal, listing, show
 from streamer.run.page_reader import PageReader
@@ -31,21 +31,13 @@ from streamer.run.page_reader import PageReader
 RATIOS = ("precision", "recall", "f1")
 
 
+@command
 def sample(
-    out: Annotated[
-        Path,
-        typer.Argument(help="Folder to write into; it is made if there is none.", file_okay=False),
-    ],
-    pages: Annotated[int, typer.Option(min=0, help="How many records.")] = 4000,
-    seed: Annotated[int, typer.Option(help="Another seed gives another crawl.")] = SEED,
-    url_variants: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Also write so many sites of each kind whose pages have several URLs, and the "
-            "hints that are true of them.",
-        ),
-    ] = 0,
+    out: Annotated[Path, typer.Argument(file_okay=False)],
+    *,
+    pages: Annotated[int, typer.Option(min=0)] = 4000,
+    seed: int = SEED,
+    url_variants: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """Write a sample crawl: pages in seven languages, near-duplicates planted among them.
 
@@ -56,9 +48,16 @@ def sample(
     Example: streamer sample crawl --pages 4000
 
     Example: streamer sample crawl --pages 0 --url-variants 3
+
+    Args:
+        out: Folder to write into; it is made if there is none.
+        pages: How many records.
+        seed: Another seed gives another crawl.
+        url_variants: Also write so many sites of each kind whose pages have several URLs, and the
+            hints that are true of them.
     """
-    with count_bar() as tell:
-        counts = write_crawl(out, pages, seed, lambda done: tell("writing pages", done, pages))
+    with count_bar() as report:
+        counts = write_crawl(out, pages, seed, lambda done: report("writing pages", done, pages))
     originals = counts[Kind.ORIGINAL]
     typer.echo(
         f"{out / PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
@@ -74,31 +73,13 @@ def sample(
 
 @command
 def score(
-    pages: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, or directories of these: those "
-            "that were judged, in order.",
-        ),
-    ],
-    verdicts: Annotated[
-        Path,
-        typer.Argument(
-            help="The verdicts of these pages.", dir_okay=False, exists=True, readable=True
-        ),
-    ],
+    pages: list[str],
+    verdicts: Annotated[Path, typer.Argument(dir_okay=False, exists=True, readable=True)],
     *,
-    threshold: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="Least resemblance of a duplicate.")
-    ] = THRESHOLD,
-    margin: Annotated[
-        float, typer.Option(min=0.0, max=0.5, help="Width of the band counted apart.")
-    ] = MARGIN,
-    min_shingles: Annotated[
-        int, typer.Option(min=1, help="Pages with fewer must be equal.")
-    ] = MIN_SHINGLES,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1.0)] = THRESHOLD,
+    margin: Annotated[float, typer.Option(min=0.0, max=0.5)] = MARGIN,
+    min_shingles: Annotated[int, typer.Option(min=1)] = MIN_SHINGLES,
+    as_json: AsJson = False,
     reader: PageReader,
 ) -> None:
     """Score verdicts against the exact resemblance of their pages.
@@ -107,6 +88,14 @@ def score(
     A ratio of nothing is shown as a hyphen, and is null in JSON.
 
     Example: streamer score crawl/pages.jsonl verdicts.jsonl --threshold 0.8
+
+    Args:
+        pages (PAGES): JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, or directories of these:
+            those that were judged, in order.
+        verdicts: The verdicts of these pages.
+        threshold: Least resemblance of a duplicate.
+        margin: Width of the band counted apart.
+        min_shingles: Pages with fewer must be equal.
     """
     sources = reader.open(pages)
     truth = Path(sources[0].name).with_name(TRUTH_FILE)

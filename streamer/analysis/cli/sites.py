@@ -18,7 +18,7 @@ from rich.text import Text
 
 from streamer.analysis.comparison import visible
 from streamer.analysis.documents import read_bodies
-from streamer.cli.options import command
+from streamer.cli.options import AsJson, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
@@ -37,19 +37,12 @@ _REPEATS_FROM = (1, 2, 4, 8, 16, 32, 64, 128, 255)
 
 @command
 def sites(
-    host: Annotated[
-        str | None,
-        typer.Argument(metavar="HOST", help="A host, such as www.example.org; needs --texts."),
-    ] = None,
+    host: str | None = None,
     *,
-    index: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the index.")],
-    texts: Annotated[
-        list[str] | None, typer.Option(help="Page files with pages of the host. Repeatable.")
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, help="Blocks to show, those on most pages first.")
-    ] = 40,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    index: Path,
+    texts: list[str] | None = None,
+    limit: Annotated[int, typer.Option(min=1)] = 40,
+    as_json: AsJson = False,
     reader: PageReader,
     settings: Annotated[Settings, "key_file", "input_topic"],
 ) -> None:
@@ -62,6 +55,12 @@ def sites(
     Example: streamer sites www.example.org --index my-index --texts crawl.jsonl.gz
 
     Example: streamer sites --index my-index
+
+    Args:
+        host (HOST): A host, such as www.example.org; needs --texts.
+        index (DIR): Folder of the index.
+        texts: Page files with pages of the host. Repeatable.
+        limit: Blocks to show, those on most pages first.
     """
     if (host is None) != (not texts):
         raise SettingsError(

@@ -33,18 +33,16 @@ _KINDS_APART = "Select each kind into an output of its own, with --some."
 
 @dataclass(frozen=True)
 class SelectTargets:
-    """The options that say where things go."""
+    """The options that say where things go.
 
-    out: Annotated[
-        str,
-        typer.Option(
-            help="Where the survivors go, as they came; by the name compressed (.gz, .zst), or "
-            "rows of Parquet and Arrow files as such (.parquet, .arrow); - for standard output."
-        ),
-    ]
-    clusters: Annotated[
-        str | None, typer.Option(help="Where the table of clusters goes too: .jsonl or .csv.")
-    ] = None
+    Attributes:
+        out: Where the survivors go, as they came; by the name compressed (.gz, .zst), or rows of
+            Parquet and Arrow files as such (.parquet, .arrow); - for standard output.
+        clusters: Where the table of clusters goes too: .jsonl or .csv.
+    """
+
+    out: str
+    clusters: str | None = None
     overwrite: Overwrite = False
 
     @property
@@ -61,29 +59,21 @@ class SelectTargets:
 
 @dataclass(frozen=True)
 class Selection:
-    """The options that say which pages are written."""
+    """The options that say which pages are written.
 
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="longest|https|earliest|FIELD:max|FIELD:min",
-            help="Which page of a cluster survives: that with the longest text, an https one, the "
-            "earliest, or that with the greatest or least value of a carried field, a number or a "
-            "time; among equal ones the earliest.",
-        ),
-    ] = Policy.EARLIEST.value
-    scope: Annotated[
-        Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
-    ] = Scope.NONE
-    exclude_urls: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of URLs, one a line: pages that never survive.", exists=True, dir_okay=False
-        ),
-    ] = None
-    some: Annotated[
-        bool, typer.Option("--some", help="PAGES are only some of the files that were judged.")
-    ] = False
+    Attributes:
+        policy (longest|https|earliest|FIELD:max|FIELD:min): Which page of a cluster survives: that
+            with the longest text, an https one, the earliest, or that with the greatest or least
+            value of a carried field, a number or a time; among equal ones the earliest.
+        scope: Pages stay in one cluster within: anything, a host, a domain.
+        exclude_urls: File of URLs, one a line: pages that never survive.
+        some: PAGES are only some of the files that were judged.
+    """
+
+    policy: str = Policy.EARLIEST.value
+    scope: Scope = Scope.NONE
+    exclude_urls: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None
+    some: bool = False
 
     def choice(self) -> Choice:
         """Return the rank that `--policy` asks for.
@@ -106,22 +96,8 @@ class Selection:
 
 @command
 def select(
-    verdicts: Annotated[
-        Path,
-        typer.Argument(
-            help="The verdicts of the pages, as JSON lines.",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-        ),
-    ],
-    pages: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PAGES",
-            help="The files that were judged, directories of these, or - for standard input.",
-        ),
-    ],
+    verdicts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    pages: list[str],
     *,
     targets: SelectTargets,
     selection: Selection,
@@ -138,6 +114,10 @@ def select(
 
     Example: streamer select verdicts.jsonl pages/ --policy score:max --exclude-urls urls.txt
     --out clean.jsonl.zst --clusters clusters.csv
+
+    Args:
+        verdicts: The verdicts of the pages, as JSON lines.
+        pages (PAGES): The files that were judged, directories of these, or - for standard input.
     """
     rank, out, clusters = selection.choice(), targets.out, targets.clusters
     is_table = is_table_name(out)

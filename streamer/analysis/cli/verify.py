@@ -30,48 +30,39 @@ from streamer.run.output_checks import LINES_SUFFIX, check_new, table_of
 
 @dataclass(frozen=True)
 class OfFiles:
-    """The options that name an index of files, and what it has written."""
+    """The options that name an index of files, and what it has written.
 
-    index: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of an index of files, to verify instead."),
-    ] = None
-    verdicts: Annotated[
-        list[Path] | None,
-        typer.Option(help="Verdict file of that index, JSON lines. Repeatable, in their order."),
-    ] = None
-    dead_letters: Annotated[
-        list[Path] | None,
-        typer.Option(help="Its file of dead letters. Repeatable. \\[default: VERDICTS.dead.jsonl]"),
-    ] = None
+    Attributes:
+        index (DIR): Folder of an index of files, to verify instead.
+        verdicts: Verdict file of that index, JSON lines. Repeatable, in their order.
+        dead_letters: Its file of dead letters. Repeatable. [default: VERDICTS.dead.jsonl]
+    """
+
+    index: Path | None = None
+    verdicts: list[Path] | None = None
+    dead_letters: list[Path] | None = None
 
 
 @dataclass(frozen=True)
 class OfTopics:
-    """The options for an index in Kafka."""
+    """The options for an index in Kafka.
 
-    settled: Annotated[
-        bool, typer.Option("--settled", help="Count pages without a verdict yet as broken.")
-    ] = False
-    wait: Annotated[
-        float,
-        typer.Option(min=0, help="Maximum time in seconds to wait until all pages are judged."),
-    ] = 0.0
+    Attributes:
+        settled: Count pages without a verdict yet as broken.
+        wait: Maximum time in seconds to wait until all pages are judged.
+    """
+
+    settled: bool = False
+    wait: Annotated[float, typer.Option(min=0)] = 0.0
 
 
 @command
 def verify(
-    pages: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PAGES",
-            help="With --index: all files and directories that the index has read.",
-        ),
-    ] = None,
+    pages: list[str] | None = None,
     *,
     files: OfFiles,
     topics: OfTopics,
-    json: Annotated[Path | None, typer.Option(help="File for the counts, as JSON.")] = None,
+    json: Path | None = None,
     overwrite: Overwrite = False,
     settings: Annotated[
         Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "cdx_base",
@@ -95,6 +86,10 @@ def verify(
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
 
     Example: streamer verify crawl.jsonl.gz --index my-index --verdicts v.jsonl
+
+    Args:
+        pages (PAGES): With --index: all files and directories that the index has read.
+        json: File for the counts, as JSON.
     """
     if json is not None:
         check_new(str(json), overwrite=overwrite)
