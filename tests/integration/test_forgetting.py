@@ -1,14 +1,17 @@
-"""Forgetting through the log: pages answer no more, and are gone from the disk."""
+"""What is forgotten answers no more, is gone from the disk, and is counted."""
 
 import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from streamer.kafka.topics import Names
+from tests.campaign.forgotten import write_key, write_pages
 from tests.helpers.broker import Sent, fill_topic, messages_of, send
+from tests.helpers.commands import ended
 from tests.helpers.fleet import ROOT, Fleet, fleet, streamer
 
 PAGES = 40
@@ -133,3 +136,22 @@ def test_what_is_forgotten_through_the_log_is_gone_from_the_disk(
         published = messages_of(brokers, names.verdicts)[0]
         offsets = {json.loads(m.value)["page"]["offset"]: m.value for m in published}
         assert workers.replayed() == [offsets[offset] for offset in sorted(offsets)]
+
+
+def test_the_number_of_forgotten_pages_does_not_depend_on_flushes(tmp_path: Path) -> None:
+    write_pages(tmp_path / "1.jsonl", 1, Random(7))
+    write_pages(tmp_path / "2.jsonl", 2, Random(7))
+    key = write_key(tmp_path / "key")
+    counts = set()
+    for head in (20, 10_000):
+        index = tmp_path / f"index{head}"
+        code, said = ended(
+            "replay", tmp_path / "1.jsonl", tmp_path / "2.jsonl", "--index", index, "--key-file",
+            key, "--verdicts", tmp_path / f"{head}.jsonl", "--track-changes",
+            "--keep-pages", "150", "--head-pages", head,
+        )  # fmt: skip
+        assert code == 0, said
+        counts.add(ended("forget", index, "--host", ".example", "--dry-run")[1].split()[0])
+        counts.add(ended("forget", index, "--host", ".example")[1].split()[0])
+    assert len(counts) == 1
+    assert counts != {"0"}

@@ -18,7 +18,7 @@ from streamer.run.output_checks import part_of
 from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
 from tests.helpers.place import Place, killed_replay, lines, page
-from tests.integration.test_verdict_parquet import DIES
+from tests.integration.test_verdict_tables import DIES
 from tests.unit.pages.test_table_copy import write
 
 COLUMNS = pa.schema(
