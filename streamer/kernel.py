@@ -87,7 +87,7 @@ def _cache_folder() -> Path | None:
     name, refusals = _FOLDER_PREFIX + _digest(), []
     for place in [partial(Path, named)] if named else places:
         try:
-            return _made(place() / name, None if named else _next_to_package() / name)
+            return _make_folder(place() / name, None if named else _next_to_package() / name)
         except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
             refusals.append(str(error))
     sys.stderr.write(
@@ -122,7 +122,7 @@ def _private_temporary() -> Path:
     return folder
 
 
-def _made(folder: Path, installed: Path | None) -> Path:
+def _make_folder(folder: Path, installed: Path | None) -> Path:
     """Make a folder of kernels, or mark it as used now; with a new one, remove old ones.
 
     numba opens no cache that it cannot write: from a package in a read-only folder (of an image,
@@ -232,7 +232,7 @@ _kind: Any = types.unliteral
 _do_boundscheck: Any = cgutils.do_boundscheck
 
 
-def _compiled(function: Function, *, counts_references: bool) -> Function:
+def _is_compiled(function: Function, *, counts_references: bool) -> Function:
     """Return the kernel of a function: for each kind of arguments it is compiled once.
 
     To numba a constant is an argument of a kind of its own, for which a kernel that is called by
@@ -260,11 +260,11 @@ def _store_on_disk(compiled: Any) -> None:  # noqa: ANN401 - numba's dispatcher
         cache = compiled._cache  # noqa: SLF001 - numba has no option for what follows
         # The folder's name says what it was compiled from: the file's contents are not compared.
         cache._cache_file._source_stamp = None  # noqa: SLF001
-        cache.save_overload = _unless_refused(cache.save_overload)
-        cache.load_overload = _unless_refused(cache.load_overload)
+        cache.save_overload = _try_folder(cache.save_overload)
+        cache.load_overload = _try_folder(cache.load_overload)
 
 
-def _unless_refused(call: Callable[..., Any]) -> Callable[..., Any]:
+def _try_folder(call: Callable[..., Any]) -> Callable[..., Any]:
     """Return the call of a cache, with None where the system refuses it (a full disk)."""
 
     def attempt(*arguments: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
@@ -281,12 +281,12 @@ def kernel(function: Function) -> Function:
     one for each array that a function is given, in two atomic operations, unless it can prove that
     this is not needed; of a function with two exits it cannot.
     """
-    return _compiled(function, counts_references=False)
+    return _is_compiled(function, counts_references=False)
 
 
 def allocating_kernel(function: Function) -> Function:
     """Compile `function` as `kernel` does, where it makes arrays or returns one."""
-    return _compiled(function, counts_references=True)
+    return _is_compiled(function, counts_references=True)
 
 
 def inline_kernel(function: Function) -> Function:

@@ -220,7 +220,7 @@ def group(
     pages = _PairedPages(refs, known, rank, scope)
     for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
         pages.add(place, verdict, page)
-    order, starts = _ordered(roots, pages, 1 if alone else 2)
+    order, starts = _order(roots, pages, 1 if alone else 2)
     return Grouping(pages.places[order], refs[order], starts, judged, duplicates, known)
 
 
@@ -290,7 +290,7 @@ class _PairedPages:
         self.ranks[at] = self._rank(judged)
 
 
-def _ordered(roots: Ints, pages: _PairedPages, size_min: int) -> tuple[Ints, Ints]:
+def _order(roots: Ints, pages: _PairedPages, size_min: int) -> tuple[Ints, Ints]:
     """Return the pages of clusters in the order of a Grouping, and where each cluster begins.
 
     `size_min` is the least number of pages of a cluster: one that is alone in its scope may be

@@ -209,13 +209,13 @@ class Report:
             ("words", f"{self.words[0]:,} and {self.words[1]:,}"),
             (f"shingles of {exact.width} words", f"{one:,} and {other:,}"),
             ("distinct shingles shared", f"{exact.shared:,}"),
-            ("Jaccard similarity", _shown(exact.jaccard, ".4f")),
-            ("Dice", _shown(exact.dice_percentage, ".2f", " %")),
-            ("share of A in B", _shown(exact.containment[0], ".2%")),
-            ("share of B in A", _shown(exact.containment[1], ".2%")),
-            ("words of A covered", _shown(exact.covered[0], ".2%")),
-            ("words of B covered", _shown(exact.covered[1], ".2%")),
-            ("same words, any order", _shown(exact.bag, ".4f")),
+            ("Jaccard similarity", _show(exact.jaccard, ".4f")),
+            ("Dice", _show(exact.dice_percentage, ".2f", " %")),
+            ("share of A in B", _show(exact.containment[0], ".2%")),
+            ("share of B in A", _show(exact.containment[1], ".2%")),
+            ("words of A covered", _show(exact.covered[0], ".2%")),
+            ("words of B covered", _show(exact.covered[1], ".2%")),
+            ("same words, any order", _show(exact.bag, ".4f")),
             ("shared fragments", f"{len(self.fragments):,}"),
         ]
 
@@ -235,7 +235,7 @@ class Report:
         ]
 
 
-def _shown(share: float | None, form: str, unit: str = "") -> str:
+def _show(share: float | None, form: str, unit: str = "") -> str:
     return "-" if share is None else f"{share:{form}}{unit}"
 
 

@@ -70,7 +70,7 @@ def find_texts(
     wanted, urls = set(names), urls or {}
     by_place: defaultdict[str, set[str]] = defaultdict(set)
     for each in wanted:
-        by_place[_without_folder(each)].add(each)
+        by_place[_cut_folder(each)].add(each)
     found: dict[str, Body] = {}
     alike: dict[str, dict[str, Body]] = {each: {} for each in wanted}
     for body in read_bodies(reader, sources, lambda read, _pages: progress(read)):
@@ -78,9 +78,9 @@ def find_texts(
             break
         assert body.place is not None, body.name
         name, url, number = body.place.topic, body.name, body.place.offset
-        is_it = _with_url(wanted & {url, f"{name}:{number}"}, url, urls)
+        is_it = _find_by_url(wanted & {url, f"{name}:{number}"}, url, urls)
         own = f"{Path(name).name}:{number}"
-        may_be = _with_url(by_place.get(own, set()), url, urls) - is_it
+        may_be = _find_by_url(by_place.get(own, set()), url, urls) - is_it
         if is_it or may_be:
             text = body._replace(utf8=bytes(body.utf8))
             found = dict.fromkeys(is_it, text) | found
@@ -95,12 +95,12 @@ def find_texts(
     return found
 
 
-def _with_url(names: set[str], url: str, urls: Mapping[str, str]) -> set[str]:
+def _find_by_url(names: set[str], url: str, urls: Mapping[str, str]) -> set[str]:
     """Return the names that a page with this URL may have."""
     return {each for each in names if urls.get(each, url) == url} if names else names
 
 
-def _without_folder(place: str) -> str:
+def _cut_folder(place: str) -> str:
     head, colon, number = place.rpartition(":")
     return f"{head.rpartition('/')[2]}{colon}{number}"
 

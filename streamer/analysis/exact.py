@@ -159,7 +159,7 @@ def find_shared_fragments(one: Sequence[Word], other: Sequence[Word], width: int
     for run in runs:
         covered[run.other : run.other + run.length] = [True] * run.length
     runs += [_Run(b, a, length) for a, b, length in _runs(second, first, covered)]
-    return [_located(run, one, other, width) for run in sorted(runs)]
+    return [_locate(run, one, other, width) for run in sorted(runs)]
 
 
 def _runs(one: Sequence[str], other: Sequence[str], covered: Sequence[bool]) -> Iterator[_Run]:
@@ -190,7 +190,7 @@ def _reach(one: Sequence[str], other: Sequence[str], at: int, place: int) -> int
     return length
 
 
-def _located(run: _Run, one: Sequence[Word], other: Sequence[Word], width: int) -> Fragment:
+def _locate(run: _Run, one: Sequence[Word], other: Sequence[Word], width: int) -> Fragment:
     last = run.length + width - 2
     return Fragment(
         Span(one[run.one].start, one[run.one + last].end),

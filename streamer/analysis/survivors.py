@@ -97,8 +97,8 @@ class Survivors:
         counts = Counter(name for name, _ in sources)  # pipes of one name are its partitions
         judged = {name: number for name, number in sources if counts[name] == 1}
         self._numbers = {name: judged[name] for name in names if name in judged}
-        moved = _by_last_part(name for name in names if name not in judged)
-        gone = _by_last_part(name for name in judged if name not in self._numbers)
+        moved = _group_by_last_part(name for name in names if name not in judged)
+        gone = _group_by_last_part(name for name in judged if name not in self._numbers)
         self._numbers |= {moved[last]: judged[gone[last]] for last in moved.keys() & gone.keys()}
         lacking = {*self._known.pages} - {*self._numbers.values()}
         if lacking and not (some and self._numbers):
@@ -192,7 +192,7 @@ def read_urls(path: Path) -> frozenset[str]:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _by_last_part(names: Iterable[str]) -> dict[str, str]:
+def _group_by_last_part(names: Iterable[str]) -> dict[str, str]:
     """Return the names by their last part, where only one has it."""
     all_names = [(PurePath(name).name, name) for name in names]
     counts = Counter(last for last, _ in all_names)

@@ -58,7 +58,7 @@ def read_places(
             place, check = 0, VerdictCheck(path)
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    judged = _decoded(line, path, number)
+                    judged = _decode(line, path, number)
                     if judged.verdict is not None:
                         check.take(judged, number)
                         yield place, judged
@@ -81,7 +81,7 @@ def read_verdict_at(file: BinaryIO, place: int) -> VerdictLine:
     return _DECODE(file.readline())
 
 
-def _decoded(line: bytes, path: Path, number: int) -> VerdictLine:
+def _decode(line: bytes, path: Path, number: int) -> VerdictLine:
     try:
         return _DECODE(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -33,7 +33,7 @@ def figures(
     table.add_column(style="bold", no_wrap=justify == "left")
     table.add_column(justify=justify, overflow="fold")
     for row in rows:
-        table.add_row(*map(_shown, row))
+        table.add_row(*map(_show, row))
     return table
 
 
@@ -57,13 +57,13 @@ def listing(
             table.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         if row:
-            table.add_row(*map(_shown, row))
+            table.add_row(*map(_show, row))
         else:
             table.add_section()
     return table
 
 
-def _shown(cell: Cell) -> str | Text:
+def _show(cell: Cell) -> str | Text:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 

@@ -60,7 +60,7 @@ class LogTime:
             columns = dates[last].tolist(), times[last].tolist(), refs[last].tolist()
             self._recent.extend(zip(*columns, strict=True))
             self.now = int(times[-1])
-            return times, self._all_by_rows(times - age)
+            return times, self._bound_all_by_rows(times - age)
         oldest = np.empty_like(times)
         for i, (date, ref) in enumerate(zip(dates.tolist(), refs.tolist(), strict=True)):
             if date:
@@ -112,7 +112,7 @@ class LogTime:
         """Return which time all rows have at least that count as of this time, or a later one."""
         return min((first for first, to in self._jumps if first < time <= to), default=time)
 
-    def _all_by_rows(self, times: Times) -> Times:
+    def _bound_all_by_rows(self, times: Times) -> Times:
         found = times.copy()
         for first, to in self._jumps:
             if first < times[-1] and times[0] <= to:

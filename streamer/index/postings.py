@@ -260,7 +260,7 @@ def _least_tag(home: int, blocks: int) -> int:
 
 
 @inline_kernel
-def _packed(data: Bytes, bit: int, bits: int) -> int:
+def _pack(data: Bytes, bit: int, bits: int) -> int:
     """Return what is packed into so many bits, from this one on."""
     at, shift = bit >> 3, uint64(bit & 7)
     value = load_u64(data, at) >> shift
@@ -299,7 +299,7 @@ def unpack(data: Bytes, limits: Places, shape: Shape, out: Keys, out_limits: Pla
         least = _least_tag(block % shape.blocks, shape.blocks)
         bit = 8 * limits[block]
         for _ in range(8 * (limits[block + 1] - limits[block]) // shape.bits):
-            value = _packed(data, bit, shape.bits)
+            value = _pack(data, bit, shape.bits)
             tag = (value >> uint64(shape.row_bits)) + least
             row = value & ((uint64(1) << uint64(shape.row_bits)) - uint64(1))
             out[count] = tag << uint64(TAG_BITS) | (row + uint64(shape.first_row))
@@ -382,12 +382,12 @@ def find_in_blocks(
         high = end
         while low < high:
             middle = (low + high) >> 1
-            if _packed(data, start + middle * bits, bits) >> uint64(row_bits) < tag:
+            if _pack(data, start + middle * bits, bits) >> uint64(row_bits) < tag:
                 low = middle + 1
             else:
                 high = middle
         while low < end:
-            value = _packed(data, start + low * bits, bits)
+            value = _pack(data, start + low * bits, bits)
             if value >> uint64(row_bits) != tag:
                 break
             if found < out[0].shape[0]:

@@ -312,7 +312,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         same = identity.size_bytes, identity.head_digest, identity.head_bytes
         for path in self._judged.get(same, ()):
             if not os.path.lexists(path):
-                old, new = _changed_prefix(path, identity.path)
+                old, new = _find_changed_prefix(path, identity.path)
                 raise StoreMismatch(
                     f"{name} has the size and the beginning of {path}, which the index has judged "
                     f"and which is not there any more: give `replay` --moved {old}={new} if it was "
@@ -367,7 +367,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         return len(self.entries) - 1
 
 
-def _changed_prefix(old: str, new: str) -> tuple[str, str]:
+def _find_changed_prefix(old: str, new: str) -> tuple[str, str]:
     """Return two paths without the names at their ends that are the same."""
     before, now = Path(old), Path(new)
     while before.name == now.name and before.name:

@@ -181,14 +181,14 @@ def _require_form(collection: Collection, canonical: CanonicalOptions) -> None:
         )
 
 
-def _loaded(value: object) -> object:
+def _load(value: object) -> object:
     return load_collection(Path(value)) if isinstance(value, str | Path) else value
 
 
 # As a parameter of a method: given as a path, written down as the fingerprint.
 _Given = Annotated[
     InstanceOf[Collection],
-    BeforeValidator(_loaded),
+    BeforeValidator(_load),
     PlainSerializer(lambda collection: collection.fingerprint, return_type=str),
     WithJsonSchema({"type": "string", "format": "path"}),
 ]

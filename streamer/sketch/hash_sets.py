@@ -157,7 +157,7 @@ def pack_into(hashes: Hashes, count: int, out: Bytes, at: int) -> int:
 
 
 @allocating_kernel
-def _unpacked(data: Bytes) -> Hashes:
+def _unpack(data: Bytes) -> Hashes:
     """Return the hashes of a set; `data` is its bytes and _PADDING."""
     count = int64(load_u64(data, 0) & uint64(0xFFFFFFFF))
     out = np.empty(count, np.uint32)
@@ -184,7 +184,7 @@ def _unpacked(data: Bytes) -> Hashes:
 @allocating_kernel
 def _similarity(a: Bytes, b: Bytes) -> int:
     """Return the resemblance of two sets in ten-thousandths, rounded down."""
-    one, other = _unpacked(a), _unpacked(b)
+    one, other = _unpack(a), _unpack(b)
     i = j = both = int64(0)
     while i < one.shape[0] and j < other.shape[0]:
         first, second = one[i], other[j]
@@ -194,13 +194,13 @@ def _similarity(a: Bytes, b: Bytes) -> int:
     return SIMILARITY_ONE * both // int64(one.shape[0] + other.shape[0] - both)
 
 
-def _padded(data: bytes) -> Bytes:
+def _pad(data: bytes) -> Bytes:
     return np.frombuffer(data + _PADDING, np.uint8)
 
 
 def set_similarity(a: bytes, b: bytes) -> int:
     """Return the resemblance of two sets in ten-thousandths; UNKNOWN where one is not known."""
-    return int(_similarity(_padded(a), _padded(b))) if a and b else UNKNOWN
+    return int(_similarity(_pad(a), _pad(b))) if a and b else UNKNOWN
 
 
 def pack_set(hashes: Sketch) -> bytes:
@@ -214,7 +214,7 @@ def pack_set(hashes: Sketch) -> bytes:
 
 def unpack_set(data: bytes) -> Hashes:
     """Return the hashes of a set that is known: uint32, ascending."""
-    found: Hashes = _unpacked(_padded(data))
+    found: Hashes = _unpack(_pad(data))
     return found
 
 

@@ -351,7 +351,7 @@ def _bottom(a: Sketch, b: Sketch) -> int:
 
 
 @kernel
-def _weighted(a: Sketch, b: Sketch) -> int:
+def _weigh(a: Sketch, b: Sketch) -> int:
     """Return how near the weights are if the digests are equal, else 0.
 
     It is one less the greatest (v - w)**2 / (v**2 + w**2) of a pair of weights v and w, so that
@@ -380,7 +380,7 @@ def _other_similarity(measure: int, a: Sketch, b: Sketch) -> int:
         return _sample(a, b)
     if measure == _BOTTOM:
         return _bottom(a, b)
-    return _weighted(a, b)
+    return _weigh(a, b)
 
 
 @inline_kernel

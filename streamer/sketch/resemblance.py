@@ -85,7 +85,7 @@ def symbol_of(value: int) -> int:
 
 
 @inline_kernel
-def _joined(symbols: int) -> int:
+def _join(symbols: int) -> int:
     """Return eight bytes of two bits each as 16 bits."""
     pairs = (symbols | (symbols >> uint64(6))) & uint64(0x000F000F000F000F)
     fours = (pairs | (pairs >> uint64(12))) & uint64(0x000000FF000000FF)
@@ -104,10 +104,10 @@ def pack_dense(bins: Words, sketch: Words) -> None:
     eights = symbols.view(np.uint64)
     for i in range(PAYLOAD_WORDS):
         sketch[1 + i] = (
-            _joined(eights[4 * i])
-            | (_joined(eights[4 * i + 1]) << uint64(16))
-            | (_joined(eights[4 * i + 2]) << uint64(32))
-            | (_joined(eights[4 * i + 3]) << uint64(48))
+            _join(eights[4 * i])
+            | (_join(eights[4 * i + 1]) << uint64(16))
+            | (_join(eights[4 * i + 2]) << uint64(32))
+            | (_join(eights[4 * i + 3]) << uint64(48))
         )
     sketch[0] = uint64(DENSE_LEVEL) | (filled << uint64(8))
 
@@ -236,7 +236,7 @@ def lower_bins(hashes: Words, count: int, bins: Words) -> None:
 
 
 @inline_kernel
-def _filled(word: int) -> int:
+def _fill(word: int) -> int:
     """Mark the lower bit of each symbol that is not empty."""
     return (word | (word >> uint64(1))) & uint64(_LOW_BITS)
 
@@ -246,11 +246,11 @@ def _count_dense(a: Words, b: Words) -> tuple[int, int, int]:
     """Return (E, B, M) of two sketches at the dense level, 32 bins an instruction."""
     either = both = equal = int64(0)
     for i in range(1, 1 + PAYLOAD_WORDS):
-        filled_a, filled_b = _filled(a[i]), _filled(b[i])
+        filled_a, filled_b = _fill(a[i]), _fill(b[i])
         shared = filled_a & filled_b
         either += int64(popcount(filled_a | filled_b))
         both += int64(popcount(shared))
-        equal += int64(popcount(shared & ~_filled(a[i] ^ b[i])))
+        equal += int64(popcount(shared & ~_fill(a[i] ^ b[i])))
     return either, both, equal
 
 

@@ -122,7 +122,7 @@ def read_options(model: type[Model], values: Mapping[str, object], owner: str) -
     if unknown:
         known = ", ".join(model.model_fields) or "none"
         raise SettingsError(f"There is no option {unknown[0]} of {owner}; there are {known}.")
-    parsed = {name: _parsed(model, name, value) for name, value in values.items()}
+    parsed = {name: _parse(model, name, value) for name, value in values.items()}
     try:
         return model.model_validate(parsed)
     except ValidationError as error:
@@ -138,10 +138,10 @@ def read_options(model: type[Model], values: Mapping[str, object], owner: str) -
 
 def write_options(options: BaseModel) -> dict[str, str]:
     """Return all options as the texts that `read_options` takes."""
-    return {name: _written(value) for name, value in options.model_dump().items()}
+    return {name: _write(value) for name, value in options.model_dump().items()}
 
 
-def _parsed(model: type[BaseModel], name: str, value: object) -> object:
+def _parse(model: type[BaseModel], name: str, value: object) -> object:
     """Return a text as the list, or list of lists, that the option is; None for no text."""
     field = model.model_fields[name]
     if not isinstance(value, str):
@@ -157,7 +157,7 @@ def _items(value: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
-def _written(value: object) -> str:
+def _write(value: object) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return ";".join(",".join(map(str, part)) for part in value) + ";"
     if isinstance(value, tuple):

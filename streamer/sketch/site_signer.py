@@ -42,7 +42,7 @@ class SiteSigner:
 
     def learn(self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]) -> None:
         """Have a table learn pages without signing them."""
-        self.repeats_of(self._listed(bodies, flags, urls))
+        self.repeats_of(self._list_blocks(bodies, flags, urls))
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` say: text/visible.py) that are of no site."""
@@ -52,14 +52,14 @@ class SiteSigner:
         self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]
     ) -> Signatures:
         """Sign bodies as `sign`, of pages with these URLs."""
-        found = self._listed(bodies, flags, urls)
+        found = self._list_blocks(bodies, flags, urls)
         return self.signer.sign(bodies, flags, (self.repeats_of(found), found.ends))
 
     def repeats(self, body: Buffer, flags: int, url: bytes) -> Bytes:
         """Return on how many other pages of its site each scored block of a page was."""
-        return self.repeats_of(self._listed([body], [flags], [url]))
+        return self.repeats_of(self._list_blocks([body], [flags], [url]))
 
-    def _listed(
+    def _list_blocks(
         self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]
     ) -> PageBlocks:
         hosts, pages = self.keys.hosts(urls), self.keys.urls(urls)

@@ -261,7 +261,7 @@ class FrozenKeys:
         self._store.write_bands([(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())])
         rows = int(runs[0].min(initial=ROWS_MAX)), int(runs[1].max(initial=0))  # all that are left
         parts = (table.words(segments_of(part)) for part in range(PARTS))
-        new = self._written(0, table.count, rows, parts)
+        new = self._read_written(0, table.count, rows, parts)
         left = [run for run in before.runs if run[1] > first_slot]
         first_row = self._rows.slots.first_row
         gone = [each for each in before.generations if each.last_row < first_row]
@@ -280,7 +280,7 @@ class FrozenKeys:
         first = max(self._rows.slots.first_row, min(each.first_row for each in old))
         rows = first, max(each.last_row for each in old) + 1
         count = sum(each.count for each in old)
-        new = self._written(old[0].level + 1, count, rows, parts)
+        new = self._read_written(old[0].level + 1, count, rows, parts)
         left = [each for each in before.generations if each not in old]
         generations = [*left, new] if new.count else left
         after = msgspec.structs.replace(before, next=before.next + 1, generations=generations)
@@ -320,7 +320,7 @@ class FrozenKeys:
     def _range(self, number: int) -> tuple[int, int]:
         return _base(number), _base(number + 1)
 
-    def _written(
+    def _read_written(
         self, level: int, count: int, rows: tuple[int, int], parts: Iterator[Postings]
     ) -> Generation:
         """Write a generation of so many postings at most, of these rows; make its filter."""
@@ -335,7 +335,7 @@ class FrozenKeys:
             for part, postings in enumerate(parts):
                 if self._stopped:
                     raise Stopped
-                yield from self._blocks(new, part, _of_rows(postings, *rows))
+                yield from self._blocks(new, part, _select_rows(postings, *rows))
             for i, start in enumerate(range(0, len(memory), _PIECE_BYTES)):
                 yield entry_key(BANDS, base + _FILTER + i), memory[start : start + _PIECE_BYTES]
 
@@ -421,7 +421,7 @@ def generations_to_merge(generations: Sequence[Generation]) -> list[Generation]:
     return []
 
 
-def _of_rows(postings: Postings, first: int, end: int) -> Postings:
+def _select_rows(postings: Postings, first: int, end: int) -> Postings:
     """Return the postings of the rows in [first, end); others have been dropped."""
     words, starts = postings
     rows = words & np.uint64(ROWS_MAX - 1)

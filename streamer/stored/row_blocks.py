@@ -269,7 +269,7 @@ def _gather_marks(data: Bytes, starts: Places, places: Places, out: Marks) -> No
 
 
 @kernel
-def _agreeing(
+def _find_agreeing(
     data: Bytes, starts: Places, places: Places, wanted: Words, out: npt.NDArray[np.bool_]
 ) -> None:
     for i in range(starts.shape[0]):
@@ -317,7 +317,7 @@ def gather_marks(rows: RowPlaces, keys: int) -> Marks:
 def agree(rows: RowPlaces, keys: Words) -> npt.NDArray[np.bool_]:
     """Return of each row whether one of its marks is that of keys[i]."""
     out = np.empty(len(keys), np.bool_)
-    _agreeing(rows.data, rows.starts, rows.places, keys, out)
+    _find_agreeing(rows.data, rows.starts, rows.places, keys, out)
     return out
 
 

@@ -275,7 +275,7 @@ class Store:
         assert self._witness is not None, f"{self.path} is open for reading"
         if not self._is_writing or self._database is None:
             self.was_written = True
-            self._without_checkpoint()
+            self._drop_checkpoint()
             # Readers may still use the read-only handle, so it is not closed here.
             self._database = Database.write_to(self.path, lambda: self.failed("merge"))
             self._is_writing = True
@@ -289,7 +289,7 @@ class Store:
         Whoever asks for it removes it. There is one at a time.
         """
         database = self._to_write()
-        folder = self._without_checkpoint()
+        folder = self._drop_checkpoint()
         if os.path.lexists(folder):
             raise StoreUnavailable(
                 f"{folder} is in the way: it is not the copy of an index that was killed. Move it "
@@ -299,7 +299,7 @@ class Store:
             database.checkpoint(folder)
         return folder
 
-    def _without_checkpoint(self) -> Path:
+    def _drop_checkpoint(self) -> Path:
         """Remove the checkpoint that there is, of a process that was killed; return its folder."""
         folder = self.path.with_name("checkpoint")
         for each in (folder, folder.with_suffix(".tmp")):  # which RocksDB makes first

@@ -142,7 +142,7 @@ def _casefold(text: str) -> str:
     return IOTA_MARK.join(part.casefold() for part in text.split(IOTA_MARK))
 
 
-def _in_ranges(code_point: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+def _is_in_ranges(code_point: int, ranges: tuple[tuple[int, int], ...]) -> bool:
     place = bisect_right(ranges, (code_point, CODE_POINTS)) - 1
     return place >= 0 and code_point <= ranges[place][1]
 
@@ -153,7 +153,7 @@ def class_of(character: str) -> int:
     if kind[0] == "M":
         return MARK
     if character == "_" or kind[0] in "LN" or (kind != "Cn" and character.isalnum()):
-        return UNSPACED if _in_ranges(ord(character), _UNSPACED) else WORD
+        return UNSPACED if _is_in_ranges(ord(character), _UNSPACED) else WORD
     return SEPARATOR
 
 
@@ -177,7 +177,7 @@ def sign_table() -> CanonicalTable:
 @cache
 def _built_tables() -> tuple[CanonicalTable, CanonicalTable]:
     """Build both, in about a tenth of a second: most characters fold to themselves."""
-    assigned = _assigned_characters()
+    assigned = _list_assigned()
     code_points, text, categories = _visible(*assigned)
     entries = np.zeros(CODE_POINTS, np.uint32)
     for first, last in _VANISHING:
@@ -195,10 +195,10 @@ def _built_tables() -> tuple[CanonicalTable, CanonicalTable]:
     marks = code_points[np.char.startswith(categories, b"M")]
     combining[marks] = [unicodedata.combining(chr(mark)) for mark in marks.tolist()]
     table = CanonicalTable(entries, np.array(sequences, np.uint32), combining)
-    return table, _with_signs(table, *assigned)
+    return table, _add_signs(table, *assigned)
 
 
-def _with_signs(
+def _add_signs(
     table: CanonicalTable, code_points: Entries, categories: npt.NDArray[np.bytes_]
 ) -> CanonicalTable:
     """Return the table with each separator that `is_sign` as a token by itself."""
@@ -219,7 +219,7 @@ def _with_signs(
     return CanonicalTable(entries, sequences, table.combining)
 
 
-def _assigned_characters() -> tuple[Entries, npt.NDArray[np.bytes_]]:
+def _list_assigned() -> tuple[Entries, npt.NDArray[np.bytes_]]:
     """Return the assigned code points except those of private planes, and their categories."""
     code_points = np.r_[_ASSIGNED].astype(np.uint32)
     code_points = code_points[np.searchsorted(_BOUNDS, code_points, side="right") % 2 == 1]

@@ -89,7 +89,7 @@ def codec_of(label: str | None) -> str | None:
     return _CODECS.get(name, name)
 
 
-def _embedded_label(body: bytes, *, html: bool) -> str | None:
+def _find_label(body: bytes, *, html: bool) -> str | None:
     """Return the label in the XML declaration or, in HTML, the first `<meta>` that has one."""
     head = body[:PRESCAN_BYTES]
     match = _XML.match(head) or (_META.search(head) if html else None)
@@ -179,7 +179,7 @@ def _is_text(head: bytes, codec: str) -> bool:
     return odd <= ODD_MAX * len(text)
 
 
-def _mostly_utf8(sample: bytes) -> bool:
+def _is_mostly_utf8(sample: bytes) -> bool:
     """Return whether the sample is damaged or cut UTF-8.
 
     Text of another charset is malformed as UTF-8 at nearly every high byte.
@@ -193,7 +193,7 @@ def _mostly_utf8(sample: bytes) -> bool:
 def _choose(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
     """Return (codec, how) for bytes that are not UTF-8 throughout."""
     sample = _sample(body)
-    if _mostly_utf8(sample):
+    if _is_mostly_utf8(sample):
         return "utf-8", next((how for codec, how in labels if codec == "utf-8"), "detected")
     fitting = [
         (codec, how)
@@ -237,7 +237,7 @@ def other_charset(head: bytes, *, json: bool = False) -> str | None:
     odd = [line for line in lines if not _is_utf8(line)]
     if 2 * len(odd) < len(lines) or _high_bytes(b"".join(odd)) < HIGH_BYTES_MIN:
         return None
-    if _mostly_utf8(b"".join(odd)):
+    if _is_mostly_utf8(b"".join(odd)):
         return None
     guess = _detect(_sample(b"\n".join(odd)))
     return guess if not json or any(_is_json(each, guess) for each in odd[:_OBJECTS]) else None
@@ -278,7 +278,7 @@ def decode_body(body: bytes, declared: str | None, *, html: bool) -> Decoded:
     seven_bit = body.isascii()
     if seven_bit and ESCAPE not in body and 0 not in body:
         return Decoded(body, "utf-8", "utf-8")
-    named = ((codec_of(declared), "declared"), (codec_of(_embedded_label(body, html=html)), "meta"))
+    named = ((codec_of(declared), "declared"), (codec_of(_find_label(body, html=html)), "meta"))
     labels = [(codec, how) for codec, how in named if codec]
     if wide := _utf16(body, labels):
         how = next((how for codec, how in labels if codec == wide), "detected")

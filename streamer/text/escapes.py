@@ -120,7 +120,7 @@ def _look_up(source: Bytes, start: int, end: int) -> int:
 
 
 @kernel
-def _named(source: Bytes, start: int, end: int) -> tuple[int, int]:
+def _find_named(source: Bytes, start: int, end: int) -> tuple[int, int]:
     """Return the entry of the longest name at `start` and where it ends, or (-1, start)."""
     stop = start
     while stop < end and stop - start <= NAME_BYTES_MAX and _ALPHANUMERIC[source[stop]]:
@@ -186,7 +186,7 @@ def put_reference(source: Bytes, at: int, end: int, out: Bytes, place: int) -> t
         if stop > at + 2:
             return stop, _put_number(code, out, place)
     elif at + 1 < end:
-        entry, stop = _named(source, at + 1, end)
+        entry, stop = _find_named(source, at + 1, end)
         if entry >= 0:
             for index in range(_STARTS[2 * entry + 1], _STARTS[2 * entry + 2]):
                 out[place] = _TEXT[index]

@@ -468,7 +468,7 @@ def _pass_page(source: Bytes, at: int, end: int, out: Bytes, place: int, state: 
 
 
 @kernel
-def _seen(text: Bytes, start: int, end: int) -> int:
+def _look_up(text: Bytes, start: int, end: int) -> int:
     """Return how many bytes of text[start:end] are no white space."""
     count = 0
     for i in range(start, end):
@@ -487,12 +487,12 @@ def begin_again(
     """
     if not state[NOSCRIPT_BYTES]:
         return False
-    without = _seen(out, place, stop)
+    without = _look_up(out, place, stop)
     if state[NOSCRIPT_BYTES] * GROWTH[0] <= without * GROWTH[1]:
         return False
     state[:] = 0
     state[READS_NOSCRIPT] = 1
-    counts = _seen(out, place, _pass_page(source, start, end, out, place, state)) > 2 * without
+    counts = _look_up(out, place, _pass_page(source, start, end, out, place, state)) > 2 * without
     state[:] = 0
     state[READS_NOSCRIPT] = counts
     return True

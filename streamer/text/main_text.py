@@ -250,7 +250,7 @@ def is_scored(record: Records) -> bool:
 
 
 @kernel
-def _repeated_share(main: MainText, count: int) -> int:
+def _measure_repeats(main: MainText, count: int) -> int:
     """Return the share of the words in scored blocks that repeat, in thousandths."""
     words, repeated, place = int64(0), int64(0), 0
     for at in range(count):
@@ -336,7 +336,7 @@ def score_blocks(main: MainText) -> int:
         return 0
     page = look_around(main.records, count, main.siblings)
     knows_sites = main.repeats.shape[0] > 0
-    share = _repeated_share(main, count) if knows_sites else 0
+    share = _measure_repeats(main, count) if knows_sites else 0
     lanes = scored = 0
     for at in range(count):
         main.scores[at] = -1

@@ -97,7 +97,7 @@ def new_window() -> TokenWindow:
 
 
 @inline_kernel
-def _between(word: int, first: int, last: int) -> int:
+def _is_between(word: int, first: int, last: int) -> int:
     """Mark (0x80) the bytes of `word` in [first, last]; only where each byte is below 0x80."""
     above = uint64(word) + uint64(_ONES) * uint64(0x80 - first)
     beyond = uint64(word) + uint64(_ONES) * uint64(0x7F - last)
@@ -121,9 +121,11 @@ def classify(text: Bytes, place: int, end: int, window: TokenWindow) -> int:
     for i in range(words):
         word = uint64(load_u64(text, place + 8 * i))
         plain = word & ~uint64(_HIGHS)
-        lower = plain | (_between(plain, 0x41, 0x5A) >> uint64(2))  # A..Z
+        lower = plain | (_is_between(plain, 0x41, 0x5A) >> uint64(2))  # A..Z
         token = (
-            _between(lower, 0x61, 0x7A) | _between(plain, 0x30, 0x39) | _between(plain, 0x5F, 0x5F)
+            _is_between(lower, 0x61, 0x7A)
+            | _is_between(plain, 0x30, 0x39)
+            | _is_between(plain, 0x5F, 0x5F)
         )
         folded[i] = lower
         inside[i] = _bits((token | word) & uint64(_HIGHS))
@@ -291,7 +293,7 @@ def _join(low: int, high: int, filled: int, packed: int) -> tuple[int, int]:
 
 
 @inline_kernel
-def _accented(
+def _decode_accented(
     text: Bytes, place: int, folded: Bytes, pieces: Words, start: int, size: int, others: int
 ) -> tuple[int, int, int]:
     """Return (first half, second half, bytes) of a run of ASCII with one character of two bytes.
@@ -347,7 +349,7 @@ def _collect_simple(
                 low = load_u64(folded, int64(start)) & LOW_BYTES[size]
                 high = load_u64(folded, int64(start) + 8) & _HIGH_BYTES[size]
             else:
-                low, high, size = _accented(text, place, folded, pieces, start, size, apart)
+                low, high, size = _decode_accented(text, place, folded, pieces, start, size, apart)
         if size < uint64(SHORT):
             _keep(halves, slot, low, high, size)
             run += uint64(1)

@@ -252,7 +252,7 @@ class CanonicalOptions(BaseModel):
 
     @field_validator("stem")
     @classmethod
-    def _known_stemmer(cls, language: str | None) -> str | None:
+    def _check_stemmer(cls, language: str | None) -> str | None:
         if language is not None and language not in stem_languages():
             known = ", ".join(sorted(stem_languages()))
             raise ValueError(f"no stemmer for {language!r}; there are {known}")
@@ -267,7 +267,7 @@ class CanonicalOptions(BaseModel):
         return groups
 
     @model_validator(mode="after")
-    def _no_two_that_exclude_each_other(self) -> CanonicalOptions:
+    def _check_exclusions(self) -> CanonicalOptions:
         if self.keep_tags and self.text == "main":
             raise ValueError("the main text is found by the tags, which keep_tags takes as text")
         if self.lemmas and self.stem is not None:

@@ -160,7 +160,7 @@ class SnapshotFolder:
         """
         with self._place.writing():
             there = self.numbers()
-            known, files, new = self._known(there), [], []
+            known, files, new = self._list_known(there), [], []
             stored = self._place.sizes(_FILES)
             for name, source in checkpoint.files():
                 found = source.stat()
@@ -177,7 +177,7 @@ class SnapshotFolder:
             self._remove([*there, number][:-keep] if keep else [])
             return Taken(snapshot, len(new), sum(new))
 
-    def _known(self, numbers: list[int]) -> dict[tuple[str, int, int], str]:
+    def _list_known(self, numbers: list[int]) -> dict[tuple[str, int, int], str]:
         """Return the digests of the newest snapshot's files, which need not be read again."""
         try:
             newest = self.read() if numbers else None

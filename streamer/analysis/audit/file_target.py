@@ -131,14 +131,14 @@ def _check_repeatable(index: ReadIndex, catalogue: Catalogue, folder: Path) -> I
     """Return the settings in force; raise StoreMismatch where they were not so from the start."""
     state = index.state
     settings = unpack_settings(state.settings)
-    refused = partial(_refused, folder)
+    refused = partial(_refuse, folder)
     if settings is None:  # no page was judged
         settings = IndexSettings()
     elif state.positions.get(CONFIG, 0) != 1:
         raise refused("its settings were changed on the way, and it does not know where")
     if state.positions.get("commands"):
         raise refused("pages of it were forgotten, and it does not know when")
-    if why := next(filter(None, map(_no_file, catalogue.entries)), _twice(catalogue.entries)):
+    if why := next(filter(None, map(_find_missing, catalogue.entries)), _twice(catalogue.entries)):
         raise refused(why)
     if catalogue.by_turns or _read_by_turns(index):
         raise refused("its files were read by turns, and it does not know in which order")
@@ -151,7 +151,7 @@ def _twice(entries: Sequence[SourceEntry]) -> str:
     return next((f"two of its files were called {n}" for (n, _), k in names.items() if k > 1), "")
 
 
-def _no_file(entry: SourceEntry) -> str:
+def _find_missing(entry: SourceEntry) -> str:
     """Return why the pages of a source cannot be read again; "" of a file."""
     if entry.topic_id:
         return f"it has read the topic {entry.name}"
@@ -172,7 +172,7 @@ def _read_by_turns(index: ReadIndex) -> bool:
     return False
 
 
-def _refused(folder: Path, why: str) -> StoreMismatch:
+def _refuse(folder: Path, why: str) -> StoreMismatch:
     return StoreMismatch(f"The index {folder} cannot be verified: {why}, {_ADVICE}.")
 
 

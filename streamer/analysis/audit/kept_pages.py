@@ -117,10 +117,10 @@ class KeptPages:
                 url = line[:-1]
                 hosts = ((HOST, name) for name in names_of_host(url))
                 for term in ((URL, same_url_key(url)), (REF, ref), *hosts):
-                    ends[i] = min(ends[i], self._named_at(term, i))
+                    ends[i] = min(ends[i], self._find_named(term, i))
         return ends
 
-    def _named_at(self, term: Term, page: int) -> int:
+    def _find_named(self, term: Term, page: int) -> int:
         """Return how many pages there were when a term named one first; NEVER if it did not."""
         named = self._named.get(term, ())
         at = bisect_right(named, page)

@@ -233,7 +233,7 @@ class Outcomes:
             report.counts["dead letters of others"] += 1
             return
         report.counts["dead letters"] += 1
-        place = self._named_place(headers)
+        place = self._name_place(headers)
         if place < 0:
             at = f"dead letter at {facts.place_name(message)}"
             report.existing.looked_at += 1
@@ -241,7 +241,7 @@ class Outcomes:
         else:
             self.table.flags[place] |= np.uint8(facts.DEAD)
 
-    def _named_place(self, headers: dict[str, bytes]) -> int:
+    def _name_place(self, headers: dict[str, bytes]) -> int:
         try:
             numbers = [int(headers[_CONNECT + name]) for name in ("partition", "offset")]
         except (KeyError, ValueError):

@@ -89,9 +89,9 @@ QUIET_ROUNDS = 2
 
 async def left(reader: Reader, names: Names) -> int:
     """Return how many messages are still to be taken and committed, of pages and of all logs."""
-    behind = await _behind(reader, names.sign_group, names.pages)
+    behind = await _find_behind(reader, names.sign_group, names.pages)
     for shard in names.shards(len(await reader.partitions(names.pages))):
-        behind += await _behind(reader, names.shard_group(shard), names.log(shard))
+        behind += await _find_behind(reader, names.shard_group(shard), names.log(shard))
     return behind
 
 
@@ -104,7 +104,7 @@ async def wait_until_settled(reader: Reader, names: Names, seconds: float) -> No
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _behind(reader: Reader, group: str, topic: str) -> int:
+async def _find_behind(reader: Reader, group: str, topic: str) -> int:
     committed = await reader.committed(group, topic)
     behind = 0
     for partition in await reader.partitions(topic):
@@ -180,17 +180,17 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
         (await reader.committed(names.shard_group(shard), log)).get(0, 0)
         for shard, log in enumerate(logs)
     ]
-    verdicts = await _all_bounds(reader, names.verdicts)
+    verdicts = await _find_bounds(reader, names.verdicts)
     ends = []
     for log in logs:
         start, end = await reader.bounds(log, 0)
         if start:
             raise StoreMismatch(_begins_late(log, start))
         ends.append(end)
-    dead_letters = await _all_bounds(reader, names.dead_letters)
+    dead_letters = await _find_bounds(reader, names.dead_letters)
     target = AuditTarget(
         names, identity, await _bands(reader, logs[0], ends[0], identity),
-        await _all_bounds(reader, names.pages), len(verdicts), signed, applied,
+        await _find_bounds(reader, names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
     return target, _Ends(verdicts, dead_letters, ends)
@@ -210,7 +210,7 @@ async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> No
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _all_bounds(reader: Reader, topic: str) -> Bounds:
+async def _find_bounds(reader: Reader, topic: str) -> Bounds:
     partitions = await reader.partitions(topic)
     return {partition: await reader.bounds(topic, partition) for partition in partitions}
 

@@ -146,7 +146,7 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
         amount_bar("writing clusters", len(grouping.places)) as report,
         open_output(out, sys.stdout, "w") as file,
     ):
-        write(file, _counted(table, report))
+        write(file, _count(table, report))
 
 
 def writer(out: str, verdicts: Path, option: str = "--out", *, overwrite: bool) -> Writer:
@@ -166,7 +166,7 @@ def writer(out: str, verdicts: Path, option: str = "--out", *, overwrite: bool) 
     return WRITERS[path.suffix.lower()]
 
 
-def _counted(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Row]:
+def _count(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Row]:
     for number, row in enumerate(table, 1):
         yield row
         report(number)

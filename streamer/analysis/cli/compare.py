@@ -243,13 +243,13 @@ def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: P
         texts = Table(box=SIMPLE_HEAD, expand=True)
         for name in (report.a, report.b):
             texts.add_column(Text(visible(name)), ratio=1)
-        texts.add_row(_coloured(one), _coloured(other))
+        texts.add_row(_colour(one), _colour(other))
         console.print(texts)
     if html is not None:
         console.say(f"wrote {html}")
 
 
-def _coloured(pieces: Sequence[Piece]) -> Text:
+def _colour(pieces: Sequence[Piece]) -> Text:
     result = Text()
     for piece in pieces:
         if not piece.counts:

@@ -168,7 +168,7 @@ def tune(
     picture.check()
     ranked = tuning.rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Terminal()
-    shown = _with_default(ranked, threshold, weight_fp)
+    shown = _add_default(ranked, threshold, weight_fp)
     console.print(_banding_table(shown, threshold))
     if sample:
         trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
@@ -179,7 +179,7 @@ def tune(
     console.say(_settings(ranked[0], threshold))
 
 
-def _with_default(
+def _add_default(
     ranked: list[tuning.BandChoice], threshold: float, weight_fp: float
 ) -> list[tuning.BandChoice]:
     """Return the bandings with the default after them, unless it is one of them."""

@@ -238,7 +238,7 @@ def _report(
     )
     if nearest is None:
         return report
-    edits, exact, covered = _by_shingles(signature, own, nearest, threshold, texts)
+    edits, exact, covered = _compare_shingles(signature, own, nearest, threshold, texts)
     # Otherwise nothing is near, or the exact resemblance is across the threshold already.
     if edits and not nearest.equal_content and edits.differ == explained.is_duplicate:
         report.edits = edits
@@ -250,7 +250,7 @@ def _report(
     return report
 
 
-def _by_shingles(
+def _compare_shingles(
     signature: SignatureSettings,
     own: Body | None,
     nearest: NearestPage,

@@ -72,7 +72,7 @@ def sites(
         if host is None:
             report, as_text = _table_report(kept.site_figures()), _print_table
         else:
-            report = _host_report(_listed(kept, host, reader, texts or []), limit)
+            report = _host_report(_list(kept, host, reader, texts or []), limit)
             as_text = _print_host
     show(report, as_text, as_json=as_json)
 
@@ -126,7 +126,7 @@ class HostBlocks:
             block.compared += part.counts
 
 
-def _listed(kept: KeptIndex, host: str, reader: PageReader, texts: list[str]) -> HostBlocks:
+def _list(kept: KeptIndex, host: str, reader: PageReader, texts: list[str]) -> HostBlocks:
     """Return the blocks of a host that repeat, of the pages in some files.
 
     Raises:

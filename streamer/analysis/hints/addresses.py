@@ -63,7 +63,7 @@ def split(url: str) -> Address | None:
         return None
     items: list[tuple[str, str]] = []
     if ";" in path:
-        path, items = _without_parameters(path)
+        path, items = _cut_parameters(path)
     if "*" in path or "{" in path:
         path = path.replace("*", "%2A").replace("{", "%7B")
     for part in query.split("&") if query else ():
@@ -97,7 +97,7 @@ def _authority(authority: str) -> tuple[str, str]:
     return sys.intern(host), "" if port in {":", ":80", ":443"} else port
 
 
-def _without_parameters(path: str) -> tuple[str, list[tuple[str, str]]]:
+def _cut_parameters(path: str) -> tuple[str, list[tuple[str, str]]]:
     items = []
     segments = []
     for segment in path.split("/"):

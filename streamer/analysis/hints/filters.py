@@ -59,7 +59,7 @@ class FilterRules:
             self.rewritings += rules
             refused = None
             if hint.kind is HintKind.TRAP:
-                refused = _refusal(origin, hint, _ignored(learned.hints, hint))
+                refused = _refusal(origin, hint, _list_ignored(learned.hints, hint))
             if refused is not None:
                 self.refusals.append(refused)
             self.without_rule += refused is None and not rules
@@ -161,7 +161,7 @@ def _query(names: Sequence[str], ignored: Sequence[str]) -> str:
     return rf"{query}(?:#|$)" if names else rf"(?:{query})?(?:#|$)"
 
 
-def _ignored(hints: Iterable[Hint], trap: Hint) -> list[str]:
+def _list_ignored(hints: Iterable[Hint], trap: Hint) -> list[str]:
     """Return the names of parameters that do not matter to the URLs of a trap."""
     path = trap.name.partition("?")[0]
     under = WHOLE_HOST if path.endswith(AGAIN) else path.rpartition("/")[0] + "/"

@@ -102,14 +102,14 @@ class _Learner:
         swallowed = paths.learn_soft_404(bases)
         traps = paths.learn_traps(bases, {each.content for each in swallowed}, limits)
         return [
-            *map(self._of_parameter, parameters),
-            *map(self._of_segment, segments),
-            *map(self._of_varying, varying),
-            *sorted(map(self._of_soft_404, swallowed), key=lambda hint: hint.examples),
-            *map(self._of_trap, traps),
+            *map(self._learn_parameter, parameters),
+            *map(self._learn_segment, segments),
+            *map(self._learn_varying, varying),
+            *sorted(map(self._learn_soft_404, swallowed), key=lambda hint: hint.examples),
+            *map(self._learn_trap, traps),
         ]
 
-    def _of_parameter(self, found: FoundParameter) -> Hint:
+    def _learn_parameter(self, found: FoundParameter) -> Hint:
         name, under, evidence = found
         pages = [
             page
@@ -119,18 +119,18 @@ class _Learner:
         kind = HintKind.PATH_PARAMETER if name.startswith(";") else HintKind.PARAMETER
         hint = self._hint(kind, name.removeprefix(";"), pages, evidence)
         hint = msgspec.structs.replace(hint, under=under, without=len(evidence.without))
-        return self._compared(hint, pages, lambda link: not has_parameter(link, name))
+        return self._compare(hint, pages, lambda link: not has_parameter(link, name))
 
-    def _of_segment(self, found: paths.FoundSegment) -> Hint:
+    def _learn_segment(self, found: paths.FoundSegment) -> Hint:
         name, evidence, pages = found
         hint = self._hint(HintKind.SEGMENT, name, pages, evidence)
-        return self._compared(hint, pages, lambda link: name not in link.segments)
+        return self._compare(hint, pages, lambda link: name not in link.segments)
 
-    def _of_varying(self, found: paths.FoundSegment) -> Hint:
+    def _learn_varying(self, found: paths.FoundSegment) -> Hint:
         name, evidence, pages = found
         return self._hint(HintKind.VARYING_SEGMENT, name, pages, evidence)
 
-    def _of_soft_404(self, found: paths.Swallowed) -> Hint:
+    def _learn_soft_404(self, found: paths.Swallowed) -> Hint:
         kept = (self._known[page.url].kept for page in found.pages)
         hint = self._hint(HintKind.SOFT_404, "", found.pages, None)
         return msgspec.structs.replace(
@@ -139,7 +139,7 @@ class _Learner:
             representative=next(each for each in kept if each is not None),
         )
 
-    def _of_trap(self, found: paths.Trap) -> Hint:
+    def _learn_trap(self, found: paths.Trap) -> Hint:
         hint = self._hint(HintKind.TRAP, found.name, found.pages, None)
         error = round(error_bound(found.new, found.newer), 4)
         return msgspec.structs.replace(hint, support=found.newer, differing=found.new, error=error)
@@ -159,7 +159,7 @@ class _Learner:
             examples=[page.url for page in pages if len(page.url) <= EXAMPLE_MAX][:EXAMPLES],
         )
 
-    def _compared(self, hint: Hint, pages: Sequence[UrlPage], agrees: Agrees) -> Hint:
+    def _compare(self, hint: Hint, pages: Sequence[UrlPage], agrees: Agrees) -> Hint:
         """Return the hint with what the canonical links of its pages say of it."""
         if self._canonicals is None:
             return hint

@@ -50,7 +50,7 @@ def learn_parameters(pages: Sequence[UrlPage], limits: HintLimits) -> list[Found
         return []
     found = _ignorable(pages, names, frozenset(), limits)
     everywhere = frozenset(found)
-    result = [FoundParameter(name, WHOLE_HOST, _pooled(found[name])) for name in sorted(found)]
+    result = [FoundParameter(name, WHOLE_HOST, _pool(found[name])) for name in sorted(found)]
     others = [name for name in names if name not in everywhere]
     wanted = set(others)
     by_directory: dict[str, list[UrlPage]] = defaultdict(list)
@@ -62,7 +62,7 @@ def learn_parameters(pages: Sequence[UrlPage], limits: HintLimits) -> list[Found
         have_any = (any(name in wanted for name, _ in page.address.items) for page in part)
         if sum(have_any) > limits.support_min:
             here = _ignorable(part, others, everywhere, limits)
-            result += [FoundParameter(name, under, _pooled(here[name])) for name in sorted(here)]
+            result += [FoundParameter(name, under, _pool(here[name])) for name in sorted(here)]
     return result
 
 
@@ -75,24 +75,24 @@ def _ignorable(
     for _ in range(ROUNDS_MAX):
         rest = [name for name in names if name not in ignored]
         sets: Iterable[Names] = [frozenset([name]) for name in rest]
-        new = _that_hold(pages, sets, ignored | known, limits)
+        new = _select_holding(pages, sets, ignored | known, limits)
         if not new:
             sets = [each for each in _joint(pages, set(rest), limits) if each not in tried]
             tried.update(sets)
-            new = _that_hold(pages, sets, ignored | known, limits)[:1]
+            new = _select_holding(pages, sets, ignored | known, limits)[:1]
         if not new:
             break
         ignored = ignored.union(*new)
-    return _confirmed(pages, ignored, known, limits)
+    return _confirm(pages, ignored, known, limits)
 
 
-def _that_hold(
+def _select_holding(
     pages: Sequence[UrlPage], sets: Iterable[Names], ignored: Names, limits: HintLimits
 ) -> list[Names]:
     return [each for each in sets if _holds(evidence_of(pages, each, ignored), limits)]
 
 
-def _confirmed(
+def _confirm(
     pages: Sequence[UrlPage], ignored: Names, known: Names, limits: HintLimits
 ) -> dict[str, ByDirectory]:
     """Return the evidence for each name, without the names for which there is too little."""
@@ -110,10 +110,10 @@ def _confirmed(
 def _holds(evidence: ByDirectory, limits: HintLimits) -> bool:
     if any(each.contradicts(limits) for each in evidence.values()):
         return False
-    return _pooled(evidence).holds(limits)
+    return _pool(evidence).holds(limits)
 
 
-def _pooled(evidence: ByDirectory) -> Evidence:
+def _pool(evidence: ByDirectory) -> Evidence:
     whole = Evidence()
     for each in evidence.values():
         whole.add(each)
@@ -131,19 +131,19 @@ class _UrlGroup:
     __slots__ = ("contents", "directory", "varies", "varying", "without")
 
     def __init__(self, first: UrlPage, names: Names) -> None:
-        self.varying = _varying(first, names)
+        self.varying = _find_varying(first, names)
         self.varies, self.without = False, not self.varying
         self.contents = {first.content}
         self.directory = first.directory
 
     def add(self, page: UrlPage, names: Names) -> None:
-        varying = _varying(page, names)
+        varying = _find_varying(page, names)
         self.varies = self.varies or varying != self.varying
         self.without = self.without or not varying
         self.contents.add(page.content)
 
 
-def _varying(page: UrlPage, names: Names) -> list[tuple[str, str]]:
+def _find_varying(page: UrlPage, names: Names) -> list[tuple[str, str]]:
     return [each for each in page.address.items if each[0] in names]
 
 

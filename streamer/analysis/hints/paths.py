@@ -78,13 +78,13 @@ def learn_segments(bases: Bases, limits: HintLimits) -> list[FoundSegment]:
             other = bases.get(without(address, segment))
             if other is not None:
                 evidence.count({bases[address].content, other.content})
-        if evidence.holds(limits) and _mostly_seen_without(bases, by_segment[segment], segment):
+        if evidence.holds(limits) and _is_mostly_seen_without(bases, by_segment[segment], segment):
             pages = [bases[address] for address in by_segment[segment]]
             found.append(FoundSegment(segment, evidence, pages))
     return found
 
 
-def _mostly_seen_without(bases: Bases, addresses: Sequence[Address], segment: str) -> bool:
+def _is_mostly_seen_without(bases: Bases, addresses: Sequence[Address], segment: str) -> bool:
     """Return whether most URLs without the segment were seen: others may not be there.
 
     So it must be of all, and of each path before the segment with URLs enough to contradict.

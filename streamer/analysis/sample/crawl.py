@@ -137,7 +137,7 @@ class Crawl:
         if kind is Kind.BOILERPLATE:
             return self._boilerplate(rng, ordinal)
         if kind in (Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT):
-            return self._no_page(rng, ordinal, kind)
+            return self._make_no_page(rng, ordinal, kind)
         if kind is Kind.ORIGINAL or not self._origins:
             return self._original(rng, ordinal)
         return self._copy(rng, ordinal, kind)
@@ -201,7 +201,7 @@ class Crawl:
                 self._shorts.append(Origin(ordinal, url, site, article, is_bare=True))
         return Planted(ordinal, url, kind, origin, page_line(ordinal, url, site.bare_page(article)))
 
-    def _no_page(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
+    def _make_no_page(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
         site = self._site(rng)
         url = _address(rng, site.host)
         if kind is Kind.NOT_TEXT:

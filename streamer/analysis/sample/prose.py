@@ -120,7 +120,7 @@ def write_article(rng: Random, language: Language, words: int) -> Article:
     return Article(language, title[:1].upper() + title[1:], topic, tuple(paragraphs))
 
 
-def _edited(
+def _edit(
     rng: Random, article: Article, share: float, put: Callable[[str, str], Sequence[str]]
 ) -> Article:
     """Put what `put` returns of a new word and the old one in the place of `share` of the words."""
@@ -138,17 +138,17 @@ def _edited(
 
 def replace_words(rng: Random, article: Article, share: float) -> Article:
     """Put another word in the place of `share` of the words."""
-    return _edited(rng, article, share, lambda new, _old: (new,))
+    return _edit(rng, article, share, lambda new, _old: (new,))
 
 
 def insert_words(rng: Random, article: Article, share: float) -> Article:
     """Put a new word before `share` of the words."""
-    return _edited(rng, article, share, lambda new, old: (new, old))
+    return _edit(rng, article, share, lambda new, old: (new, old))
 
 
 def delete_words(rng: Random, article: Article, share: float) -> Article:
     """Take `share` of the words away."""
-    return _edited(rng, article, share, lambda _new, _old: ())
+    return _edit(rng, article, share, lambda _new, _old: ())
 
 
 def move_paragraphs(rng: Random, article: Article, share: float) -> Article:

@@ -75,7 +75,7 @@ def score_pages(
     by_page = _verdicts_by_page(table, verdicts, result)
     result.missing = len(table) - len(by_page)
     kept = KeptSoFar(table.exact, max(threshold - margin, threshold / 2), min_shingles)
-    for (page, is_duplicate, of), value, of_kept in evaluate(kept, _said(table, by_page)):
+    for (page, is_duplicate, of), value, of_kept in evaluate(kept, _describe(table, by_page)):
         result.kept += not is_duplicate
         result.bad_representatives += not of_kept
         result.labels[page] = page if of is None else of
@@ -89,7 +89,9 @@ def score_pages(
     return result
 
 
-def _said(table: ReferencePages, by_page: Mapping[int, VerdictLine]) -> Iterator[PageVerdict[int]]:
+def _describe(
+    table: ReferencePages, by_page: Mapping[int, VerdictLine]
+) -> Iterator[PageVerdict[int]]:
     """Yield the verdicts in the order of the pages."""
     for page, said in sorted(by_page.items()):
         other = said.representative

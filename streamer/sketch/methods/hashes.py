@@ -58,7 +58,7 @@ def pjw(data: Iterable[int]) -> int:
     return value
 
 
-def _multiplying(factor: int, start: int = 0) -> Callable[[Iterable[int]], int]:
+def _make_multiplying(factor: int, start: int = 0) -> Callable[[Iterable[int]], int]:
     """Return the hash that multiplies by a factor before each byte is added."""
 
     def function(data: Iterable[int]) -> int:
@@ -86,9 +86,9 @@ CLASSIC_HASHES: Mapping[str, Callable[[Iterable[int]], int]] = {
     "rs": rs,
     "js": js,
     "pjw": pjw,
-    "bkdr": _multiplying(131),  # Kernighan and Ritchie
-    "sdbm": _multiplying(65599),  # of the sdbm database, which shifts and subtracts
-    "djb": _multiplying(33, 5381),  # Daniel J. Bernstein
+    "bkdr": _make_multiplying(131),  # Kernighan and Ritchie
+    "sdbm": _make_multiplying(65599),  # of the sdbm database, which shifts and subtracts
+    "djb": _make_multiplying(33, 5381),  # Daniel J. Bernstein
     "ap": ap,
 }
 
@@ -164,12 +164,12 @@ def _digest(name: str) -> HashFunction:
 
     def function(data: bytes, seed: int) -> int:
         digest = hashlib.new(name, data, usedforsecurity=False).digest()
-        return _reseeded(int.from_bytes(digest, "big"), seed, bits)
+        return _reseed(int.from_bytes(digest, "big"), seed, bits)
 
     return function
 
 
-def _reseeded(value: int, seed: int, bits: int) -> int:
+def _reseed(value: int, seed: int, bits: int) -> int:
     """Mix a hash with a seed, 64 bits at a time; seed 0 leaves it as it is."""
     if seed == 0:
         return value
@@ -179,9 +179,9 @@ def _reseeded(value: int, seed: int, bits: int) -> int:
     return mixed & ((1 << bits) - 1)
 
 
-def _seeded(function: Callable[[Iterable[int]], int]) -> HashFunction:
+def _seed(function: Callable[[Iterable[int]], int]) -> HashFunction:
     """Return a classic hash of 32 bits with a seed."""
-    return lambda data, seed: _reseeded(function(data), seed, 32)
+    return lambda data, seed: _reseed(function(data), seed, 32)
 
 
 HASHES: Mapping[str, HashFunction] = {
@@ -192,7 +192,7 @@ HASHES: Mapping[str, HashFunction] = {
     "crc32": lambda data, seed: zlib.crc32(data, _seed32(seed)),
     "md5": _digest("md5"),
     "sha1": _digest("sha1"),
-    **{name: _seeded(function) for name, function in CLASSIC_HASHES.items()},
+    **{name: _seed(function) for name, function in CLASSIC_HASHES.items()},
 }
 NARROW = frozenset({"mmh3-32", "crc32", *CLASSIC_HASHES})  # 32 bits
 
@@ -200,13 +200,13 @@ NARROW = frozenset({"mmh3-32", "crc32", *CLASSIC_HASHES})  # 32 bits
 DIGEST_SLOTS = 4  # of 64 bits
 
 
-def _known_hash(name: str) -> str:
+def _check_hash(name: str) -> str:
     if name not in HASHES:
         raise ValueError(f"there is no hash {name!r}; there are {', '.join(HASHES)}")
     return name
 
 
-HashName = Annotated[str, AfterValidator(_known_hash)]
+HashName = Annotated[str, AfterValidator(_check_hash)]
 
 
 def seed_of(secret: bytes, purpose: str) -> int:

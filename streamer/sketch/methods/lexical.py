@@ -150,7 +150,7 @@ class LexiconParameters(StringParameters):
     )
 
     @model_validator(mode="after")
-    def _some_room(self) -> Self:
+    def _check_room(self) -> Self:
         if self.least_share > self.most_share:
             raise ValueError("least_share is above most_share: no word lies between; swap them")
         return self

@@ -34,7 +34,7 @@ from streamer.sketch.minhash import hash_shingles
 from streamer.sketch.settings import HashSeeds, derive_seeds
 
 
-def _banded(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
+def _cut_bands(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
     """Return keys from bands of so many min-hashes of a set, and its sketch."""
     return MethodSignature(
         block_hashes(min_hashes(distinct, seeds), rows, seeds.band_seed),
@@ -85,7 +85,7 @@ class MinHash(Method[MinHashParameters], name="minhash", measure=Measure.RESEMBL
         )
         shingles = np.empty_like(tokens)
         count = hash_shingles(tokens, len(tokens), seeds.shingle_powers, shingles)
-        return _banded(np.unique(shingles[:count]), self.parameters.rows, seeds)
+        return _cut_bands(np.unique(shingles[:count]), self.parameters.rows, seeds)
 
 
 class BottomKParameters(ShingleParameters):
@@ -172,7 +172,7 @@ class BandingParameters(ShingleParameters):
     rows: int = Field(default=6, ge=1, le=64, description="min-hashes per key")
 
     @model_validator(mode="after")
-    def _in_bounds(self) -> BandingParameters:
+    def _check_bounds(self) -> BandingParameters:
         if self.bands * self.rows > SLOTS_MAX:
             raise ValueError(f"bands x rows is {SLOTS_MAX} at most, which a sketch holds")
         return self
@@ -232,7 +232,7 @@ class Words(Method[WordsParameters], name="words", measure=Measure.RESEMBLANCE):
         hashes = np.array(
             [hash64(one.encode(), seeds.token_seed) for one in number_each_word(page)], np.uint64
         )
-        return _banded(np.unique(hashes), self.parameters.rows, seeds)
+        return _cut_bands(np.unique(hashes), self.parameters.rows, seeds)
 
 
 def number_each_word(page: PageText) -> list[str]:

@@ -65,7 +65,7 @@ class SegmentsParameters(StringParameters):
     min_words: int = Field(default=5, ge=1, description="pieces with fewer words have no key")
 
     @model_validator(mode="after")
-    def _no_more_equal_than_there_are(self) -> Self:
+    def _check_equal(self) -> Self:
         if self.equal > self.segments:
             raise ValueError("equal is above segments, the number of pieces; give at most that")
         return self

@@ -74,7 +74,7 @@ class ShingleParameters(method.Parameters):
     seed: int = Field(default=0, ge=0, description="selects other functions under the same secret")
 
     @model_validator(mode="after")
-    def _without_gaps(self) -> Self:
+    def _drop_gaps(self) -> Self:
         if self.stride > self.shingle_width:
             raise ValueError("stride is shingle_width at most, or words are left out")
         return self
@@ -133,7 +133,7 @@ class SupershingleParameters(ShingleParameters):
     block_size: int = Field(default=14, ge=1, le=128, description="min-hashes per supershingle")
 
     @model_validator(mode="after")
-    def _in_bounds(self) -> SupershingleParameters:
+    def _check_bounds(self) -> SupershingleParameters:
         if self.blocks * self.block_size > MIN_HASHES_MAX:
             raise ValueError(f"blocks x block_size is {MIN_HASHES_MAX} at most")
         return self
