@@ -123,7 +123,8 @@ def measure(folder: Path) -> Results:
             print(f"{labelled.name}: {way}, F1 {found.f1:.3f}", flush=True)
         with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
             results.decided[labelled.name] = decided(labelled.pages, Path(scratch))
-        results.fallbacks[labelled.name] = fallback.try_out(labelled)
+        if labelled.name == fallback.SET:
+            results.fallbacks[labelled.name] = fallback.try_out(labelled)
     return results
 
 
@@ -190,8 +191,8 @@ HEAD = """\
 
 Written by `make evaluate`. A true duplicate here is what the makers of a set call the same page,
 however much of it has changed: the same article on another site, the same page of another release.
-Where resemblance itself is the yardstick, hardly any verdict is wrong
-([methods-results.md](methods-results.md)); this page says how far that is what a reader means.
+By exact resemblance, hardly any verdict is wrong ([methods-results.md](methods-results.md));
+this page shows how far that is what a reader means.
 """
 SETS = """\
 Precision: of the pages called duplicates, how many are duplicates of the page named. Recall: of the
@@ -199,39 +200,32 @@ pages of which one was kept before, how many were called duplicates of it. The f
 is `--method words --text main --threshold 0.7 --method-option bands=40 --method-option rows=6`.
 """
 NOTES = """\
-The model of main text has learnt from the pages that *articles in templates* is made of, so the
-figures there are better than on pages that it has not seen; [main-text.md](main-text.md) has those
-by folds.
+The model of main text has learnt from the pages that *articles in templates* is made of;
+[main-text.md](main-text.md) has figures for pages that it has not seen.
 
-- `strict` is what there is without a preset. Take it where no page may go unless it is a copy or a
-  new fetch of another: archives, mirrors, monitoring of changes.
-- `balanced` compares the page's own text and lets a few sentences differ. Take it for corpora and
-  search: it finds nearly all that `strict` finds, and the article on another site.
-- `broad` finds pages of which half is new. Take it where one page of a story is enough. Pages that
-  fill one form with other data (references, product lists) become duplicates of each other. Words
-  in any order instead of sequences have a mean F1 of 0.956 on these sets, sequences 0.968 (measured
-  at 3e59711).
-- `words` finds texts in which words are replaced throughout. It is no preset, since below
-  0.7 it takes unrelated pages for duplicates (231 of the sample crawl at 0.6).
+[near-duplicates.md](near-duplicates.md#presets) says when to take which. With `broad`, pages that
+fill one form with other data (references, product lists) become duplicates of each other. `words`
+is no preset, since below 0.7 it takes unrelated pages for duplicates (231 of the sample crawl at
+0.6).
 """
 BANDS = """\
-Two pages are compared if they share a band key; the curves say how likely that is. What lies under
-a curve left of its threshold (dashed) is work, what lies over it to the right is missed:
+Two pages are compared if they share a band key; the curves show how likely that is. Right of its
+threshold (dashed), the area over a curve is what is missed; left of it, the area under the curve is
+needless work:
 """
 KINDS = """\
 ## Which copies are found
 
-Of the sample crawl, by what was done to the page that was kept before: shares that are found. A
-print view lacks the furniture of its site, which is a fifth to a half of these pages; the numbers
-say how many of 100 words were replaced, inserted, deleted, or are in paragraphs that were moved.
+Shares of the sample crawl's copies that are found, by what was done to the page that was kept
+before. A print view lacks the furniture of its site, a fifth to a half of these pages. The numbers
+are how many of 100 words were replaced, inserted, deleted, or are in moved paragraphs.
 """
 PICTURE = f"""\
 ## What is compared of a page
 
 With `--text main`, as in `balanced` and `broad`: blue blocks count, grey ones do not. The same
-article stands on two sites, among the furniture of each. The front page has no main text, so all
-of it counts; its verdict says `"text": "visible"`. `streamer compare a.html b.html --text main
---html out.html` shows pages of one's own like that.
+article is on two sites, in the furniture of each. The front page has no main text, so all of it
+counts. `streamer compare a.html b.html --text main --html out.html` shows your own pages so.
 
 ![Three pages with their blocks coloured]({PLOTS}/pages.svg)
 """
@@ -251,11 +245,9 @@ LACKS = """\
 EXACT = """\
 ## Exact resemblance
 
-Here the yardstick is resemblance itself: a page is a true duplicate if a page that was kept before
-has 0.8 or more of its five-word sequences in common with it. Sums over five keys. With `--exact`
-every decision on a candidate within three standard deviations of the threshold is that of the
-shingles themselves; what is left as missed has no candidate: the pair shares no band key, which at
-0.8 happens to one or two of 100 pairs, and hardly ever above 0.85.
+Here a page is a true duplicate if its exact resemblance to a page that was kept before is 0.8 or
+more. Sums over five keys. What `--exact` still misses shares no band key with its counterpart,
+which at 0.8 happens to one or two of 100 pairs, and hardly ever above 0.85.
 """
 
 

@@ -30,9 +30,8 @@ KAFKA, KAFKA_FILE = "kafka", "kafka-results.json"
 HEAD = """\
 # Benchmarks
 
-Written by `make bench-report` from the results that the commands below have stored; nothing on
-this page is typed by hand. Targets stand next to what was measured, met or not. Ratios hold within
-one run. `make bench-compare` sets a new run against `benchmarks/baseline.json`.
+Written by `make bench-report` from the results that the commands below have stored. Ratios hold
+within one run. `make bench-compare` compares a new run with `benchmarks/baseline.json`.
 """
 NOT_MEASURED = "Not measured: there is no result of this in `build/bench`."
 BUSY = (
@@ -74,27 +73,24 @@ SECTIONS = (
         "signing",
         "Signing, and other libraries",
         "The same raw texts to each, 5-word shingles and 84 hashes or the nearest that a library"
-        " has, one thread, shingling included. How each is called stands in `benchmarks/peers/`."
-        " simhash makes one fingerprint of 64 bits in place of 84 hashes. The last line is what"
-        " making the shingles in Python costs, which all libraries but gaoya and datatrove leave to"
-        " their user.",
+        " has, one thread, shingling included (`benchmarks/peers/`). simhash makes one"
+        " fingerprint of 64 bits. The last line is what making the shingles in Python costs,"
+        " which all libraries except gaoya and datatrove leave to their user.",
         (("signers", "CPU time of signing a page"),),
     ),
     Section(
         "lsh",
         "Query and insert, and other indexes",
-        "Equal short documents to each, 14 bands of 6, signed beforehand; the last fifth is timed,"
-        " by the clock on the wall. The systems have their rounds in turns: figures are medians of"
-        " them, and of the times ours the least and the greatest of a round as well. A document is"
-        " looked up, and inserted where nothing like it is there. Ours lies on disk, verifies each"
-        " candidate by its sketch, and has its flushes in the time; the others call a duplicate"
-        " whatever shares a band, and lie in memory, except Lance: that is a table on disk with its"
-        " texts, which signs in the time and does not compare documents of one batch of 2,000"
-        " (it is compared after `pip install pylance`). incrededup, a program, is compared where it"
-        " is on the PATH: it reads documents from SQLite, and signs in the time. Memory and disk"
-        " are what an inserted document takes before the last fifth. Ours has the threads of a"
-        " replay, look-ups ahead and flushes in parallel; the others have one: so CPU time"
-        " stands next to the clock's.",
+        "Equal short documents to each, 14 bands of 6, signed beforehand; the last fifth is"
+        " timed. Figures are medians of rounds in turns; times ours also has the least and the"
+        " greatest. A document is looked up, and inserted if nothing like it is there. Ours is on"
+        " disk, verifies each candidate by its sketch, and its time includes flushes; it has the"
+        " threads of a replay, the others one, so CPU time is next to the clock's. The others"
+        " call a duplicate whatever shares a band, and are in memory. Only Lance (after `pip"
+        " install pylance`) is a table on disk with its texts, signs in the time, and does not"
+        " compare documents of one batch of 2,000; and incrededup, if on the PATH, reads"
+        " documents from SQLite and signs in the time. Memory and disk are per document before"
+        " the last fifth.",
         (("indexes", "Time of query and insert"),),
     ),
     Section(
@@ -113,24 +109,23 @@ SECTIONS = (
     Section(
         "html",
         "HTML pages",
-        "Pages of the size that a crawl brings: HTML of a news site, of which a reader sees a"
-        " quarter.",
+        "Pages of the size that a crawl brings: HTML of a news site, a quarter of it visible.",
     ),
     Section(
         "scale",
         "A large index: rate, memory, and starts over it",
         "Pages come through a pipe from a process on the same two cores, and duplicates are of"
-        " pages from any part of the run. Over the index that it leaves, the command is started"
-        " after a clean stop and after a kill.",
+        " pages from any part of the run. Then the command is started over this index after a"
+        " clean stop and after a kill.",
         (("scale", "Rate and memory over the size of the index"),),
     ),
     Section(
         "growth",
         "An index beyond its memory",
-        "Pages without texts, signed by a source: two of five are copies of any earlier one. Tables"
-        " and filters may take 40 bytes a page of all that will be kept, so that keys are frozen as"
-        " the index grows. Then it is opened, a snapshot is taken on the same disk, and an index is"
-        " restored from that. Next to what the index takes stands the whole process.",
+        "Pages without texts, signed by a source: two of five are copies of any earlier one."
+        " Tables and filters may take 40 bytes for each page that will be kept, so keys are"
+        " frozen as the index grows. Then it is opened, a snapshot is taken on the same disk, and"
+        " an index is restored from that.",
         (("growth", "Memory, disk and time a page over the pages that are kept"),),
         " --growth-pages 30000000",
     ),

@@ -14,7 +14,8 @@ not arrays, and may have to be read from disk. So the kernel stops before such a
 when it has their similarity.
 """
 
-# The kernel compares each candidate anyway, so near misses cost nothing more to find.
+# The kernel compares each candidate anyway, so near misses cost nothing more to find. A page
+# without a token is never inserted, because all empty pages would be one cluster.
 
 from __future__ import annotations
 

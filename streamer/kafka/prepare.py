@@ -2,7 +2,8 @@
 
 The first record of every log is a CONFIG record, written by whichever worker is first. If two
 workers race, the interval rule ignores the second record. It carries the index's identity: a worker
-with another key, other settings or other pages is refused here, before it has written anything.
+with another key, other settings or other pages is refused here, before it has written anything. All
+logs are created together, before a page is signed, so one that is missing later was lost.
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ note is its last message, with a digest of all its parts. After a kill in the mi
 nor where a signer wrote that had lost the partition: then the other copy counts.
 """
 
+# A table that all signers shared knew more of sites whose pages come to several partitions. But
+# what it knew depended on who signed what and when, so runs gave different verdicts. If pages are
+# keyed by their host, nothing is lost.
+
 # Published are parts of the table (1 KiB each), not blocks: a table of 64 MiB in 30 seconds is
 # 2 MB a second, and a message a block would be a hundred a page.
 

@@ -4,7 +4,7 @@ A chunk covers the ordinals [start, end) of its source. Every ordinal is in exac
 line, a message, a WARC record, a dead letter, or a count in `skipped` (for Kafka also in a gap of
 the offsets). Lines lie in one block of memory, without an object each, because reading them must
 cost next to nothing; whatever cannot be a line (too long, torn off) therefore makes up a chunk of
-its own.
+its own. Its content alone determines where a chunk ends, so a resumed run cuts the same chunks.
 
 A batch is what a chunk is parsed into. It covers the same ordinals, and each is in exactly one
 place again: a page, a dead letter, a count in `skipped`, or a gap.

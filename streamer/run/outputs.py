@@ -2,8 +2,9 @@
 
 With each flush the index stores the length of each output file. What comes after that length was
 written by a run that was killed before its next flush: it is cut off, and written again with the
-same bytes. The index also stores a digest of what comes before, and refuses a file that has been
-replaced.
+same bytes. Outputs reach the disk before the flush that stores their lengths, so no length is
+beyond the end of its file. The index also stores a digest of what comes before, and refuses a file
+that has been replaced.
 
 Lines reach the system as soon as they are written, so a reader that follows a file sees them. Those
 of a file whose name ends in .gz or .zst are compressed. A flush ends a gzip member or a zstd frame:

@@ -10,7 +10,7 @@ Labels go through the WHATWG table, so no codec of Python's that is no charset (
 unicode_escape) can be named. Malformed bytes become U+FFFD. Nothing here raises.
 """
 
-# Two exceptions are measured (docs/reliability.md). With fewer than 12 bytes outside ASCII, a label
+# Two exceptions are measured. With fewer than 12 bytes outside ASCII, a label
 # that fits is believed. So is a label that reads 19 of 20 such characters as the detected charset
 # does, as ISO-8859-2 does for some French.
 
