@@ -81,7 +81,7 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Start what judges pages in an open index with this catalogue; its threads end with it."""
     judge = replay_judge(
-        folder, references.named_in(settings.index), head_pages=settings.head_pages,
+        folder, references.name_in(settings.index), head_pages=settings.head_pages,
         index_memory=settings.index_memory_bytes, references=references,
     )  # fmt: skip
     sites = read_sites(folder.store, settings.signature)

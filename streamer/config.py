@@ -393,7 +393,7 @@ class Declared(NamedTuple):
     flag: bool
 
 
-def declared() -> list[Declared]:
+def list_settings() -> list[Declared]:
     """Return all settings, in the order of their declaration."""
     return [
         _declare(panel, name, text)
@@ -418,7 +418,7 @@ def settings_table() -> str:
     """Return the table of all settings in Markdown, as docs/settings.md has it."""
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     panel = ""
-    for one in declared():
+    for one in list_settings():
         if one.panel != panel:
             panel = one.panel
             lines.append(f"| **{panel}** | | |")

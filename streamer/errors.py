@@ -174,7 +174,7 @@ def is_there(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def explaining(path: Path) -> Iterator[None]:
+def explain_failures(path: Path) -> Iterator[None]:
     """Turn what the system says about the file or folder `path` into our errors."""
     try:
         yield

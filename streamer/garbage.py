@@ -25,7 +25,7 @@ def freeze_gc() -> None:
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def pause_collections() -> Iterator[None]:
     """Import without the collector, which would go through all modules again and again.
 
     What is there afterwards stays: later collections leave it out.

@@ -210,14 +210,14 @@ def kernels_on_disk() -> int:
     return sum(1 for _ in FOLDER.rglob("*.nbi")) if FOLDER else 0
 
 
-def all_compiled(*, main_text: bool = False) -> bool:
+def has_all_compiled(*, main_text: bool = False) -> bool:
     """Return whether nothing is left to compile; what only main text needs is asked for apart."""
     mark = _COMPLETE_MAIN_TEXT if main_text else _COMPLETE
     return (FOLDER / mark).exists() if FOLDER else mark in _done_in_memory
 
 
 def mark_all_compiled(*, main_text: bool = False) -> None:
-    """Have `all_compiled` return it from now on; what has all for main text has all else too."""
+    """Have `has_all_compiled` return True; kernels for main text are more than the others."""
     marks = [_COMPLETE, _COMPLETE_MAIN_TEXT] if main_text else [_COMPLETE]
     if not FOLDER:
         _done_in_memory.update(marks)

@@ -14,7 +14,7 @@ from rich.table import Table
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import Settings, declared
+from streamer.config import Settings, list_settings
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
@@ -224,7 +224,7 @@ def check(*, index: Path | None = None, deep: bool = False, settings: Settings) 
     table = Table("setting", "value", "meaning", box=None, pad_edge=False)
     own = settings.index  # of what is not set, the method's
     in_force = {"threshold": own.threshold, "min_shingles": own.shingles_min}
-    for one in declared():
+    for one in list_settings():
         value = in_force.get(one.name, getattr(settings, one.name))
         table.add_row(one.name, "" if value is None else mask(str(value)), one.text)
     console.print(table)
@@ -279,7 +279,7 @@ def _fit(index: Path, settings: Settings) -> str:
     with closing(
         ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)
     ) as references:
-        wanted = settings_by_name(references.named_in(settings.index).model_dump())
+        wanted = settings_by_name(references.name_in(settings.index).model_dump())
     assert wanted is not None
     if in_force is None:
         return f"The index {index} fits, and has judged no page."

@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from streamer.cli.terminal import Terminal
 from streamer.errors import OutputClosed, SettingsError, StreamerError
-from streamer.garbage import without_collections
+from streamer.garbage import pause_collections
 from streamer.version import __version__
 from streamer.wrong_values import why_wrong
 
@@ -183,7 +183,7 @@ def _summary(name: str) -> str:
 
 def _load(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a command, or a group of such; return it as typer makes it."""
-    with without_collections():
+    with pause_collections():
         module = PANELS[COMMANDS[name]][name]
         part = getattr(import_module(f"streamer.{module}"), name.replace("-", "_"))
     alone = typer.Typer(rich_markup_mode="rich", add_completion=False)

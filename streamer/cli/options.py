@@ -22,12 +22,12 @@ from rich.markup import escape
 
 from streamer.assembly import page_parser
 from streamer.cli.terminal import Terminal
-from streamer.config import Declared, Settings, declared, load_settings
+from streamer.config import Declared, Settings, list_settings, load_settings
 from streamer.docstrings import Described, read_section
 from streamer.kafka.connection import Connection, connection_of
 from streamer.pages.folders import FolderChoice
 from streamer.panels import FIELDS, RUNNING
-from streamer.run.page_reader import PageReader, skipped_files
+from streamer.run.page_reader import PageReader, describe_skipped
 
 _CONFIG = inspect.Parameter(
     "config",
@@ -146,7 +146,7 @@ def _is_annotated(hint: object) -> bool:
 
 def _flags(wanted: list[str]) -> list[inspect.Parameter]:
     """Return the flags of the settings and panels that are wanted, and that of their file."""
-    return [*map(_flag, (one for one in declared() if _takes(wanted, one))), _CONFIG]
+    return [*map(_flag, (one for one in list_settings() if _takes(wanted, one))), _CONFIG]
 
 
 def _takes(wanted: list[str], one: Declared) -> bool:
@@ -223,7 +223,7 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
     """
 
     def warn(files: Mapping[str, str]) -> None:
-        Terminal(stderr=True).warn(skipped_files(files))
+        Terminal(stderr=True).warn(describe_skipped(files))
 
     settings = load_settings(**given)
     parser, limit = page_parser(settings), settings.page_bytes_max

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamer.config import OTHER_VARIABLES, Settings, declared
+from streamer.config import OTHER_VARIABLES, Settings, list_settings
 from streamer.errors import StreamerError
 from streamer.panels import SECURITY
 from streamer.run.index_folder import shard_folders
@@ -39,7 +39,7 @@ def console_of_files(files: Sequence[Path], index: Path | None, settings: Settin
 def console_of_workers(index: Path, settings: Settings) -> list[str]:
     """Return the arguments of a console that shows the topics of an index."""
     names = ["brokers", "index_name", "input_topic", "key_file"]
-    names += [one.name for one in declared() if one.panel == SECURITY and one.flag]
+    names += [one.name for one in list_settings() if one.panel == SECURITY and one.flag]
     return [*_index(index), *_flags(settings, *names)]
 
 

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from streamer.cli.terminal import Terminal
-from streamer.kernel import FOLDER, all_compiled
+from streamer.kernel import FOLDER, has_all_compiled
 
 if TYPE_CHECKING:
     from streamer.pages.files import Source
@@ -101,7 +101,7 @@ def compile_with_bar(*, main_text: bool = False) -> None:
 
     Those that only main text needs are compiled where it is asked for.
     """
-    if all_compiled(main_text=main_text):
+    if has_all_compiled(main_text=main_text):
         return
     from streamer.run.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
 

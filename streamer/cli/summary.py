@@ -14,7 +14,7 @@ from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
 from streamer.run.large_clusters import LargeCluster, SharedText
-from streamer.run.page_reader import name_first, skipped_files
+from streamer.run.page_reader import describe_skipped, name_first
 from streamer.run.replay import Outcome
 from streamer.run.totals import Totals
 
@@ -124,7 +124,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
 def print_summary(console: Terminal, summary: Summary, passed_over: Mapping[str, str]) -> None:
     """Print the summary as a table; `passed_over` are the files of folders, with their kinds."""
     if passed_over:
-        console.say(skipped_files(passed_over))
+        console.say(describe_skipped(passed_over))
     for note in _notes(summary):
         console.say(note)
     if not summary.records and not summary.interrupted:

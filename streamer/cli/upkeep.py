@@ -36,7 +36,7 @@ from streamer.upkeep.pages_of_verdicts import (
     KeptSelection,
     RefOf,
     WantedPages,
-    carried_pairs,
+    parse_carried,
     refs_of_files,
     refs_of_topic,
 )
@@ -170,7 +170,7 @@ class ByVerdicts:
             )
         if self.dependents:
             check_new(self.dependents, overwrite=self.overwrite)
-        pairs = carried_pairs(self.carried or ())
+        pairs = parse_carried(self.carried or ())
         wanted = WantedPages(pairs, self.source or (), terms)
         return KeptSelection(self.verdicts or (), wanted, ref_of, own) if asks else None
 
@@ -183,7 +183,7 @@ class ByVerdicts:
     @property
     def shown(self) -> list[str]:
         """Return what is looked for, in words."""
-        return WantedPages(carried_pairs(self.carried or ()), self.source or ()).in_words
+        return WantedPages(parse_carried(self.carried or ()), self.source or ()).in_words
 
 
 @command

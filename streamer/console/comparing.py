@@ -26,7 +26,7 @@ from streamer.analysis.comparison import (
 from streamer.analysis.documents import Body, Document
 from streamer.analysis.exact import shingle_sets
 from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
-from streamer.console.index import TEXT_CHARACTERS_MAX, one_space
+from streamer.console.index import TEXT_CHARACTERS_MAX, collapse_space
 from streamer.console.view import QueryTooLong
 from streamer.errors import StreamerError
 from streamer.run.explanation import place_name
@@ -201,4 +201,4 @@ def _document(found: Body, canonical: CanonicalOptions) -> tuple[Document, bool]
 
 
 def _show_piece(piece: Piece) -> TextPiece:
-    return TextPiece(one_space(piece.text), piece.group, piece.first, piece.counts)
+    return TextPiece(collapse_space(piece.text), piece.group, piece.first, piece.counts)

@@ -59,7 +59,7 @@ def _file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def one_space(text: str) -> str:
+def collapse_space(text: str) -> str:
     """Return a text with one space, or one end of a line, for each piece of white space."""
     return _SPACE.sub(lambda found: "\n" if "\n" in found[0] else " ", text)
 
@@ -204,7 +204,7 @@ class IndexReader:
             StreamerError: the index cannot be read.
         """
         with closing(self._open()) as kept:
-            own = kept.settings.of_url(url)
+            own = kept.settings.for_url(url)
             decides = {"threshold": own.threshold, "min_shingles": own.shingles_min}
             return kept.signature_for(url).model_copy(update=decides)
 
@@ -319,7 +319,7 @@ class IndexReader:
         if verdict.representative is not None:
             main = verdict.text != SignedText.VISIBLE
             return _explain_by_verdict(
-                verdict, kept.settings.of_url(verdict.url, main=main).threshold
+                verdict, kept.settings.for_url(verdict.url, main=main).threshold
             )
         try:
             page = kept.find(own, check)
@@ -335,7 +335,7 @@ class IndexReader:
             return []
         shown, left = [], TEXT_CHARACTERS_MAX
         for part in parts:
-            text = one_space(part.text)
+            text = collapse_space(part.text)
             shown.append(ShownText(text[:left], *part[1:]))
             left -= len(text)
             if left <= 0:

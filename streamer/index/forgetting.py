@@ -63,7 +63,7 @@ class Terms:
     def __len__(self) -> int:
         return sum(map(len, self._by_kind.values()))
 
-    def packed(self) -> list[tuple[str, bytes | int, int, str, int]]:
+    def pack(self) -> list[tuple[str, bytes | int, int, str, int]]:
         """Return what the terms are made of again."""
         return [
             (kind, value, *m) for kind, own in self._by_kind.items() for value, m in own.items()
@@ -173,11 +173,11 @@ class Forgetting:
         self._counts = Counter(packed.counts | packed.done)
         self.done: dict[str, int] = {}
 
-    def packed(self) -> PendingForget:
+    def pack(self) -> PendingForget:
         """Return all of it as a shard's state has it."""
         assert not self._swept, "a sweep goes on"
         return PendingForget(
-            self._terms.packed(), self._asked, dict(self._counts), self.done.copy(), self.records
+            self._terms.pack(), self._asked, dict(self._counts), self.done.copy(), self.records
         )
 
     @property

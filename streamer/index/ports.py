@@ -203,7 +203,7 @@ class FlushedRows:
     """What a flush takes: kept rows with their postings, and the state of the shard.
 
     `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
-    masks[i] is set. Arrays may be the memtable's own, and are valid until the shard's `flushed`.
+    masks[i] is set. Arrays may be the memtable's own, and are valid until the shard's `end_flush`.
     What is before the `horizon`, of these and of all rows before, may be dropped. `shingles` are
     the rows' sets, none in an index without these.
     """

@@ -100,11 +100,11 @@ class IndexSettings(BaseModel):
         """Return how far below its threshold what is nearest to a page is noted, as above."""
         return round(self.near_misses * SIMILARITY_ONE)
 
-    def packed(self) -> dict[str, Any]:
+    def pack(self) -> dict[str, Any]:
         """Return what logs and states have."""
         return self.model_dump()
 
-    def of_url(self, url: str, *, main: bool = True) -> IndexSettings:
+    def for_url(self, url: str, *, main: bool = True) -> IndexSettings:
         """Return what holds for the page with this URL, of which `main` text was signed or not."""
         rule = rule_for(self.rules, url)
         own: dict[str, float | None] = {}

@@ -1,8 +1,8 @@
 """The index as a state machine over its log. apply(record) -> verdicts.
 
 It does no I/O of its own. It asks `Lookup` for what has left the memtable, which may read the disk.
-A flush hands out what to write, and `flushed` ends it. The simulator, the in-process replay and the
-Kafka agent drive this same class.
+A flush hands out what to write, and `end_flush` ends it. The simulator, the in-process replay and
+the Kafka agent drive this same class.
 
 The state after a record depends on the records before it and on nothing else: not on the moments of
 flushes, nor on where a posting is stored. docs/architecture.md has the rules and the reasons.
@@ -351,7 +351,7 @@ class Shard:
         """Return what a flush must write: the next one, of which this is the whole state.
 
         Its entries stay in the memtable, for look-ups that do not have the flush yet, until
-        `flushed` is called; that must be before the next flush. So long the arrays may be the
+        `end_flush` is called; that must be before the next flush. So long the arrays may be the
         memtable's own: nothing changes in an entry's row, keys or sketch.
         """
         assert self.released_flushes == self.flushes_begun, "the flush before is not done"
@@ -362,10 +362,10 @@ class Shard:
         self.flushes_begun += 1
         return flushed
 
-    def flushed(self) -> None:
+    def end_flush(self) -> None:
         """Release what the last flush holds: from here on, look-ups must have that flush."""
         self.memtable.retain_unflushed()
-        self._urls.flushed()
+        self._urls.end_flush()
         self._flushed_entries = 0
         self.released_flushes = self.flushes_begun
 
@@ -374,7 +374,7 @@ class Shard:
         settings, horizon = self._before or (self.settings, self._horizon)
         return pack_state(
             ShardState(
-                settings=settings.packed() if settings else None,
+                settings=settings.pack() if settings else None,
                 positions=self.positions,
                 verdicts=self.verdicts,
                 applied=self.applied,
@@ -382,7 +382,7 @@ class Shard:
                 refused=self.refused,
                 horizon=horizon,
                 generation=self._urls.generation,
-                forgotten=self.forgetting.packed(),
+                forgotten=self.forgetting.pack(),
                 missing=self.missing,
                 time=self.time.state(),
             )

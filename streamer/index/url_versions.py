@@ -224,7 +224,7 @@ class UrlVersions:
         return compared.settle(rows)
 
     def begin_flush(self, now: Horizon, settings: IndexSettings | None) -> FlushedUrls | None:
-        """Return what goes to the store, and to which generation; it stays here until `flushed`.
+        """Return what goes to the store, and to which generation; it stays here until `end_flush`.
 
         `now` is the newest time, and the number of rows.
         """
@@ -241,7 +241,7 @@ class UrlVersions:
         self._flushing, self._recent = self._recent, {}
         return FlushedUrls(self.generation[0], now, self._flushing)
 
-    def flushed(self) -> None:
+    def end_flush(self) -> None:
         """Drop what the last flush has: from here on, look-ups must have it."""
         self._flushing = {}
 

@@ -107,7 +107,7 @@ class ChunkSigner:
         records = source_records(chunk.partition, chunk.start, chunk.end, pages, gone)
         originals = {message.offset: message for message in chunk.records} if batch.dead else {}
         return Signed(
-            [packed for each in records for packed in packed_records(each, self._identity)],
+            [packed for each in records for packed in pack_records(each, self._identity)],
             chunk.partition,
             chunk.end,
             len(pages),
@@ -126,7 +126,7 @@ def _is_alone(key: bytes | None, url: bytes) -> bool:
     return key is None or key == url
 
 
-def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
+def pack_records(record: Record, identity: LogIdentity) -> list[bytes]:
     """Return a record as bytes, cut in two as often as it is larger than the log takes."""
     packed, items = pack_record(record, identity), record.items
     half = len(record.numbers) // 2
@@ -139,7 +139,7 @@ def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
     second_half = replace(
         record, start=middle, numbers=record.numbers[half:], items=items.take(second)
     )
-    return packed_records(first_half, identity) + packed_records(second_half, identity)
+    return pack_records(first_half, identity) + pack_records(second_half, identity)
 
 
 def select_headers(headers: Iterable[tuple[str, bytes | None]], names: frozenset[str]) -> Headers:

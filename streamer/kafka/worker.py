@@ -52,7 +52,7 @@ from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, read_position
 from streamer.kafka.worker_log import configure_logs, log_uncaught
-from streamer.kernel import FOLDER, all_compiled
+from streamer.kernel import FOLDER, has_all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.panels import Role
@@ -351,7 +351,7 @@ class Worker:
         identity = identity_of(settings.signature, read_secret(options.key_file))
         fingerprint = str(identity["fingerprint"])
         self._references = ReferenceIndexes(settings.also, fingerprint, identity)
-        index = self._references.named_in(settings.index)
+        index = self._references.name_in(settings.index)
         prepared = await prepare(
             reader, publisher, names, index, fingerprint, settings.replicas,
             settings.verdict_partitions,
@@ -490,7 +490,7 @@ async def run_worker(options: WorkerOptions) -> None:
             registry.patience_s = math.inf
         # Before the group counts on this worker.
         main_text = settings.signature.takes_main_text
-        if not all_compiled(main_text=main_text):
+        if not has_all_compiled(main_text=main_text):
             where = "once for this version and machine" if FOLDER else "in memory"
             _log.info("kernels_compiling", note=where)
             await asyncio.to_thread(compile_kernels, main_text=main_text)

@@ -36,7 +36,7 @@ from streamer.pages.mapping import POINTER_FIELDS, FieldMapping
 from streamer.pages.message import MISSING, Fields, field_at, parse_pointer
 from streamer.pages.times import epoch_ms, normalise_time
 from streamer.sketch.scopes import HOST
-from streamer.text.charset import decode_body, without_utf16
+from streamer.text.charset import cut_utf16, decode_body
 from streamer.text.visible import ESCAPED, HTML, Buffer
 
 URL_BYTES_MAX = 8 << 10
@@ -212,7 +212,7 @@ class Extractor:
         names = self._scalar(fields, "content_encoding")
         body = undo_encodings(body, split_names(names or ""), self._limit)
         charset = self._scalar(fields, "charset") or charset_of(content_type)
-        body = without_utf16(body, charset)  # whose bytes look like no text
+        body = cut_utf16(body, charset)  # whose bytes look like no text
         untold = not essence_of(content_type or "") and is_binary(body)
         if untold and foreign_kind(body) in {None, "binary"}:
             raise SkippedRecord("type_not_text")

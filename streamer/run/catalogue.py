@@ -386,7 +386,7 @@ def _check_same(entry: SourceEntry, source: Source) -> None:
     """Raise StoreMismatch where a file's beginning differs; not of a compressed file."""
     if not source.is_converted() and not _is_continued(entry, source):
         raise StoreMismatch(
-            changed_message(source.name, "its beginning or its size is another than then")
+            describe_change(source.name, "its beginning or its size is another than then")
         )
 
 
@@ -408,7 +408,7 @@ def _begins_alike(heads: list[Mark], head: bytes) -> bool:
     return bool(heads)
 
 
-def changed_message(name: str, what: str) -> str:
+def describe_change(name: str, what: str) -> str:
     """Return the message about a file that is not the one the index has read."""
     return (
         f"{name} has changed since the index read it: {what}. Give the new pages under another "

@@ -255,7 +255,7 @@ class KeptIndex(ReadIndex):
     def explain_kept(self, kept: FoundPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
         page, target = kept
-        found = self._explain_target(target, page, self.settings.of_url(page.url), progress)
+        found = self._explain_target(target, page, self.settings.for_url(page.url), progress)
         if (strict := self._find_later_settings(found, page.url)) is not None:
             found = self._explain_target(target, page, strict, progress)
             return replace(found, fallback=_LATER_FELL_BACK)
@@ -270,8 +270,8 @@ class KeptIndex(ReadIndex):
             return None
         similarity = round(found.nearest.similarity * SIMILARITY_ONE)
         for each in (url, found.nearest.page.url):
-            strict = self.settings.of_url(each, main=False)
-            if self.settings.of_url(each).similarity_min <= similarity < strict.similarity_min:
+            strict = self.settings.for_url(each, main=False)
+            if self.settings.for_url(each).similarity_min <= similarity < strict.similarity_min:
                 return strict
         return None
 
@@ -294,13 +294,13 @@ class KeptIndex(ReadIndex):
         self.check_signatures()
         signed = self.sign(body, flags, self.signature_for(url), url)
         main = signed.main is not None and bool(signed.main[0])
-        own = self.settings.of_url(url, main=main)
+        own = self.settings.for_url(url, main=main)
         too_short = int(signed.distinct[0]) < own.shingles_min
         kept = self._find_at(place, progress) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
         target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
         found = self._explain_target(target, kept, own, progress, too_short=too_short)
-        is_strict = own.threshold > self.settings.of_url(url).threshold
+        is_strict = own.threshold > self.settings.for_url(url).threshold
         return replace(found, fallback=_FELL_BACK if is_strict else "")
 
     def text_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:

@@ -319,7 +319,7 @@ class Judge:
         flushing, self._flushing = self._flushing, None
         with self.whole_step():
             flushing.result()
-            self.shard.flushed()
+            self.shard.end_flush()
             if self._is_sweeping:
                 self.shard.forgetting.end_sweep(self._swept)
                 self._is_sweeping = self._swept_by_half = False

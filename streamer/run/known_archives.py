@@ -16,7 +16,7 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import Entry, entry_key
 from streamer.pages.archives import Version
 from streamer.pages.remote import is_remote
-from streamer.run.catalogue import changed_message
+from streamer.run.catalogue import describe_change
 from streamer.stored.store import Store
 
 _FAMILY = b"a"  # of entries next to the state, as codec.SOURCES is another
@@ -53,7 +53,7 @@ class KnownArchives:
                 what = f"another version of {size:,} bytes, not {before or known[0]:,}"
                 if is_remote(name):
                     what += f", its ETag {tag} and not {known[1]}"
-                raise StoreMismatch(changed_message(name, what))
+                raise StoreMismatch(describe_change(name, what))
             if known is None or size > known[0]:
                 self._new[key] = size, tag
                 if not is_remote(name):

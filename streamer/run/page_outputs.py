@@ -141,11 +141,11 @@ class PageOutputs:
             if option in self._tables:
                 found.append((file, pack_refs(refs)))
             elif len(refs):
-                found.append((file, packed_records(file.name, chunk, refs)))
+                found.append((file, pack_records(file.name, chunk, refs)))
         return found
 
 
-def packed_records(name: str, chunk: Chunk, refs: npt.NDArray[np.uint64]) -> bytes:
+def pack_records(name: str, chunk: Chunk, refs: npt.NDArray[np.uint64]) -> bytes:
     """Return the records of pages of a chunk as an output of this name stores them."""
     return pack(name, records_of(chunk, refs), alone=bool(_kind_of_chunk(chunk)))
 

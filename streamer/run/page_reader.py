@@ -101,7 +101,7 @@ def name_first(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
 
 
-def skipped_files(files: Mapping[str, str]) -> str:
+def describe_skipped(files: Mapping[str, str]) -> str:
     """Return the sentence about files in folders that were not read, by their kinds."""
     firsts: dict[str, str] = {}
     for name, kind in files.items():

@@ -19,7 +19,7 @@ from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.files import Source
 from streamer.pages.remote import ReadAhead
-from streamer.run.catalogue import Catalogue, SourceEntry, changed_message
+from streamer.run.catalogue import Catalogue, SourceEntry, describe_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _other_records(entry: SourceEntry, source: Source, reached: Mark) -> str:
     """Return the message about a source that begins otherwise than what was judged of it."""
     short = reached.offset < entry.mark.offset
     if source.is_regular:
-        return changed_message(
+        return describe_change(
             source.name, "it is shorter" if short else "records that were judged are others now"
         )
     what = "ends" if short else "goes on with others"

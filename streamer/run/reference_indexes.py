@@ -146,7 +146,7 @@ class ReferenceIndexes:
             raise
         self.in_force = tuple(chain.from_iterable(in_force.values()))
 
-    def named_in(self, settings: IndexSettings) -> IndexSettings:
+    def name_in(self, settings: IndexSettings) -> IndexSettings:
         """Return the settings with those in them that are in force."""
         return settings.model_copy(update={"also": self.in_force})
 

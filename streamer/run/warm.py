@@ -31,7 +31,7 @@ from streamer.index.settings import IndexSettings
 from streamer.kernel import (
     FOLDER,
     KERNELS,
-    all_compiled,
+    has_all_compiled,
     kernels_on_disk,
     mark_all_compiled,
     uint64,
@@ -81,7 +81,7 @@ def compile_kernels(report: Report = lambda _done, _of: None, *, main_text: bool
     Those that only main text needs are left out where it is not asked for.
     """
     with _alone():
-        if all_compiled(main_text=main_text):
+        if has_all_compiled(main_text=main_text):
             return
         if FOLDER:
             _compile(report, main_text=main_text)

@@ -54,7 +54,7 @@ from streamer.errors import (
     StreamerError,
     damage_error,
     database_error,
-    explaining,
+    explain_failures,
 )
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
 from streamer.stored.witness import make_folder
@@ -143,7 +143,7 @@ class Database:
             StoreUnavailable: another process has it open, or the system refuses.
         """
         _writers.add(os.getpid())
-        with explaining(path):
+        with explain_failures(path):
             make_folder(path)
         with _explain_failures(path):
             families = list(FAMILIES)

@@ -112,7 +112,7 @@ def _order(store: Store, wanted: Forget) -> None:
     own = Forgetting(state.forgotten)
     own.records += 1
     own.take(wanted, Terms.of(wanted, state.next_row, own.records))
-    state.forgotten = own.packed()
+    state.forgotten = own.pack()
     store.replace([], state=pack_state(state))
 
 
@@ -137,7 +137,7 @@ def sweep(store: Store, *, again: bool) -> Counter[str]:
     store.settle(None if again else blocks, urls=versions)
     own.begin_sweep()
     own.end_sweep(found)
-    state.forgotten = own.packed()
+    state.forgotten = own.pack()
     store.replace([], state=pack_state(state))
     store.settle(range(0))  # what the state before has named
     return found

@@ -30,7 +30,7 @@ from streamer.errors import (
     StoreMismatch,
     StoreUnavailable,
     damage_error,
-    explaining,
+    explain_failures,
     is_there,
 )
 from streamer.index.codec import (
@@ -140,7 +140,7 @@ class Store:
         is_new = not has_index(folder)
         if not is_new and read_witness(folder) is None:
             raise _describe_unwitnessed(path)
-        with explaining(folder):
+        with explain_failures(folder):
             make_folder(folder)
         witness = Witness(folder)
         try:
@@ -547,7 +547,7 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
 
 
 def _has_database(path: Path) -> bool:
-    with explaining(path):
+    with explain_failures(path):
         return is_there(path / "CURRENT")
 
 

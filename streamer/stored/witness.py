@@ -20,7 +20,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from streamer.errors import StreamerError, damage_error, explaining, open_here
+from streamer.errors import StreamerError, damage_error, explain_failures, open_here
 
 _FOLDER_MODE = 0o750  # pages of a crawl may be private
 NAME = "newest-flush"
@@ -47,12 +47,12 @@ class Witness:
 
     def _lock(self) -> None:
         """Open the file, making it if need be, and take its lock."""
-        with explaining(self._path):
+        with explain_failures(self._path):
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         status = os.fstat(self._file)
         self._id = status.st_dev, status.st_ino
         try:
-            with explaining(self._path.parent):
+            with explain_failures(self._path.parent):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except StreamerError as error:
             os.close(self._file)
@@ -68,14 +68,14 @@ class Witness:
 
     def begin(self) -> None:
         """Write that there is no flush yet."""
-        with explaining(self._path):
+        with explain_failures(self._path):
             os.pwrite(self._file, _place(0) * _PLACES, 0)
             os.fsync(self._file)
             sync_folder(self._path.parent)
 
     def write(self, seq: int) -> None:
         """Write, to the disk, that the database has flush `seq`."""
-        with explaining(self._path):
+        with explain_failures(self._path):
             os.pwrite(self._file, _place(seq), seq % _PLACES * PLACE_BYTES)
             os.fdatasync(self._file)
 
@@ -93,7 +93,7 @@ def read_places(folder: Path) -> list[int | None] | None:
         StoreUnavailable: it cannot be read.
     """
     path = folder / NAME
-    with explaining(path):
+    with explain_failures(path):
         try:
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):

@@ -252,7 +252,7 @@ def _is_json(line: bytes, codec: str) -> bool:
     return True
 
 
-def without_utf16(body: bytes, declared: str | None) -> bytes:
+def cut_utf16(body: bytes, declared: str | None) -> bytes:
     """Return a body in UTF-8 if it is UTF-16 by a mark or by its upper bytes, else as it is."""
     marked = body.startswith(tuple(mark for mark, codec in _BOMS if codec != "utf-8"))
     label = codec_of(declared)

@@ -89,7 +89,7 @@ class WantedPages:
         return [*carried, *(f"source {each}" for each in self.sources)]
 
 
-def carried_pairs(given: Iterable[str]) -> list[tuple[str, str]]:
+def parse_carried(given: Iterable[str]) -> list[tuple[str, str]]:
     """Return FIELD=VALUE texts as pairs.
 
     Raises:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explaining
+from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explain_failures
 from streamer.index.codec import StoreMeta
 from streamer.run.index_folder import own_key, read_meta, store_folder
 from streamer.stored.database import remove_copy, state_files
@@ -220,7 +220,10 @@ class SnapshotFolder:
     def check(self, number: int) -> StoreMeta:
         """Read every byte of a snapshot and open it; return the state of its index."""
         snapshot = self.read(number)
-        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, explaining(Path(scratch)):
+        with (
+            tempfile.TemporaryDirectory(prefix="streamer-") as scratch,
+            explain_failures(Path(scratch)),
+        ):
             return self.lay_out(snapshot, Path(scratch, "index"), lend=True)
 
     def lay_out(self, snapshot: Snapshot, index: Path, *, lend: bool = False) -> StoreMeta:

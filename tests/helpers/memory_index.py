@@ -125,7 +125,7 @@ class MemoryIndex:
     def flush(self) -> None:
         """Flush the shard."""
         self._flush(self.shard.begin_flush())
-        self.shard.flushed()
+        self.shard.end_flush()
 
     def take(self, record: Record) -> list[Judged]:
         """Give the shard a record; return the verdicts."""

@@ -55,7 +55,7 @@ def _near(similarity: int, near: NearMiss | None) -> tuple[int, int, bool, str] 
 def own_settings(pages: Pages, place: int, settings: IndexSettings) -> IndexSettings:
     """Return what holds for one of the pages."""
     main = pages.main is None or bool(pages.main[place])
-    return settings.of_url(pages.urls[place].decode(), main=main)
+    return settings.for_url(pages.urls[place].decode(), main=main)
 
 
 def likeness(pages: Pages, one: int, other: int, settings: IndexSettings) -> tuple[int, bool]:

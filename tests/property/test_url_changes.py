@@ -60,7 +60,7 @@ def serial_changes(pages: Pages, rules: IndexSettings, inserted: set[int]) -> Ch
     for place, (ref, url) in enumerate(zip(pages.refs.tolist(), pages.urls, strict=True)):
         time.take(int(pages.times[place]))
         before, rows_before = newest.get(url, (-1, 0))
-        own = rules.of_url(url.decode())
+        own = rules.for_url(url.decode())
         if before < 0 or time.age(before) > age or rows - rows_before > number:
             found[ref] = Change.NEW, -1
         elif pages.keys[place, -1] == pages.keys[before, -1]:

@@ -127,7 +127,7 @@ class Owner:
             self.store.replace = partial(_replace, self.store.replace, [killed_after])  # type: ignore[method-assign]
             found = sweep(self.store, again=False)
             del self.store.replace
-        self.shard.flushed()
+        self.shard.end_flush()
         self.lookup.refresh(new, swept=sweeps)
         if sweeps:
             self.shard.forgetting.end_sweep(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.config import OTHER_VARIABLES, PURPOSES, Settings, declared, load_settings
+from streamer.config import OTHER_VARIABLES, PURPOSES, Settings, list_settings, load_settings
 from streamer.errors import SettingsError
 from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
@@ -211,11 +211,11 @@ def test_settings_do_not_change_once_they_are_made() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    assert [one.name for one in declared()] == [*Settings.model_fields]
-    for one in declared():
+    assert [one.name for one in list_settings()] == [*Settings.model_fields]
+    for one in list_settings():
         assert re.fullmatch(r"[A-Z].*\.", one.text), one
         assert one.panel
-    [preset] = [one.text for one in declared() if one.name == "preset"]
+    [preset] = [one.text for one in list_settings() if one.name == "preset"]
     assert all(name in preset for name in [*PURPOSES, *PRESETS])
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, InputError, SettingsError, Signer, Verdict, read_verdicts
-from streamer.config import declared
+from streamer.config import list_settings
 from streamer.options import Options
 from streamer.panels import FIELDS, RUNNING, SIGNATURE, VERDICTS
 from tests.helpers.added import added
@@ -93,7 +93,7 @@ def test_the_readme_program_does_what_it_says(tmp_path: Path) -> None:
 def test_each_setting_is_an_option_or_is_of_no_use_to_a_program() -> None:
     options = get_type_hints(Options)
     panels = {VERDICTS, SIGNATURE, FIELDS, RUNNING}
-    own = {each.name for each in declared() if each.panel in panels}
+    own = {each.name for each in list_settings() if each.panel in panels}
     assert own - options.keys() == {
         "tombstones", "url_prefix", "cdx_base", "chunk_seconds", "include", "exclude",
     }  # fmt: skip

@@ -234,7 +234,7 @@ from pathlib import Path
 from streamer import kernel
 work = pickle.loads(Path("work").read_bytes())
 {before}
-print(work(2), kernel.all_compiled(), kernel.kernels_on_disk())
+print(work(2), kernel.has_all_compiled(), kernel.kernels_on_disk())
 """
 
 

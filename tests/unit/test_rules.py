@@ -87,7 +87,7 @@ def test_what_holds_for_pages_of_a_batch_is_what_holds_for_each() -> None:
     urls = [f"http://{host}{path}" for host in ("a.example", "b.example", "c.org")
             for path in ("", "/news/1", "/news/print", "/x/print")]  # fmt: skip
     least, shingles = settings.least_of([url.encode() for url in urls], None)
-    expected = [settings.of_url(url) for url in urls]
+    expected = [settings.for_url(url) for url in urls]
     assert least.tolist() == [each.similarity_min for each in expected]
     assert shingles.tolist() == [each.shingles_min for each in expected]
     assert {*zip(least.tolist(), shingles.tolist(), strict=True)} == {

@@ -26,7 +26,7 @@ from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source, open_sources
 from streamer.pages.folders import FolderChoice
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed_message, open_catalogue
+from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, describe_change, open_catalogue
 from streamer.run.index_folder import check_identity
 from streamer.run.output_checks import ROWS_SUFFIX, table_of
 from streamer.run.read_index import ReadIndex
@@ -80,7 +80,7 @@ class FileTarget:
                     )
                 if step.end == entry.position and step.mark != entry.mark:
                     raise StoreMismatch(
-                        changed_message(source.name, "records that were judged are others")
+                        describe_change(source.name, "records that were judged are others")
                     )
                 step.source, at = number, step.end
                 yield step
@@ -90,7 +90,7 @@ class FileTarget:
                 yield replace(step, source=number)
         if at < entry.position:
             what = files.report.incomplete.get(source.name) or "it is shorter"
-            raise StoreMismatch(changed_message(source.name, what))
+            raise StoreMismatch(describe_change(source.name, what))
 
 
 @contextmanager

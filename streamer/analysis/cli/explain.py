@@ -182,7 +182,7 @@ class ExplainReport(msgspec.Struct):
 def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> ExplainReport:
     """Return the explanation of a duplicate by its verdict."""
     near = said.representative
-    threshold = kept.settings.of_url(said.url, main=said.text != SignedText.VISIBLE).threshold
+    threshold = kept.settings.for_url(said.url, main=said.text != SignedText.VISIBLE).threshold
     assert near is not None, said
     similarity = said.similarity or 0.0
     nearest = NearestReport(

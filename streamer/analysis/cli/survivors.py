@@ -25,7 +25,7 @@ from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy
 from streamer.run.kept_tables import tables_of
 from streamer.run.output_checks import STANDARD_OUTPUT, output_key
 from streamer.run.outputs import OutputFile, OutputSink, complete_output
-from streamer.run.page_outputs import PageOutputs, packed_records
+from streamer.run.page_outputs import PageOutputs, pack_records
 from streamer.run.page_reader import PageReader
 
 _KINDS_APART = "Select each kind into an output of its own, with --some."
@@ -162,7 +162,7 @@ def _write_records(
             ordinals = survivors.among(name, batch)
             if len(ordinals):
                 outputs.check(chunk, name)
-                file.write_packed(packed_records(file.name, chunk, ordinals))
+                file.write_packed(pack_records(file.name, chunk, ordinals))
     survivors.check_found()
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import streamer
 from streamer.cli.main import COMMANDS, app
 from streamer.cli.options import command
-from streamer.config import Declared, Settings, declared
+from streamer.config import Declared, Settings, list_settings
 from streamer.panels import KAFKA, SECURITY, VERDICTS
 
 runner = CliRunner()
@@ -54,7 +54,7 @@ NEEDED = {
     "fallback_threshold": ("--text", "main"),
     "site_memory": ("--text", "main"),
 }
-FLAGS = [one for one in declared() if one.flag]
+FLAGS = [one for one in list_settings() if one.flag]
 
 
 def flag(name: str) -> str:
@@ -78,7 +78,7 @@ def panels(name: str, wanted: str = "--help") -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("one", declared(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", list_settings(), ids=lambda one: one.name)
 def test_a_setting_is_a_flag_a_variable_and_a_key_of_a_file(one: Declared, tmp_path: Path) -> None:
     value = OTHERS.get(one.name, "7")
     more = NEEDED.get(one.name, ())

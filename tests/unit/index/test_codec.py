@@ -28,7 +28,7 @@ NUMBERS = [0, 1, 255, 256, (1 << 32) - 1, 1 << 32, (1 << 63) - 1]
 
 def state(**changed: object) -> ShardState:
     fields = {
-        "settings": IndexSettings(threshold=0.9).packed(), "positions": {"pages:0": 7, "config": 1},
+        "settings": IndexSettings(threshold=0.9).pack(), "positions": {"pages:0": 7, "config": 1},
         "verdicts": 3, "applied": 9, "next_row": 2, "refused": 1, "horizon": Horizon(5, 1),
         "generation": (1, 2, 3), "forgotten": PendingForget([("url", b"u", 2, "ask", 1)]),
         "missing": {"pages:1": 9}, **changed,

@@ -61,7 +61,7 @@ def test_of_equal_terms_the_later_one_holds() -> None:
     assert terms.find(ROWS, REFS, URLS, TIMES) == {}
     terms.add(Terms.of(Forget([(URL, URLS[2])], "late"), 3))
     assert terms.find(ROWS, REFS, URLS, TIMES) == {2: "late"}
-    assert Terms(terms.packed()).find(ROWS, REFS, URLS, TIMES) == {2: "late"}
+    assert Terms(terms.pack()).find(ROWS, REFS, URLS, TIMES) == {2: "late"}
 
 
 def test_a_host_has_its_own_name_and_those_of_all_above_it_with_a_dot() -> None:

@@ -55,7 +55,7 @@ def test_it_is_never_laxer_and_a_rule_for_the_site_comes_first() -> None:
     urls = [b"http://a.example/", b"http://b.example/", b"http://c.example/"]
     least, _ = settings.least_of(urls, np.array([False] * 3))
     assert least.tolist() == [5000, 8000, 8000]
-    assert [settings.of_url(url.decode(), main=False).similarity_min for url in urls] == [
+    assert [settings.for_url(url.decode(), main=False).similarity_min for url in urls] == [
         5000, 8000, 8000,
     ]  # fmt: skip
     assert settings.least_of(urls, np.array([True] * 3))[0].tolist() == [5000, 6500, 6500]
@@ -70,7 +70,7 @@ def test_a_page_whose_rule_asks_for_visible_text_has_the_threshold_of_others() -
     urls = [f"http://{host}.example/" for host in "vmx"]
     least, _ = settings.least_of([url.encode() for url in urls], np.array([False] * 3))
     assert least.tolist() == [6500, 8000, 8000]
-    one_by_one = [settings.of_url(url, main=False).similarity_min for url in urls]
+    one_by_one = [settings.for_url(url, main=False).similarity_min for url in urls]
     assert one_by_one == least.tolist()
 
 

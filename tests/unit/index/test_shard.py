@@ -104,7 +104,7 @@ def test_a_bucket_counts_head_and_runs_together_and_keeps_the_earliest(
         if place in flushed:
             machine.memory.add(machine.shard.begin_flush())
         if place - late in flushed:
-            machine.shard.flushed()
+            machine.shard.end_flush()
     assert representatives(verdicts) == [None, None, None, None, 0, 1]
     assert machine.shard.refused == 2
 
@@ -147,7 +147,7 @@ def test_a_page_that_was_forgotten_is_no_candidate(*, flush: bool) -> None:
     terms = Forget([("url", pages.urls[0])], "an id")
     machine.take(Record(FORGET, 0, 0, np.array([0]), terms))
     assert representatives(machine.give(pages, 1, 2)) == [None]
-    own = machine.shard.forgetting.packed().counts
+    own = machine.shard.forgetting.pack().counts
     assert own == ({} if flush else {"an id": 1}), "a sweep counts what is stored"
 
 

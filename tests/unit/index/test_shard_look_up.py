@@ -58,7 +58,7 @@ class OneShard:
     def flush(self) -> None:
         """Move what is kept to the store."""
         self.lookup.add(self.shard.begin_flush())
-        self.shard.flushed()
+        self.shard.end_flush()
 
 
 def ahead(shard: Shard, place: int) -> Found:

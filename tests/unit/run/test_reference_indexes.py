@@ -68,7 +68,7 @@ def a_judge(folder: Path, rules: IndexSettings, *given: str) -> Iterator[Judge]:
     with contextlib.closing(
         ReferenceIndexes(given, index.fingerprint, index.identity)
     ) as references:
-        judge = replay_judge(index, references.named_in(rules), references=references)
+        judge = replay_judge(index, references.name_in(rules), references=references)
         try:
             yield judge
         finally:

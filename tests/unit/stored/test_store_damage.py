@@ -22,7 +22,7 @@ from streamer.errors import (
     StoreMismatch,
     StoreUnavailable,
     database_error,
-    explaining,
+    explain_failures,
 )
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
 from streamer.run.index_folder import IndexFolder
@@ -256,7 +256,7 @@ def test_what_rocksdb_says_becomes_an_error(said: str, error: type[Exception], w
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN])
 def test_a_disk_that_does_not_answer_is_no_damage(number: int) -> None:
-    with pytest.raises(StoreUnavailable) as caught, explaining(Path("index/store")):
+    with pytest.raises(StoreUnavailable) as caught, explain_failures(Path("index/store")):
         raise OSError(number, os.strerror(number))
     assert caught.value.exit_code == 1
     assert "remove its folder" not in str(caught.value)
