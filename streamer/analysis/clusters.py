@@ -24,7 +24,7 @@ package publicsuffixlist carries it; nothing is fetched.
 
 A row is read from the verdict file again when it is written, by the place of its line. A cluster
 with a large share of a source is the sign of a block page, a login form, or a template taken for
-content: then the survivor stands for pages that are no duplicates of it.
+content: then the survivor represents pages that are no duplicates of it.
 """
 
 from __future__ import annotations

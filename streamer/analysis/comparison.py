@@ -176,9 +176,9 @@ MethodOptions = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """What one method says; `unavailable` tells why it can say nothing, else it is empty.
+    """What one method says; `unavailable` says why it can say nothing, else it is empty.
 
-    `exact` tells whether the similarity is that of sets of shingles, and no estimate.
+    `exact` says whether the similarity is that of sets of shingles, and no estimate.
     """
 
     name: str

@@ -121,7 +121,7 @@ class Document(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What a document is read from: UTF-8 as `flags` tell (text/visible.py).
+    """What a document is read from: UTF-8 as `flags` say (text/visible.py).
 
     `name` is a page's URL, or that of a file; only a page that is a record has a `place`.
     """
@@ -192,7 +192,7 @@ class CollectionFiles(NamedTuple):
 
 
 def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) -> CollectionFiles:
-    """Return the files that `paths` name, without `aside`; a folder stands for all files below it.
+    """Return the files that `paths` name, without `aside`; of a folder all files below it.
 
     Below a URL of a store there are page files only.
 
@@ -227,7 +227,7 @@ def collect(paths: Sequence[Path | str], reader: PageReader, aside: Path | str) 
 
 
 def _tells(aside: Path | str) -> Callable[[str], bool]:
-    """Return what tells whether a name is that of this file."""
+    """Return a test whether a name is that of this file."""
     own = str(aside)
     if is_remote(own):
         return name_of(own).__eq__

@@ -54,7 +54,7 @@ def evaluate(
 ) -> Iterator[JudgedVerdict[Page]]:
     """Yield each verdict with what is true of its page, which is kept after that if it is unique.
 
-    So `truth` tells between two verdicts of the pages that were kept before the first of them.
+    So `truth` is asked between two verdicts of the pages that were kept before the first of them.
     """
     kept: set[Page] = set()
     for said in verdicts:

@@ -2,7 +2,7 @@
 
 The shares answer different questions: how alike two texts are as wholes (Jaccard, Dice, the bag of
 words), and how much of one is in the other (containment, the covered share of its words), which
-alone tells a quotation in a text many times its length. All need both texts, so nothing here runs
+alone shows a quotation in a text many times its length. All need both texts, so nothing here runs
 in a stream; the estimates are held against it.
 
 Sets of shingles with c in common and u in their union have the resemblance c / u. If x of the
@@ -88,7 +88,7 @@ _ROUNDING = 1e-9  # of numbers of shingles, so that the threshold itself counts 
 class Edits(msgspec.Struct, frozen=True):
     """What would change a verdict: this many shingles more, and at least so many words.
 
-    `differ` tells the direction: they would have to differ, else to agree.
+    `differ` is the direction: they would have to differ, else to agree.
     """
 
     differ: bool
@@ -202,7 +202,7 @@ def _locate(run: _Run, one: Sequence[Word], other: Sequence[Word], width: int) -
 def dice_percentage(one: Sequence[str], other: Sequence[str]) -> float | None:
     """Return 2 * same / (n1 + n2) * 100 over two lists of shingles, as the published `compaire`.
 
-    `same` counts the items of `one` that `other` has, each as often as it stands in `one`; with
+    `same` counts the items of `one` that `other` has, each as often as `one` has it; with
     repeats the result therefore depends on the order of the two. Two empty lists give None.
     """
     there = frozenset(other)

@@ -5,7 +5,7 @@ by page ref: the ref, a checksum of the URL, whether the page is dropped for ano
 cluster, and whether it was found. The pages are then read once, in the order of their files. So the
 clusters (`clusters.group`) take more memory than the join.
 
-The checksum tells pages that are not those of the verdicts. A page without a verdict is counted,
+The checksum finds pages that are not those of the verdicts. A page without a verdict is counted,
 and is no survivor: a rule may have left it out, or the run was interrupted before it.
 """
 

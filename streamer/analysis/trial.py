@@ -65,7 +65,7 @@ class Selected(NamedTuple):
 
 
 def select(names: Iterable[str], collection: Path | None = None) -> list[Selected]:
-    """Return the methods of `names`; `all` stands for every method and both combinations.
+    """Return the methods of `names`; `all` means every method and both combinations.
 
     A method that weighs words takes them from the file `collection`, where there is one.
 
@@ -235,7 +235,7 @@ def try_method(
 
 
 def secret_of(seed: int) -> bytes:
-    """Return the secret that a seed stands for; not for indexes that others write pages into."""
+    """Return the secret of a seed; not for indexes that others write pages into."""
     return hashlib.blake2b(f"evaluation {seed}".encode(), digest_size=SECRET_BYTES).digest()
 
 

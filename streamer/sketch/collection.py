@@ -1,7 +1,7 @@
 """Document frequencies of a collection: counted once, kept in a file, named by a fingerprint.
 
 A method that weighs words by a collection gives other signatures under another one. So the
-fingerprint covers all that the file says, the canonical options among it, and stands for the
+fingerprint covers all that the file says, the canonical options among it, and represents the
 collection wherever a method's parameters are written down or compared. Two pages compare only under
 the same.
 """
@@ -26,7 +26,7 @@ from streamer.text.canonical import UNSPACED, class_of
 from streamer.text.words import CanonicalOptions
 
 LETTERS_MAX = 17  # one page in 65,536
-UNSPACED_LETTERS = 4  # a Han or Kana character stands for a syllable or a word
+UNSPACED_LETTERS = 4  # a Han or Kana character is a syllable or a word
 _REMEMBERED = 1 << 16
 
 
@@ -98,7 +98,7 @@ class Collection:
         return hashlib.blake2b(self.to_bytes(), digest_size=8).hexdigest()
 
     def share(self, word: str) -> float:
-        """Return (pages with the word + 1) / (pages + 1): an unseen word stands on the next."""
+        """Return (pages with the word + 1) / (pages + 1): an unseen word is on the next."""
         return (self._frequencies.get(word, 0) + 1) / (self.documents + 1)
 
     def to_bytes(self) -> bytes:
@@ -151,7 +151,7 @@ def load_collection(path: Path) -> Collection:
 
 
 def shares_for(collection: Collection | None, canonical: CanonicalOptions) -> Shares:
-    """Return what tells how common words are: the collection, or their length without one.
+    """Return how common words are: the collection, or their length without one.
 
     Raises:
         SettingsError: the collection's words were taken under other canonical options.

@@ -1,6 +1,6 @@
 """Sets of a page's shingle hashes: what decides where two sketches leave the decision in doubt.
 
-A sketch estimates resemblance; the sets tell it. Of each distinct shingle a set has the upper 32
+A sketch estimates resemblance; the sets give it. Of each distinct shingle a set has the upper 32
 bits of its sketch hash. Two that differ have the same 32 bits with probability 2**-32, so of two
 pages of n and m shingles n * m / 2**32 too many are found in common: one in 4,300 pairs of pages of
 1,000 shingles has one. That moves resemblance by 1 / (n + m), and a decision only where it is that

@@ -104,7 +104,7 @@ P = TypeVar("P", bound=Parameters)
 class Method(Generic[P]):
     """A method with its parameters, under one secret; subclasses are found by scheme.py.
 
-    What a method is stands at the head of its class: `class X(Method[XParameters], name="x", ...)`,
+    The head of its class says what a method is: `class X(Method[XParameters], name="x", ...)`,
     and a docstring. Its first line is the summary, one sentence; the paragraph after that is the
     advice, on when to use the method. The documents and `streamer methods` show both.
 

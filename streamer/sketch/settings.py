@@ -159,11 +159,11 @@ class SignatureSettings(BaseModel):
     method: str = Field(default=NATIVE, description="method that makes the keys")
     accept: str = Field(default="", description="method that makes the sketch; empty: the same")
     options: tuple[str, ...] = Field(default=(), description="what makes the methods")
-    parameters: tuple[str, ...] = Field(default=(), description="what tells them apart")
+    parameters: tuple[str, ...] = Field(default=(), description="what distinguishes them")
     canonical: tuple[str, ...] = Field(default=(), description="canonical form")
     text_rules: tuple[str, ...] = Field(default=(), description="whose pages give another text")
     scope: str = Field(
-        default="", description="what tells the scopes of pages; empty: there is one"
+        default="", description="which field has the scopes of pages; empty: there is one"
     )
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
     site_memory: int = Field(

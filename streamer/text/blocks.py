@@ -78,7 +78,7 @@ OPEN_MAX = 64
 REACH = 12
 DEPTH_MAX = 255
 
-# Stems of names, by what they mean; a space stands for anything that is no letter.
+# Stems of names, by what they mean; a space matches anything that is no letter.
 HINTS: tuple[tuple[str, ...], ...] = (
     ("nav", "menu", "crumb", "tabs"),
     ("foot", "copyright", "legal", "bottom", "disclaim"),
@@ -287,7 +287,7 @@ def _is_in(code: int, codes: Integers) -> bool:
 
 @kernel
 def _count_other(structure: Structure, code: int) -> None:
-    """Count a character outside ASCII; INVALID stands for malformed bytes."""
+    """Count a character outside ASCII; INVALID means malformed bytes."""
     now, sums = structure.now, structure.sums
     entry = structure.entries[code] if code != INVALID else 0
     kind = entry >> CLASS_SHIFT

@@ -251,7 +251,7 @@ def _classes(code_points: Entries, text: str, categories: npt.NDArray[np.bytes_]
 
 
 def _folding(text: str) -> Iterator[str]:
-    """Yield the characters that folding changes; of most blocks one look tells that none does."""
+    """Yield the characters that folding changes; one look shows that most blocks have none."""
     for start in range(0, len(text), FOLDING_BLOCK):
         block = text[start : start + FOLDING_BLOCK]
         if _folds(block):

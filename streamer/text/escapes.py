@@ -174,9 +174,9 @@ def _put_number(code: int, out: Bytes, place: int) -> int:
 
 @kernel
 def put_reference(source: Bytes, at: int, end: int, out: Bytes, place: int) -> tuple[int, int]:
-    """Write what the ampersand at source[at] stands for to out[place:].
+    """Decode the reference at source[at] into out[place:].
 
-    An ampersand that begins no reference stands for itself. Only source[at:end] is read.
+    An ampersand that begins no reference is copied. Only source[at:end] is read.
 
     Returns:
         The position after the reference and the place after its value.
@@ -199,7 +199,7 @@ def put_reference(source: Bytes, at: int, end: int, out: Bytes, place: int) -> t
 BACKSLASH = 0x5C
 UNIT_BYTES = 6  # of an escape \uXXXX
 
-MEANING = np.zeros(256, np.uint8)  # escaped character -> what it stands for; 0: no escape
+MEANING = np.zeros(256, np.uint8)  # escaped character -> its meaning; 0: no escape
 for _escaped, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     MEANING[_escaped] = _meaning
 
@@ -222,7 +222,7 @@ def code_unit(source: Bytes, at: int, end: int) -> int:
 def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -> int:
     """Write source[start:end], the inside of a JSON string, to out[place:] with escapes undone.
 
-    An escape is at least as long as what it stands for: the output never outgrows the input.
+    An escape is at least as long as its meaning: the output never outgrows the input.
 
     Args:
         source: the record's bytes.

@@ -1,6 +1,6 @@
 """Which blocks of a page its site repeats: a table of bounded size, learned from pages in order.
 
-For each block the table counts on how many other pages of its host it stood: under another URL, and
+For each block the table counts on how many other pages of its host it was: under another URL, and
 not on a version of the same page. Of a block it keeps a keyed hash and the last page that had it.
 Two pages are versions if they share VERSION_SHARE of the words in their blocks that are not known
 to repeat; nothing is counted then, since what versions share is their article.

@@ -91,7 +91,7 @@ def _skip_digits(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _skip_number(data: Bytes, at: int, end: int) -> int:
-    """Return the place behind the number at `at`, or -1."""
+    """Return the place after the number at `at`, or -1."""
     if data[at] == ord("-"):
         at += 1
     if at < end and data[at] == ord("0"):

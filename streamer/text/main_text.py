@@ -426,7 +426,7 @@ def has_main_text(main: MainText, count: int) -> bool:
 
 @kernel
 def move_down(text: Bytes, start: int, end: int, place: int) -> int:
-    """Move text[start:end] to `place`, which is not behind `start`; return where it ends there."""
+    """Move text[start:end] to `place`, which is not after `start`; return where it ends there."""
     while start + VECTOR_BYTES <= end:
         copy_lanes(text, start, text, place)
         start += VECTOR_BYTES

@@ -199,7 +199,7 @@ def copy_until(
     return at
 
 
-REPLACEMENT = 0xFFFD  # stands for what is no character
+REPLACEMENT = 0xFFFD  # in place of what is no character
 LARGEST = 0x10FFFF
 INVALID = 0x110000
 SURROGATES = 0xD800  # the first code point that is half of a UTF-16 pair

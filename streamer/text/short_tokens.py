@@ -2,7 +2,7 @@
 
 A window of text is folded and classified eight bytes at once, and cut into runs. A run is a stretch
 of bytes of which each is a letter, digit or underscore of ASCII or no ASCII at all; where it ends a
-token ends, whatever its other characters are. Bitmaps, one bit a byte, tell where runs are and
+token ends, whatever its other characters are. Bitmaps, one bit a byte, show where runs are and
 where other bytes than ASCII; where the first one changes, a run begins or ends.
 
 A run of ASCII is a token. Of a run with other characters its tokens are put together a piece at a
@@ -114,7 +114,7 @@ def _bits(highs: int) -> int:
 def classify(text: Bytes, place: int, end: int, window: TokenWindow) -> int:
     """Fold and classify text[place:end], as much as there is room for; return where that ends.
 
-    Behind the end no bit is set. Where other bytes than ASCII are, `folded` has nothing of use.
+    After the end no bit is set. Where other bytes than ASCII are, `folded` has nothing of use.
     """
     folded, inside, others = window.folded, window.inside, window.others
     words = min((end - place + 7) >> 3, folded.shape[0] - MARGIN)
@@ -378,13 +378,13 @@ def _collect_mixed(
     low = high = filled = uint64(0)
     plain = True
     while plain and at < stop:
-        beside = min(int64(trailing_zeros(bits_from(others, at))), stop - at, _WORD)
-        plain = (filled + uint64(beside) < SHORT) & (count < room)
+        run = min(int64(trailing_zeros(bits_from(others, at))), stop - at, _WORD)
+        plain = (filled + uint64(run) < SHORT) & (count < room)
         if plain:
-            low, high = _join(low, high, filled, load_u64(folded, at) & LOW_BYTES[beside])
-        filled += uint64(beside)
-        at += beside
-        if plain and at < stop and beside < _WORD:
+            low, high = _join(low, high, filled, load_u64(folded, at) & LOW_BYTES[run])
+        filled += uint64(run)
+        at += run
+        if plain and at < stop and run < _WORD:
             code, width = decode(text, place + at, end)
             piece = pieces[code] if code < pieces.shape[0] else uint64(NOT_PLAIN)
             at += width

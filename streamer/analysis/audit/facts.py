@@ -231,7 +231,7 @@ class AuditTarget:
 
 
 def digest(*parts: bytes | None) -> int:
-    """Return 64 bits that tell messages apart; None is not b""."""
+    """Return 64 bits that differ between messages; None is not b""."""
     found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for part in parts:
         found.update(b"-" if part is None else b"%d:" % len(part))
@@ -242,7 +242,7 @@ def digest(*parts: bytes | None) -> int:
 def message_digest(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]
 ) -> int:
-    """Return 64 bits that tell messages of verdicts apart; their number is in none of them."""
+    """Return 64 bits that differ between messages of verdicts; their number is in none of them."""
     passed = (pair for pair in headers if pair[0] != SEQUENCE)
     return digest(key, value, *(part for name, own in passed for part in (name.encode(), own)))
 

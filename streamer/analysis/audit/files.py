@@ -1,6 +1,6 @@
 """An index of files, held against its promises: its pages are folded afresh, each line compared.
 
-The fold is the one of a replay, with an index of its own in a scratch folder. So it tells every
+The fold is the one of a replay, with an index of its own in a scratch folder. So it finds every
 line of the verdicts and of the dead letters, in their order, and every row of the index. A line has
 one place: one that is missing, doubled, altered, or exchanged for another is noticed, and so is a
 row or a count of the index that is another one.
@@ -49,7 +49,7 @@ class FileReport(facts.AuditReport):
         self.verdict_bytes = facts.PromiseCheck(
             "lines are those that a fresh fold of the pages gives"
         )
-        self.numbers = facts.PromiseCheck("each line stands once, in the order of judgement")
+        self.numbers = facts.PromiseCheck("each line is there once, in the order of judgement")
         self.index_rows = facts.PromiseCheck(
             "the index holds the pages that the fold keeps, and counts"
         )
@@ -116,7 +116,7 @@ def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: facts.
 
 
 class _FileFold:
-    """The fold of all that an index has read, and what it tells."""
+    """The fold of all that an index has read, and what it finds."""
 
     def __init__(self, target: FileTarget, folder: Path) -> None:
         self.report = FileReport()
@@ -218,7 +218,7 @@ class _FileFold:
         """Number the lines of records, from `first` on."""
         self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(refs))
 
-    # ---- what it tells ---------------------------------------------------------------------------
+    # ---- what it finds ---------------------------------------------------------------------------
 
     def check_outcomes(self) -> None:
         """See that each record has what the fold gives it, and that the index counts the same."""
@@ -279,7 +279,7 @@ class _FileFold:
 
 @dataclass(slots=True)
 class _LineOrder:
-    """See that each line stands once, after those before it; `what` it is, for examples.
+    """See that each line is there once, after those before it; `what` it is, for examples.
 
     `flag` is set of records whose line was read.
     """
@@ -301,7 +301,7 @@ class _LineOrder:
             numbers.violate(f"{at}: a second {self.what} of {name}")
             return None
         if number < self.last:
-            numbers.violate(f"{at}: the {self.what} of {name} stands before others")
+            numbers.violate(f"{at}: the {self.what} of {name} is before others")
         self.last = max(number, self.last)
         return number
 

@@ -135,7 +135,7 @@ class VerdictAudit:
             check.violate(f"{at}: {_name(other.page)} was not indexed before")
 
     def finish(self) -> None:
-        """Report what only all verdicts together tell."""
+        """Report what only all verdicts together show."""
         self._check_kept()
         numbers = self.report.numbers
         for shard, expected in enumerate(self.expected):
@@ -285,7 +285,7 @@ class Outcomes:
             report.counts[_NOT_READ] += 1
 
     def finish(self) -> None:
-        """Report what only all records together tell."""
+        """Report what only all records together show."""
         report, table = self.report, self.table
         said = np.flatnonzero(table.flags & (facts.VERDICT | facts.DEAD))
         report.existing.looked_at += len(said)

@@ -131,6 +131,6 @@ class LogAudit:
             )
         report.counts["log records"] += reading.records
         report.counts["log records skipped, seen before"] += reading.repeats
-        report.counts["log records skipped, behind a hole"] += reading.ahead
+        report.counts["log records skipped, after a hole"] += reading.ahead
         self._kept.note_refused(self._fresh.shard.refused)
         return self._folded.finish()

@@ -263,7 +263,7 @@ def _colour(pieces: Sequence[Piece]) -> Text:
 
 
 NO_TEXTS = (
-    "An index has signatures, not texts: shares of shingles need --against. What it can tell are "
+    "An index has signatures, not texts: shares of shingles need --against. What it can show are "
     "estimates, of the pages that share a key with the text."
 )
 
@@ -373,7 +373,7 @@ def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
 
 
 def _near_report(near: Sequence[Near], method: str, limit: int) -> dict[str, Any]:
-    """Return what an index tells of a text as JSON values, with the sentences that say it."""
+    """Return what an index knows of a text as JSON values, with the sentences that say it."""
     nearest = f"{near[0].similarity:.4f}" if near else "none"
     summary = (
         f"Kept pages that share a key with the text: {len(near):,}; "

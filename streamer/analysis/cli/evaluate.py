@@ -48,7 +48,7 @@ class Picture:
     overwrite: Overwrite = False
 
     def check(self) -> None:
-        """Raise what stands against a picture in this file, before any work is done.
+        """Raise what prevents a picture in this file, before any work is done.
 
         Raises:
             SettingsError: the file's ending is none that is known, it cannot be written, or

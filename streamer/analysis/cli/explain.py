@@ -57,7 +57,7 @@ def explain(
     reader: PageReader,
     settings: Annotated[Settings, "key_file", "input_topic"],
 ) -> None:
-    """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
+    """Explain why a page is a duplicate or unique, by how much, and which edits would change it.
 
     Kept pages are found by URL or place. Nothing is kept of a duplicate: give --verdicts, which has
     its representative and similarity, or --texts or its own file, to compare its text again. The
@@ -260,7 +260,7 @@ def _compare_shingles(
     """Return the edits that change the verdict, exact resemblance, and shares that are covered.
 
     All are None where a method has no shingles or the page no text; the last two also where there
-    is no text of the nearest page, and the edits are those that its sketch tells.
+    is no text of the nearest page, and the edits are estimated from its sketch.
     """
     sets = shingle_sets(signature)
     if sets is None or own is None:
@@ -288,7 +288,7 @@ def _print(report: ExplainReport) -> None:
         rows += [("nearest kept page", near.url), ("  its place", near.place)]
         if near.shared_keys is not None:
             rows.append(("  keys shared", f"{near.shared_keys} of {near.keys}"))
-        told = "exactly, by the shingles" if near.exact else "as the sketches tell"
+        told = "exactly, by the shingles" if near.exact else "by the sketches"
         rows.append(("  similarity", f"{near.similarity:.4f} {told}"))
         if near.exact_resemblance is not None and near.covered is not None:
             rows.append(("  exact resemblance", f"{near.exact_resemblance:.4f}"))

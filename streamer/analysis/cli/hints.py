@@ -85,7 +85,7 @@ class HintOptions:
     Attributes:
         error_max: Greatest error of a hint: the share of pages that it may get wrong, as an upper
             bound with 95 % confidence.
-        support_min: Least support of a hint: groups of pages that tell.
+        support_min: Least support of a hint: number of groups of pages.
         pages (FILES): Files with the pages, or folders of these: compare hints with the canonical
             links of the pages. May be given several times.
     """

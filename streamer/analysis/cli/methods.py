@@ -166,7 +166,7 @@ def _list() -> Table:
 
 
 def _show(console: Terminal, name: str) -> None:
-    """Print one method, or the one that a preset stands for."""
+    """Print one method, or the one of a preset."""
     method = method_class(PRESETS[name].method if name in PRESETS else name)
     console.print(Text.assemble((method.name, "bold"), f"  {method.summary}\n\n{method.advice}\n"))
     console.print(decision(method))

@@ -1,6 +1,6 @@
 """The command `sites`: what an index has learned of sites, and which text one of them repeats.
 
-The index has hashes of blocks, and no text. So it tells by itself how full its table is; the blocks
+The index has hashes of blocks, and no text. So it can only say how full its table is; the blocks
 of a host are found in page files, and looked up. A hash cannot be turned around: what is in no page
 of the files is not listed.
 """

@@ -123,8 +123,8 @@ def _verify_topics(
         also=settings.also,
     )
     compile_with_bar()
-    with count_bar() as tell:
-        return asyncio.run(verify_index(wanted, tell)), settings.index_name
+    with count_bar() as progress:
+        return asyncio.run(verify_index(wanted, progress)), settings.index_name
 
 
 def _verify_files(pages: Sequence[str], files: OfFiles, settings: Settings) -> AuditReport:
@@ -137,8 +137,8 @@ def _verify_files(pages: Sequence[str], files: OfFiles, settings: Settings) -> A
         letters = [path for path in found if path.exists()]
     with open_target(files.index, pages, settings) as target:
         compile_with_bar(main_text=target.signature.takes_main_text)
-        with count_bar() as tell:
-            return verify_files(target, files.verdicts, letters, settings.signing_threads, tell)
+        with count_bar() as progress:
+            return verify_files(target, files.verdicts, letters, settings.signing_threads, progress)
 
 
 def _print(report: AuditReport) -> None:

@@ -1,7 +1,7 @@
 """Verdicts and canonical links by host: sorted by SQLite, on disk.
 
 Memory is SQLite's cache and the first URLs of one host (learn.py). A content is the kept page that
-stands for it: of a duplicate its representative, of a unique page that one itself.
+represents it: of a duplicate its representative, of a unique page that one itself.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class FilterRules:
         rewritings: the rules that rewrite URLs, in their order.
         refusals: the patterns of URLs that are not to be fetched.
         without_rule: hints for which there is none: soft errors, places that vary, parameters
-            that were hardly ever absent, and traps whose URLs no expression tells from others.
+            that were hardly ever absent, and traps whose URLs no expression can match.
     """
 
     def __init__(self, hosts: Iterable[HostHints] = ()) -> None:

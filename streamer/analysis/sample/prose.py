@@ -57,7 +57,7 @@ Paragraph = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """What a page tells: words with their punctuation, `language.joiner` between them."""
+    """The sentences of a page: words with their punctuation, `language.joiner` between them."""
 
     language: Language
     title: str

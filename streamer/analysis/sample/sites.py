@@ -1,4 +1,4 @@
-"""Sites: a host, a language, a layout, and all that stands on each of its pages.
+"""Sites: a host, a language, a layout, and all that is on each of its pages.
 
 A site's furniture is drawn once, so its pages share their navigation, footer, styles and scripts,
 as the pages of one real site do. `render` sets an article into the site's layout, `print_view` and

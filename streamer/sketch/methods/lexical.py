@@ -152,7 +152,7 @@ class LexiconParameters(StringParameters):
     @model_validator(mode="after")
     def _check_room(self) -> Self:
         if self.least_share > self.most_share:
-            raise ValueError("least_share is above most_share: no word lies between; swap them")
+            raise ValueError("least_share is above most_share: no word is between; swap them")
         return self
 
 
@@ -176,7 +176,7 @@ class Lexicon(OneString[LexiconParameters], name="lexicon"):
     Pages with the same words of a dictionary of middle frequency.
 
     Frequent words are on all pages, rare ones are names and typing errors; between them lie the
-    words that tell topics apart and stay in a copy (I-Match: Chowdhury, Frieder, Grossman and
+    words that distinguish topics and stay in a copy (I-Match: Chowdhury, Frieder, Grossman and
     McCabe 2002; descriptive words: Ilyinsky, Kuzmin, Melkov and Segalovich 2002). A page with few
     of them has no key, since other pages would share these by chance.
     """
@@ -256,7 +256,7 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters], name="optimum_freq
 
     A word's weight is TF * IDF', with TF = 1/2 + 1/2 * times / times of the most frequent word, and
     IDF' = min(IDF / best, best / IDF): 1 at the best IDF and less on both sides of it. Common words
-    tell pages apart badly; the rarest are names, numbers and typing errors, which change most.
+    distinguish pages badly; the rarest are names, numbers and typing errors, which change most.
 
     After Zelenkov and Segalovich 2007, who hash the six words nearest an optimum of TF and IDF.
     Ours are these two formulas, the best IDF of 6, and that words on all pages are left out.
@@ -364,7 +364,7 @@ class Digests(OneString[DigestsParameters], name="digests", measure=method.Measu
         return 1 - self.parameters.apart
 
     def string(self, page: method.PageText) -> str:
-        """Return what stands for a page without keywords: its description, in that variant."""
+        """Return what represents a page without keywords: its description, in that variant."""
         is_description = self.parameters.variant is Variant.DESCRIPTION
         return self.description(page) if is_description else ""
 

@@ -102,7 +102,7 @@ class BottomK(ShingledMethod[BottomKParameters], name="bottom_k", measure=Measur
     Use it for a simple estimate with one hash per shingle. The error is 0.05 at k = 64. A text of
     fewer than k shingles is compared exactly.
 
-    Bottom-k sampling: the k least of the union tell the resemblance (Broder 1997).
+    Bottom-k sampling: the k least of the union give the resemblance (Broder 1997).
     """
 
     def sign(self, page: PageText) -> MethodSignature:

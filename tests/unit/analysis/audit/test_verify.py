@@ -300,7 +300,7 @@ def test_a_hole_that_is_filled_later_is_counted(index: SmallIndex) -> None:
     index.applied += 1
     report = index.audit()
     assert report.broken == []
-    assert report.counts["log records skipped, behind a hole"] == 1
+    assert report.counts["log records skipped, after a hole"] == 1
 
 
 def test_a_log_without_its_beginning_is_refused(index: SmallIndex) -> None:

@@ -162,7 +162,7 @@ def test_a_page_with_too_few_words_of_the_dictionary_has_no_key() -> None:
 
 
 def test_a_dictionary_without_room_is_an_error() -> None:
-    with pytest.raises(SettingsError, match="no word lies between"):
+    with pytest.raises(SettingsError, match="no word is between"):
         made(Lexicon, least_share=0.5, most_share=0.1)
 
 
