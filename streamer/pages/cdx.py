@@ -280,7 +280,8 @@ class CdxRecords(Records):
             )
             _check_url(record, wanted.url)
         except InvalidPage as fault:
-            where = f"{fault.detail}; bytes {start} to {end} of {mask_name(archive)}"
+            name = name_of(archive) if is_remote(archive) else archive  # without what signs it
+            where = f"{fault.detail}; bytes {start} to {end} of {name}"
             return _rejected(line, InvalidPage(fault.code, where)), version
         return record, version
 
@@ -294,11 +295,6 @@ def _check_url(record: WarcPage | str, url: str) -> None:
 
 def _plain(url: str) -> str:
     return url.strip().removeprefix("<").removesuffix(">").replace(" ", "%20")
-
-
-def mask_name(archive: str) -> str:
-    """Return the name of an archive without what signs its URL."""
-    return name_of(archive) if is_remote(archive) else archive
 
 
 def _note(archives: dict[str, Version], now: Version) -> None:

@@ -105,7 +105,7 @@ class Chunk:
         archives: those that its records were read from by a list of their places, by key.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
-        bytes: what the records hold in memory that were taken one by one (`add`).
+        held_bytes: what the records hold in memory that were taken one by one (`add`).
     """
 
     start: int
@@ -124,7 +124,7 @@ class Chunk:
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     archives: dict[str, Version] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    bytes: int = 0
+    held_bytes: int = 0
 
     def add(self, outcome: Outcome, mark: Mark, amount: int) -> None:
         """Take what becomes of the next record, which ends at `mark`; `amount` is read by then."""
@@ -132,10 +132,10 @@ class Chunk:
             self.skipped[outcome] += 1
         elif isinstance(outcome, RejectedRecord):
             self.dead.append(outcome)
-            self.bytes += len(outcome.value)
+            self.held_bytes += len(outcome.value)
         else:
             self.pages.append(outcome)
-            self.bytes += len(outcome.block)
+            self.held_bytes += len(outcome.block)
         self.end += 1
         self.mark, self.amount = mark, amount
         if self.end <= HEAD_RECORDS_MAX and (self.end == 1 or mark.offset <= HEAD_BYTES_MAX):
@@ -144,7 +144,7 @@ class Chunk:
     @property
     def is_full(self) -> bool:
         """Whether it has as many records as a chunk holds, or as many bytes."""
-        return self.bytes >= CHUNK_BYTES_MAX or self.end - self.start >= CHUNK_RECORDS_MAX
+        return self.held_bytes >= CHUNK_BYTES_MAX or self.end - self.start >= CHUNK_RECORDS_MAX
 
     @property
     def table(self) -> int:

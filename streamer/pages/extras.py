@@ -18,6 +18,8 @@ class Extra:
 
     def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401 - whatever the module has
         """Return what the module has; raise ImportError where it is not installed."""
+        if attribute.startswith("__"):  # as tools ask any object, which shall import nothing
+            raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
 
 

@@ -110,7 +110,7 @@ class FieldMapping(BaseModel):
         """Return whether pages may have this status."""
         found = _STATUS.fullmatch(status)
         number = found[1] if found else status
-        return any(_matches_status(number, pattern) for pattern in self.pages_status)
+        return any(re.fullmatch(each.replace("x", "."), number) for each in self.pages_status)
 
     def accepts_type(self, content_type: str) -> bool:
         """Return whether pages may have this type; one that is not valid counts as none."""
@@ -161,12 +161,6 @@ def _first_fault(error: ValidationError) -> str:
 
 # As "200.0", "200 OK" and "HTTP/1.1 200 OK" say it.
 _STATUS = re.compile(r"\s*(?:HTTP/[\d.]+\s+)?(\d{3})(?:\.0+)?(?:\s.*)?", re.DOTALL)
-
-
-def _matches_status(status: str, pattern: str) -> bool:
-    return len(status) == len(pattern) and all(
-        wanted in ("x", digit) for digit, wanted in zip(status, pattern, strict=True)
-    )
 
 
 # Fields have defaults, which are not meant where a mapping leaves them out.

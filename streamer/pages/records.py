@@ -110,14 +110,6 @@ class Records:
         return None
 
 
-def _never(_head: bytes) -> bool:
-    return False
-
-
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """A kind of files with pages.
@@ -142,11 +134,11 @@ class Format:
     name: str
     suffixes: tuple[str, ...]
     open: Callable[[InputFile, ByteStream], Records]
-    begins: Callable[[bytes], object] = _never
+    begins: Callable[[bytes], object] = lambda _head: False
     packed: tuple[str, ...] = COMPRESSIONS
     rank: int = 0
     is_message: bool = True
     is_utf8: bool = False
     small: Callable[[InputFile, bytes, bool], Chunk | None] | None = None
     small_bytes_max: int = SMALL_BYTES_MAX
-    check: Callable[[], None] = _nothing
+    check: Callable[[], None] = lambda: None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -240,14 +240,9 @@ def _has_dictionary(kind: Any) -> bool:  # noqa: ANN401 - a pyarrow.DataType
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, parts))
 
 
-@contextmanager
-def _place(file: TableFile) -> Iterator[str | RemoteFile]:
+def _place(file: TableFile) -> AbstractContextManager[str | RemoteFile]:
     """Return where a file is read."""
-    if file.remote is None:
-        yield file.path
-        return
-    with closing(file.remote.open()) as opened:
-        yield opened
+    return nullcontext(file.path) if file.remote is None else file.remote.open()
 
 
 @contextmanager
