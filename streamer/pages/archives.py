@@ -40,7 +40,7 @@ GAP_BYTES_MAX = 64 << 10  # between two ranges that are read as one: less than a
 RANGE_BYTES_MAX = 4 << 20  # of what is read as one
 _KNOWN_MAX = 4_096  # archives that are known to be as they were, while others are read
 _HEAD_BYTES = 512  # of an archive here, by which it is known: its first record has an id
-_FAILURES_WAITED_FOR = 3  # archives of a store: another one tells afterwards whether it is away
+_FAILURES_WAITED_FOR = 3  # archives of a store: another one shows afterwards whether it is away
 _OF_ALL_FILES = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
 _AS_OF_NO_DISK = {errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV}
 
@@ -56,7 +56,7 @@ class ArchiveRange(NamedTuple):
 class Version(NamedTuple):
     """Which archive it is: its name, its size, and its ETag; of one here how it begins.
 
-    `query` is a digest of its URL, if that has more than the name: some servers tell files by that.
+    `query` is a digest of its URL, if that has more than the name: some servers have files by that.
     """
 
     name: str

@@ -137,7 +137,7 @@ class _Types:
     def _type(self, schema: Any, space: str, depth: int) -> tuple[Any, int]:  # noqa: ANN401 - as above
         """Return a type as it can be used, and its height; `space` is the namespace around it."""
         if depth > _NESTED_MAX:
-            raise _too_deep()
+            raise _check_depth()
         if isinstance(schema, list):
             return self._union(schema, space, depth)
         if isinstance(schema, str):
@@ -172,12 +172,12 @@ class _Types:
         full = _full_name(name, str(own))
         space = full.rpartition(".")[0]
         if kind == "fixed" and not usable.get("size"):
-            raise _without_bytes(full)
+            raise _drop_bytes(full)
         _check_names(full, usable.get("symbols") or usable.get("fields") or ())
         height = 1
         if kind in {"record", "error"}:
             if not usable.get("fields"):
-                raise _without_bytes(full)
+                raise _drop_bytes(full)
             self._open.add(full)
             fields = []
             for field in usable["fields"]:
@@ -192,7 +192,7 @@ class _Types:
     def _height_of(self, name: str, space: str) -> int:
         """Return the height of a primitive type, or of one that was defined before."""
         if name == "null":
-            raise _without_bytes("null")
+            raise _drop_bytes("null")
         full = _full_name(name, space)
         if full in self._open or name in self._open:
             raise InvalidPage(UNUSABLE, f"Avro: the type {full[:100]} contains itself")
@@ -201,7 +201,7 @@ class _Types:
     @staticmethod
     def _check_height(height: int) -> int:
         if height > DEPTH_MAX:
-            raise _too_deep()
+            raise _check_depth()
         return height
 
 
@@ -220,9 +220,9 @@ def _check_names(full: str, parts: Sequence[Any]) -> None:
         raise InvalidPage(UNUSABLE, f"Avro: {what}")
 
 
-def _too_deep() -> InvalidPage:
+def _check_depth() -> InvalidPage:
     return InvalidPage(UNUSABLE, f"Avro: it is deeper than {DEPTH_MAX}")
 
 
-def _without_bytes(name: str) -> InvalidPage:
+def _drop_bytes(name: str) -> InvalidPage:
     return InvalidPage(UNUSABLE, f"Avro: values of {name[:100]} take no bytes, outside a union")

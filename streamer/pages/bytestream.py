@@ -1,4 +1,4 @@
-"""The bytes of a file or of standard input, decompressed, behind one buffered reader.
+"""The bytes of a file or of standard input, decompressed, in one buffered reader.
 
 The compression is recognised by its first bytes, never by the file's name. Nothing here looks at
 what the bytes mean.
@@ -38,7 +38,7 @@ from streamer.pages.stored_file import (
 
 PIPE_BYTES = 1 << 20  # what Linux gives any user: the ends of a pipe wake each other less often
 STANDARD_INPUT = "-"
-FIRST_BYTES = 512  # tell what a stream is
+FIRST_BYTES = 512  # show what a stream is
 LINE_BYTES_MAX = 1 << 20  # of a first line, to see whether it is one JSON object
 _HOLD_SHARE = 4  # of the seconds of a chunk, a pipe's member is held for one part in so many
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
@@ -127,7 +127,7 @@ class Hurry:
         self._since = None
 
 
-def _opened(path: str) -> io.FileIO:
+def _open(path: str) -> io.FileIO:
     """Open a file, or standard input for `-`.
 
     Raises:
@@ -161,7 +161,7 @@ class ByteStream:
         Raises:
             InputError: it cannot be opened or read.
         """
-        self._file = _opened(path) if remote is None else remote.open()
+        self._file = _open(path) if remote is None else remote.open()
         self.place: str | RemoteFile = path if isinstance(self._file, io.FileIO) else self._file
         self.status = remote.status if remote else status_of(os.fstat(self._file.fileno()))
         self._stored = StoredFile(self._file, path)
@@ -275,7 +275,7 @@ class ByteStream:
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
         """Go on after the damage, at the next member that begins as `begins` wants it.
 
-        Returns what lies between, or None: then the damage is the end of the stream.
+        Returns what is between, or None: then the damage is the end of the stream.
         """
         return self._members.recover(begins) if self._members else None
 

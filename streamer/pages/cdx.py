@@ -10,7 +10,7 @@ cannot be read, or is not what the line says, is a dead letter with the line.
 """
 
 # Positions, resuming and identity so need no state for each archive: a crawl has 90,000. No request
-# looks an archive up: the first range tells its size and ETag (run/known_archives.py). One more
+# looks an archive up: the first range has its size and ETag (run/known_archives.py). One more
 # request decides whether a failure is the archive's or the store's: a missing file is a dead
 # letter, and expired credentials end the run.
 
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def begins_cdx(head: bytes) -> bool:
-    """Tell whether a CDX file begins so."""
+    """Return whether a CDX file begins so."""
     return head.startswith(b" CDX ") or bool(_JSON_LINE.match(head))
 
 
@@ -237,7 +237,7 @@ class CdxRecords(Records):
         places: list[ArchiveRange] = []
         size = 0
         for line in lines:
-            wanted = self._wanted(line)
+            wanted = self._select(line)
             window.append((line, wanted))
             if isinstance(wanted, Capture):
                 places.append(wanted.place)
@@ -250,18 +250,18 @@ class CdxRecords(Records):
             for line, wanted in window
         ]
 
-    def _wanted(self, line: _CdxLine) -> Capture | RejectedRecord | str:
+    def _select(self, line: _CdxLine) -> Capture | RejectedRecord | str:
         """Return what a line names, or else what becomes of it."""
         if line.length > LINE_BYTES_MAX:
-            return _rejected(line, InvalidPage("bad_cdx_line", f"{line.length} bytes"))
+            return _reject(line, InvalidPage("bad_cdx_line", f"{line.length} bytes"))
         try:
             found = parse_capture(line.data, self._columns, self._root)
         except InvalidPage as fault:
-            return _rejected(line, fault)
+            return _reject(line, fault)
         except SkippedRecord as skipped:
             return skipped.code
         if (size := found.place.end - found.place.start) > self._bound:
-            return _rejected(line, InvalidPage("record_too_large", f"{size} bytes"))
+            return _reject(line, InvalidPage("record_too_large", f"{size} bytes"))
         return found
 
     def _outcome(
@@ -282,7 +282,7 @@ class CdxRecords(Records):
         except InvalidPage as fault:
             name = name_of(archive) if is_remote(archive) else archive  # without what signs it
             where = f"{fault.detail}; bytes {start} to {end} of {name}"
-            return _rejected(line, InvalidPage(fault.code, where)), version
+            return _reject(line, InvalidPage(fault.code, where)), version
         return record, version
 
 
@@ -311,7 +311,7 @@ def _note(archives: dict[str, Version], now: Version) -> None:
     archives[now.key] = max(before, now)
 
 
-def _rejected(line: _CdxLine, fault: InvalidPage) -> RejectedRecord:
+def _reject(line: _CdxLine, fault: InvalidPage) -> RejectedRecord:
     return rejected(line.ordinal, fault, line.data, size=line.length)
 
 

@@ -165,7 +165,7 @@ class PageBatch:
 
     `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags` as
     text/visible.py has them, best in one block; `carried` holds one JSON object a page as bytes,
-    empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing tells: of a
+    empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing says: of a
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
     that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
     `lost` is what a wrong charset has lost of the characters in some pages, and how many there are.

@@ -112,14 +112,14 @@ def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
         if body.startswith((GZIP_MAGIC, ZSTD_MAGIC)):  # whatever the header calls it
             name = "gzip" if body.startswith(GZIP_MAGIC) else "zstd"  # noqa: PLW2901
         body = _DECODERS[name](body, limit)
-    body = _without_members(body, limit)
+    body = _decode_others(body, limit)
     if len(known) < len(given) and is_binary(body) and not foreign_kind(body):
         unknown = next(name for name in given if name not in _DECODERS)
         raise InvalidPage("bad_content_encoding", f"unknown encoding {unknown[:40]!r}")
     return body
 
 
-def _without_members(body: bytes, limit: int) -> bytes:
+def _decode_others(body: bytes, limit: int) -> bytes:
     """Expand a body as long as it begins with the magic of gzip or zstd."""
     for _ in range(LAYERS_MAX):
         if body.startswith(GZIP_MAGIC):
@@ -255,7 +255,7 @@ def is_blank_escaped(body: memoryview) -> bool:
     return body[0] in b" \\" and bool(_BLANK_ESCAPED.fullmatch(body))
 
 
-def not_blank(body: bytes) -> bytes:
+def is_not_blank(body: bytes) -> bytes:
     """Return `body`.
 
     Raises:

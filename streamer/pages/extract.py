@@ -27,7 +27,7 @@ from streamer.pages.encodings import (
     charset_of,
     decode_base64,
     guess_base64,
-    not_blank,
+    is_not_blank,
     plain_body,
     split_names,
     undo_encodings,
@@ -43,7 +43,7 @@ URL_BYTES_MAX = 8 << 10
 _AROUND = "".join(map(chr, range(0x21)))
 _REMOVED = re.compile(r"[\t\n\r]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_UNREAD = "\ufffd"  # stands for what is no character
+_UNREAD = "\ufffd"  # in place of what is no character
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -91,7 +91,7 @@ class Extractor:
     def __init__(
         self, mapping: FieldMapping, carry: Sequence[str], page_bytes_max: int, scope: str = ""
     ) -> None:
-        """Prepare the mapping; `scope` is the field that tells the scope, or HOST.
+        """Prepare the mapping; `scope` is the field that has the scope, or HOST.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
@@ -100,7 +100,7 @@ class Extractor:
         self._limit = page_bytes_max
         self._accepts_type = lru_cache(_TYPES_KEPT_MAX)(mapping.accepts_type)
         self._carry: list[tuple[str, Callable[[Fields], Any]]] = [
-            (name, self._carried_value(name)) for name in carry
+            (name, self._carry_value(name)) for name in carry
         ]
         self.missing = set(carry)  # what is to be carried, and no page has had until now
         pointers = [tokens for name in POINTER_FIELDS for tokens in getattr(mapping, name)]
@@ -126,7 +126,7 @@ class Extractor:
         content_type = self._accept_type(fields)
         url = self._url(fields)
         body, flags = (
-            self._decoded(fields, block(), content_type)
+            self._decode(fields, block(), content_type)
             if block
             else self._body(fields, content_type)
         )
@@ -184,14 +184,14 @@ class Extractor:
         text = self._found(fields, "body")
         packed = self._found(fields, "body_base64")
         if isinstance(text, str) and (text.strip() or packed is MISSING):
-            found = self._unpacked(text)
+            found = self._unpack(text)
             if isinstance(found, bytes):
-                return self._decoded(fields, found, content_type)
-            body = not_blank(text.encode(errors="replace"))
+                return self._decode(fields, found, content_type)
+            body = is_not_blank(text.encode(errors="replace"))
             _refuse_foreign(body)
             return body, self._html_flag(body, content_type)
         if isinstance(packed, str):
-            return self._decoded(fields, decode_base64(packed), content_type)
+            return self._decode(fields, decode_base64(packed), content_type)
         for name, value in (("body", text), ("body_base64", packed)):
             if value is not MISSING:
                 raise InvalidPage("wrong_type", f"{name}: {_kind(value)}")
@@ -201,13 +201,13 @@ class Extractor:
             raise InvalidPage("wrong_type", "body: null")
         raise InvalidPage("missing_body", "none of the mapping's places holds one")
 
-    def _unpacked(self, text: str) -> bytes | None:
+    def _unpack(self, text: str) -> bytes | None:
         """Return the bytes that a base64 `body` encodes, or None where it is text."""
         if self._mapping.base64 == "yes":
             return decode_base64(text)
         return guess_base64(text) if self._mapping.base64 == "try" else None
 
-    def _decoded(self, fields: Fields, body: bytes, content_type: str | None) -> tuple[bytes, int]:
+    def _decode(self, fields: Fields, body: bytes, content_type: str | None) -> tuple[bytes, int]:
         """Return a body of bytes as UTF-8, with its flags."""
         names = self._scalar(fields, "content_encoding")
         body = undo_encodings(body, split_names(names or ""), self._limit)
@@ -217,9 +217,9 @@ class Extractor:
         if untold and foreign_kind(body) in {None, "binary"}:
             raise SkippedRecord("type_not_text")
         _refuse_foreign(body)
-        html = looks_like_html(not_blank(body), content_type)
+        html = looks_like_html(is_not_blank(body), content_type)
         text = decode_body(body, charset, html=html)[0]
-        return not_blank(text), HTML if html else 0
+        return is_not_blank(text), HTML if html else 0
 
     def _html_flag(self, body: Buffer, content_type: str | None) -> int:
         if self._mapping.body_is == "auto":
@@ -272,16 +272,16 @@ class Extractor:
         except InvalidPage:  # a number that is none
             return 0
 
-    def _carried_value(self, name: str) -> Callable[[Fields], Any]:
+    def _carry_value(self, name: str) -> Callable[[Fields], Any]:
         """Return how to read what `--carry NAME` names: a field, or a place in the message."""
         if name == "fetched_at":
-            return self._carried_time
+            return self._carry_time
         if name in POINTER_FIELDS:
             return lambda fields: self._found(fields, name)
         tokens = _pointer_of(name)
         return lambda fields: field_at(fields, tokens)
 
-    def _carried_time(self, fields: Fields) -> Any:  # noqa: ANN401 - as found where it is no time
+    def _carry_time(self, fields: Fields) -> Any:  # noqa: ANN401 - as found where it is no time
         value = self._found(fields, "fetched_at")
         return value if value is MISSING else normalise_time(value, self._mapping.time) or value
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Extra:
-    """Stands for a module of this name."""
+    """Imports the module of this name when it is used."""
 
     def __init__(self, name: str) -> None:
         self._name = name

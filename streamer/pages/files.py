@@ -1,6 +1,6 @@
 """PAGES arguments as sources: which files there are, what each one is, and whether it is the same.
 
-A directory stands for the page files below it, by name. What cannot be opened, or is of another
+Of a directory the page files below it are read, by name. What cannot be opened, or is of another
 kind, is an error here, before anything is read. A file's identity is its resolved path and a digest
 of its beginning, with the length that the digest covers: so a file that has only grown is known
 again.
@@ -194,7 +194,7 @@ def open_sources(
 ) -> Sources:
     """Return the sources that `paths` name, in that order; a file that is named twice comes once.
 
-    A list of files stands for these, a folder and a prefix of a store for the page files below it.
+    A list of files means these, a folder or a prefix of a store the page files below it.
     `columns` are as in `InputFile`. The URL of a file that is one page is its path; with a prefix
     it is this and the way down from the folder that was named. `cdx_base` is as in `InputFile`.
     `choice` says which files of folders are wanted.
@@ -218,7 +218,7 @@ def open_sources(
             )
             skipped |= others | dict.fromkeys(there.passed_over if there else (), UNKNOWN)
             if not found:
-                raise InputError(_no_pages(path, others))
+                raise InputError(_describe_no_pages(path, others))
         for name in found:
             key = STANDARD_INPUT if name == STANDARD_INPUT else resolved(name)
             if key not in sources:
@@ -230,7 +230,7 @@ def open_sources(
     return Sources([*sources.values()], skipped)
 
 
-def _no_pages(folder: str, others: Mapping[str, str]) -> str:
+def _describe_no_pages(folder: str, others: Mapping[str, str]) -> str:
     """Return what to say of a folder without pages."""
     if known := [name for name, kind in others.items() if kind != UNKNOWN]:
         said = f"{len(known):,} files are passed over, as {known[0]} ({others[known[0]]})"
@@ -260,7 +260,7 @@ def list_files_below(folder: str, choice: FolderChoice = ANY) -> FolderFiles:
         InputError: the folder or a page file cannot be read.
     """
     with explaining_disk(folder, "check the directory"):
-        files, others = _all_files(str(Path(folder)))
+        files, others = _list_files(str(Path(folder)))
     names = sorted(path.removeprefix("./") for path in files)
     found = _choose(folder, names, choice, _whole)
     return FolderFiles(found.pages, found.others | others)
@@ -325,7 +325,7 @@ def _kind(name: str) -> Format | None:
     return None if is_other else format_of(name, head)
 
 
-def _all_files(folder: str) -> tuple[list[str], dict[str, str]]:
+def _list_files(folder: str) -> tuple[list[str], dict[str, str]]:
     """Return the files below a folder, however deep, and of which kind what is none is.
 
     `os.walk` ends at a depth of 1,000.
@@ -393,7 +393,7 @@ def _check_format(name: str, head: bytes) -> None:
 
 
 def _remedy(head: bytes) -> str:
-    """Return what to do about a file whose name tells nothing."""
+    """Return what to do about a file whose name says nothing."""
     if head.lstrip()[:1] == b"{" or head.startswith((b"WARC/", b"filedesc:")):
         return f"name it {KNOWN_NAMES}, or pipe it into -"
     return f"name it {KNOWN_NAMES} if it is one of these"

@@ -76,7 +76,7 @@ def passed_over(
 ) -> dict[str, str]:
     """Return of the files of a folder those that are no pages, and of what kind each is.
 
-    `formats` has the format that each name tells, "" for none, by the path below the folder `name`.
+    `formats` has the format of each name, "" for none, by the path below the folder `name`.
     `read` returns the bytes of one.
 
     Raises:

@@ -128,20 +128,20 @@ def check_charset(name: str, head: bytes, *, json: bool) -> None:
 
 
 def format_by_name(name: str) -> Format | None:
-    """Return the format that a file's name tells; None: none."""
+    """Return the format by a file's name; None: none."""
     if found := _BY_SUFFIX.search(name):
         return _OF_SUFFIX[found[0].lower()]
     return CDX if _COMMON_CRAWLS.search(name) else None
 
 
 def is_of_messages(name: str) -> bool:
-    """Tell by its name whether a source has messages; WARC records and single pages are none."""
+    """Return by its name whether a source has messages; WARC records and single pages are none."""
     kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
     return kind is None or kind.is_message
 
 
 def format_by_head(head: bytes) -> Format | None:
-    """Return the format that a file's first bytes tell, whatever its name is."""
+    """Return the format by a file's first bytes, whatever its name is."""
     return next((each for each in FORMATS if each.begins(head)), None)
 
 
@@ -155,7 +155,7 @@ def format_of(name: str, head: bytes) -> Format:
 
 
 def has_records(name: str) -> bool:
-    """Tell by its name whether a file holds pages as records, and is not one itself."""
+    """Return by its name whether a file holds pages as records, and is not one itself."""
     return format_by_name(name) not in {None, PAGE_FILES}
 
 

@@ -30,7 +30,7 @@ is_http = re.compile(rb"HTTP/|ICY ", re.IGNORECASE).match  # ICY: of SHOUTcast
 _MORE_BLANK_LINES = re.compile(rb"(?:\r?\n)++(?!\0)")  # after a head; not of UTF-16
 _HEADS_MAX = 8
 _PAGE_TYPES = ("text/html", "text/plain", "application/xhtml")
-_UNTOLD_TYPES = ("application/http", "no-type", "unknown")  # the body tells
+_UNKNOWN_TYPES = ("application/http", "no-type", "unknown")  # the body decides
 
 
 def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], bytes]]:
@@ -52,7 +52,7 @@ def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], by
     if not is_http(page.block):
         if stored_as.startswith(_PAGE_TYPES):
             fields["content-type"] = stored_as
-        elif not stored_as.startswith(_UNTOLD_TYPES):
+        elif not stored_as.startswith(_UNKNOWN_TYPES):
             raise SkippedRecord("response_not_http")
         return fields, lambda: page.block
     status, headers, body = _split(page.block)

@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder(DeadLetter).decode
 
 
 class LetterRecords(LineRecords):
-    """The records of the dead letters of a file; `is_message` tells it of a source by its name."""
+    """The records of the dead letters of a file; `is_message` says so of a source by its name."""
 
     def __init__(
         self, file: InputFile, stream: ByteStream, is_message: Callable[[str], bool]

@@ -36,7 +36,7 @@ from streamer.text.tokens import SLACK
 
 SMALL_RECORDS_MAX = 9  # of a file that is read at once
 _READ_BYTES = 1 << 20
-_BEGINNING_BYTES = 1 << 16  # tells whether objects are a line each
+_BEGINNING_BYTES = 1 << 16  # shows whether objects are a line each
 _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
 
 
@@ -73,7 +73,7 @@ class LineReader:
         """Return the next lines: `lines_max` of them, or until they make up CHUNK_BYTES_MAX bytes.
 
         There are fewer where the stream ends, a malformed line follows, or time is up; none where
-        one of these comes first. Then `pauses` tells whether it is time.
+        one of these comes first. Then `pauses` says whether it is time.
         """
         hurry = self._stream.hurry
         hurry.begin_turn()
@@ -107,7 +107,7 @@ class LineReader:
         unended = data[last:filled].tobytes() if at_end and not self._stream.damage else b""
         if unended and self._accepts(unended):
             ends = np.append(ends, filled)
-        lines = self._of_bounded_length(data, ends)
+        lines = self._bound_length(data, ends)
         cut = int(lines.ends[-1]) if lines else 0
         self._trail.take(data[:cut])
         self._rest = data[cut:filled].tobytes()
@@ -131,7 +131,7 @@ class LineReader:
         has_end = last.endswith(b"\n")
         return MalformedLine(line, length - has_end, has_end)
 
-    def _of_bounded_length(self, data: Bytes, ends: Places) -> Slices:
+    def _bound_length(self, data: Bytes, ends: Places) -> Slices:
         """Return the lines before the first that is over the limit."""
         starts = np.concatenate((np.zeros(1, np.int64), ends))[: len(ends)]
         over = np.flatnonzero(ends - starts > self._limit)
@@ -150,7 +150,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
-    """Return the places behind the first lines of a stream, by which it is known again."""
+    """Return the places after the first lines of a stream, by which it is known again."""
     trail, heads = Trail(), []
     trail.take(order_mark)
     for number in range(min(len(lines), HEAD_RECORDS_MAX)):
@@ -171,7 +171,7 @@ class LineRecords(Records):
         keeps its newline. One that is over the page limit, newline included, becomes the dead
         letter `record_too_large`. What is after the last newline is a line in a file that is
         complete, and in a pipe if it ends as an object; else it is left, as is what damage has torn
-        off, and `ending` tells of it.
+        off, and `ending` reports it.
         """
         stream, trail, limit = self._stream, self._trail, self._file.page_bytes_max
         order_mark = b""

@@ -43,16 +43,16 @@ def list_below(store: ObjectStore, prefix: str, name: str) -> tuple[list[ObjectM
         obstore.exceptions.BaseError, OSError, ValueError: the store cannot be read.
     """
     try:
-        found = _all(_pages(store, prefix, name), name)
+        found = _take_all(_pages(store, prefix, name), name)
     except obstore.exceptions.InvalidPathError:
         if not isinstance(store, S3Store):
             raise
-        found = _all(_pages_of_s3(store, prefix), name)
+        found = _take_all(_pages_of_s3(store, prefix), name)
     files = [meta for meta in found.values() if meta]
     return files, [key for key, meta in found.items() if not meta]
 
 
-def _all(pages: Iterable[_Page], name: str) -> dict[str, ObjectMeta | None]:
+def _take_all(pages: Iterable[_Page], name: str) -> dict[str, ObjectMeta | None]:
     found: dict[str, ObjectMeta | None] = {}
     deadline = time.monotonic() + PART_SECONDS
     for page in pages:
@@ -103,14 +103,14 @@ def _pages_of_s3(store: S3Store, prefix: str) -> Iterator[_Page]:
     is_public = os.environ.get("AWS_SKIP_SIGNATURE", "").lower() in {"1", "true"}
     keys: Any = {"access_key_id": "-", "secret_access_key": "-"} if is_public else {}
     name = store.config["bucket"]
-    bucket = _signed(S3Store(name, **keys), "x").partition("?")[0].removesuffix("/x")
+    bucket = _sign(S3Store(name, **keys), "x").partition("?")[0].removesuffix("/x")
     wanted = {"encoding-type": "url", "list-type": "2", "prefix": f"{prefix}/" if prefix else ""}
     while True:
         # A store at this place: the slash of its root becomes the value of the last parameter.
         place = f"{bucket}?{urlencode(wanted, quote_via=quote)}&x-id="
         url = f"{place}/"
         if not is_public:
-            url = _signed(S3Store(name, endpoint=place, virtual_hosted_style_request=True), "")
+            url = _sign(S3Store(name, endpoint=place, virtual_hosted_style_request=True), "")
         with urlopen(url, timeout=30) as answer:  # noqa: S310 - of the store
             root = ET.fromstring(answer.read())  # noqa: S314 - expat bounds what it expands
         yield dict(map(_object_of, root.findall("{*}Contents")))
@@ -119,7 +119,7 @@ def _pages_of_s3(store: S3Store, prefix: str) -> Iterator[_Page]:
         wanted["continuation-token"] = root.findtext("{*}NextContinuationToken") or ""
 
 
-def _signed(store: S3Store, path: str) -> str:
+def _sign(store: S3Store, path: str) -> str:
     return obstore.sign(store, "GET", path, timedelta(minutes=5))
 
 

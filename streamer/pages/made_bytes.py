@@ -13,7 +13,7 @@ class MadeBytes(io.RawIOBase):
         self._ready = b""  # made, and not yet taken
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]

@@ -34,7 +34,7 @@ DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 DICTIONARY_BYTES_MAX = 16 << 20
 HELD_BYTES_MAX = 1 << 20  # of a member, expanded, until its checksum is known
-PROBE_BYTES = 4 << 10  # of what may be a member, expanded, to tell whether it is
+PROBE_BYTES = 4 << 10  # of what may be a member, expanded, to see whether it is
 ZSTD_PROBE_BYTES = 160 << 10  # stored: a frame's header and first block, which expands as a whole
 WASTED_BYTES_MAX = 64 << 20  # expanded for nothing; a file of forged members would go on for ever
 _GZIP_MEMBER = re.compile(  # method, flags, time, how much was tried, system
@@ -159,7 +159,7 @@ class Members(MadeBytes):
         try:
             if self._decoder is None and not self._holding and not self._begin():
                 return None
-            return self._hold() if self._holding else self._expanded(BUFFER_BYTES)
+            return self._hold() if self._holding else self._expand(BUFFER_BYTES)
         except EOFError:
             self.damage = "it ends too early"
             part = b"".join(self._held)
@@ -192,7 +192,7 @@ class Members(MadeBytes):
         """Return a member to its end, or until it is too long or too slow; as `_next_part`."""
         left = HELD_BYTES_MAX - sum(map(len, self._held))
         part: bytes | None = b""
-        while left and not self._is_late and (part := self._expanded(left)):
+        while left and not self._is_late and (part := self._expand(left)):
             self._held.append(part)
             left -= len(part)
         if part is None and not self._is_late:
@@ -213,7 +213,7 @@ class Members(MadeBytes):
             and time.monotonic() - self._held_since >= self._hold_seconds
         )
 
-    def _expanded(self, size: int) -> bytes | None:
+    def _expand(self, size: int) -> bytes | None:
         """Return up to `size` bytes of the member in hand, none at its end.
 
         It is None where a pipe has no more for now.

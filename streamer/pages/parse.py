@@ -1,7 +1,7 @@
 """Records into page batches: every record ends as a page, a dead letter or a count.
 
 Most records are messages of the `page` schema with a plain text body. For these a kernel finds the
-fields of a whole batch, and the body stays as it stands in the JSON: neither decoded, nor
+fields of a whole batch, and the body stays as it is in the JSON: neither decoded, nor
 unescaped, nor copied. Whatever is out of the ordinary takes the careful way through extract.py,
 which finds the page after all or the right code; both ways give the same page. Files, WARC records
 and Kafka messages all come through here. Nothing in a record may raise.
@@ -111,7 +111,7 @@ class PageParser:
         self._records = Extractor(records, carry, page_bytes_max, scope)
         self._plain = mapping == DEFAULT_MAPPING and not (carry or scope)
         self._scoped = bool(scope)
-        self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
+        self._kind = lru_cache(_KINDS_KEPT_MAX)(self._find_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
     @property
@@ -132,7 +132,7 @@ class PageParser:
         """Return the batch for a chunk of a file, of standard input, or of a topic.
 
         A message without a value, or with an empty one, is skipped as `deletion`. One that names a
-        schema is replaced in the chunk by the JSON that it stands for.
+        schema is replaced in the chunk by the JSON that it means.
 
         Raises:
             StreamerError: the schema registry cannot be used.
@@ -142,7 +142,7 @@ class PageParser:
         )
         records: Slices | list[WarcPage]
         if chunk.messages:
-            messages = self._without_schemas(batch, chunk.messages)
+            messages = self._decode_without_schemas(batch, chunk.messages)
             batch.sequences = [ordinal for ordinal, _, _ in messages]
             batch.keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
@@ -193,7 +193,7 @@ class PageParser:
         batch.keep(is_page)
         batch.bodies = Slices(data, starts[is_page], ends[is_page])
 
-    def _without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
+    def _decode_without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
         """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
         refused = set()
         for place, (ordinal, key, value) in enumerate(messages):
@@ -280,7 +280,7 @@ class PageParser:
         kinds = [self._kind(each) if len(each) <= _TYPE_BYTES_MAX else _REFUSED for each in types]
         return np.repeat(np.array(kinds, np.int64), np.diff(places, append=len(spans)))
 
-    def _found_kind(self, content_type: bytes) -> int:
+    def _find_kind(self, content_type: bytes) -> int:
         """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED."""
         try:
             text = content_type.decode()

@@ -19,7 +19,7 @@ from streamer.pages.message import resolve
 
 PAGES_A_BATCH = 1_000
 _BODY = ("body",)
-_PLAIN: dict[type, Callable[[Any], Any]] = {  # what stands for a value, by its class or one above
+_PLAIN: dict[type, Callable[[Any], Any]] = {  # what represents a value, by its class or one above
     str: str,
     np.datetime64: lambda moment: None if np.isnat(moment) else f"{np.datetime64(moment, 'ms')}Z",
     np.longdouble: float,
@@ -60,13 +60,13 @@ class MessageWriter:
         """
         if isinstance(page, Page | tuple) and self._is_mapped:
             raise TypeError("with fields= or a crawler's preset=, pages are dicts")
-        fields = self._with_text(_fields_of(page))
+        fields = self._write_text(_fields_of(page))
         try:
             return _encode(fields)
         except Exception:  # noqa: BLE001 - whatever an object raises that is asked for its value
-            return self._encoded_by_field(fields)
+            return self._encode_by_field(fields)
 
-    def _with_text(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _write_text(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the fields with a body of bytes as base64.
 
         Raises:
@@ -82,7 +82,7 @@ class MessageWriter:
             fields = {**others, "body_base64": base64.b64encode(value).decode()}
         return fields
 
-    def _encoded_by_field(self, fields: Mapping[str, Any]) -> bytes:
+    def _encode_by_field(self, fields: Mapping[str, Any]) -> bytes:
         parts = []
         for name, value in fields.items():
             is_read = self._columns is None or name in self._columns
@@ -165,7 +165,7 @@ def _encode(value: object) -> bytes:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - of whatever is in a field
-    """Return what stands for a value that JSON does not have, as a row of a data frame has them.
+    """Return what represents a value that JSON does not have, as a row of a data frame has them.
 
     Raises:
         NotImplementedError: nothing does.

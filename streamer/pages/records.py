@@ -118,7 +118,7 @@ class Format:
         name: as in messages.
         suffixes: of the names of its files, in lower case.
         open: returns the records of a file; they close the stream, which has the file's bytes.
-        begins: tells whether a file of this format begins so, whatever its name is.
+        begins: returns whether a file of this format begins so, whatever its name is.
         packed: the suffixes that may follow those: of a compression. None where the reader seeks,
             which neither a compressed file nor a pipe allows.
         rank: of the formats in a folder only those of the lowest rank are read.

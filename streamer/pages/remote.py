@@ -6,7 +6,7 @@ in blocks, the next one ahead of its reader. Where a connection ends within a bl
 block is asked for, from the byte that was reached. So no more than `BLOCKS_KEPT` blocks are in
 memory, and a reader may go to any place of the file.
 
-A file's name is its URL without the part behind the question mark, which may sign it: this is what
+A file's name is its URL without the part after the question mark, which may sign it: this is what
 is shown and stored. A URL with a password in it is refused.
 """
 
@@ -59,7 +59,7 @@ _PIPE_IT = "download it, or pipe it: curl URL | streamer replay -"
 
 
 def is_remote(name: str) -> bool:
-    """Tell whether a name is a URL of a file that is not on this machine."""
+    """Return whether a name is a URL of a file that is not on this machine."""
     return name.partition("://")[0] in _SCHEMES and "://" in name
 
 
@@ -208,12 +208,12 @@ class RemoteObject:
         """Return a file as its store describes it.
 
         Raises:
-            UnusableFileError: nothing tells whether it changes.
+            UnusableFileError: nothing shows whether it changes.
         """
         name, version = name_of(url), version_of(meta)
         if not version:
             raise UnusableFileError(
-                f"{name}: the server gives neither ETag nor Last-Modified, so nobody could tell "
+                f"{name}: the server gives neither ETag nor Last-Modified, so nobody could see "
                 f"whether the file changes; {_PIPE_IT}"
             )
         return cls(name, meta["size"], version, url, stores)
@@ -255,11 +255,11 @@ class RemoteFile(io.RawIOBase):
         self._pool = ThreadPoolExecutor(1, "remote-file")
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be read from anywhere."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -386,7 +386,7 @@ def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
     for url in urls:
         if named.setdefault(name := name_of(url), url) != url:
             raise InputError(
-                f"{name}: two URLs differ only behind the question mark, and files are known "
+                f"{name}: two URLs differ only after the question mark, and files are known "
                 "without that; give one of them, and pipe the other one into -"
             )
     stores, once, asked = Stores(), Stores(patient=False), [*named.values()]

@@ -99,7 +99,7 @@ class _RowLines:
             raise InputError(
                 f"{path}: its first row is one name, {names[0][:60]!r}, as cells are separated by "
                 f"{others[0]!r} and not by {'a comma' if self._has_quotes else 'a tab'}; write it "
-                "anew, or name it by what separates them: .csv or .tsv"
+                "again, or name it by what separates them: .csv or .tsv"
             )
         return names
 

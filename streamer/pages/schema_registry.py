@@ -8,7 +8,7 @@ The interface is that of Confluent's registry, which Karapace and Apicurio have 
 changes, so it is asked for once. That the registry does not know a schema is an answer, and the
 message a dead letter. That it does not answer, or answers something else, is none: then it is asked
 again and again, and the message waits. Only a registry that refuses one schema for a minute (HTTP
-403 or 500, say), and meanwhile tells that it does not know another one, makes the message a dead
+403 or 500, say), and meanwhile answers that it does not know another one, makes the message a dead
 letter: this is no outage, and would stop the partition for ever.
 """
 
@@ -112,7 +112,7 @@ def add_frame(value: bytes | None, headers: Headers) -> bytes | None:
 
 
 def is_framed(value: bytes | None) -> bool:
-    """Tell whether a value begins with what names its schema; JSON never does."""
+    """Return whether a value begins with what names its schema; JSON never does."""
     return value is not None and 0 < _frame_bytes(value) < len(value)
 
 
@@ -243,7 +243,7 @@ class SchemaRegistry:
         else:
             path = f"/schemas/guids/{schema_id}"
         try:
-            schema = self._asked(path + "?format=serialized", schema_s)
+            schema = self._ask(path + "?format=serialized", schema_s)
             references = [*self._references(schema, set(), schema_s)]
         except _UnknownError as error:
             raise InvalidPage("unknown_schema", f"{schema_id}: {error}") from error
@@ -266,11 +266,11 @@ class SchemaRegistry:
             if len(seen) > REFERENCES_MAX:
                 raise InvalidPage(UNUSABLE, f"it refers to more than {REFERENCES_MAX} schemas")
             path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
-            found = self._asked(path + "?format=serialized&deleted=true", schema_s)
+            found = self._ask(path + "?format=serialized&deleted=true", schema_s)
             yield from self._references(found, seen, schema_s)
             yield str(found.get("schema", ""))
 
-    def _asked(self, path: str, schema_s: float) -> Mapping[str, Any]:
+    def _ask(self, path: str, schema_s: float) -> Mapping[str, Any]:
         """Return the registry's answer, asked for as long as there is patience."""
         pause = PAUSE_SECONDS
         while True:
@@ -346,8 +346,8 @@ class _Client:
         """
         status, body = self._get("/schemas/types")
         if status != http.HTTPStatus.OK:
-            raise _UnavailableError(_said(status))
-        _decoded(body, list)
+            raise _UnavailableError(_quote(status))
+        _decode(body, list)
 
     def ask(self, path: str) -> Mapping[str, Any]:
         """Return an answer.
@@ -359,21 +359,21 @@ class _Client:
         """
         status, body = self._get(path)
         if status == http.HTTPStatus.OK:
-            answer: Mapping[str, Any] = _decoded(body, dict)
+            answer: Mapping[str, Any] = _decode(body, dict)
             references = answer.get("references") or []
             if not isinstance(references, list) or not all(isinstance(x, dict) for x in references):
                 raise _UnavailableError("it names references in another way than a registry does")
             return answer
         if status == http.HTTPStatus.NOT_FOUND:
             try:
-                known = _decoded(body, dict).get("error_code") in _NOT_FOUND_CODES
+                known = _decode(body, dict).get("error_code") in _NOT_FOUND_CODES
             except _UnavailableError:
                 known = False
             if not known:
                 self.types()
             raise _UnknownError("the registry does not know it")
         lasts = status not in _PASSING and (status == 500 or 400 <= status < 500)  # noqa: PLR2004
-        raise _UnavailableError(_said(status), lasts=lasts)
+        raise _UnavailableError(_quote(status), lasts=lasts)
 
     def looks_up(self) -> bool:
         """Return whether the registry looks for a schema that no registry has, and says so."""
@@ -408,13 +408,13 @@ def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
     return bytes(body)
 
 
-def _said(status: int) -> str:
+def _quote(status: int) -> str:
     if status in {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}:
         return f"it refuses the login (HTTP {status})"
     return f"it answers with HTTP {status}"
 
 
-def _decoded(body: bytes, kind: type) -> Any:  # noqa: ANN401 - of that type
+def _decode(body: bytes, kind: type) -> Any:  # noqa: ANN401 - of that type
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -43,7 +43,7 @@ _IN_GAP[list(_SEPARATORS.replace(b"\n", b""))] = True
 
 
 def is_spread(head: bytes) -> bool | None:
-    """Tell by its first bytes whether a file has JSON objects, and not one a line.
+    """Return by its first bytes whether a file has JSON objects, and not one a line.
 
     It is None where the first object does not end in `head`.
     """

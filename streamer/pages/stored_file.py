@@ -30,7 +30,7 @@ def explaining_disk(name: str, remedy: str = "check the file") -> Iterator[None]
 
 
 class StoredFile(io.RawIOBase):
-    """A raw file that counts what is taken from it, also where it cannot tell its position."""
+    """A raw file that counts what is taken from it, also where it does not know its position."""
 
     def __init__(self, file: io.FileIO | RemoteFile, name: str) -> None:
         self._file = file
@@ -45,7 +45,7 @@ class StoredFile(io.RawIOBase):
         self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]

@@ -21,7 +21,7 @@ from streamer.pages.tables import OpenTable, arrow_errors, open_table, said_by, 
 GROUP_BYTES = 64 << 20  # of a row group that is written, before compression
 BATCHES_MAX = 1024  # that wait for it, before they become one
 _SCHEMAS_AT_ONCE = 16  # files that are looked at, mostly to wait for a store
-_HEAD_BYTES = 8  # tell Parquet from Arrow
+_HEAD_BYTES = 8  # differ between Parquet and Arrow
 
 Ordinals = npt.NDArray[np.uint64]
 Schema = Any  # a pyarrow.Schema: pyarrow has no types
@@ -79,7 +79,7 @@ def common_schema(name: str, files: Sequence[TableFile], remedy: str) -> Schema:
         first = next(schemas)
         for file, schema in zip(files[1:], schemas, strict=True):
             _check_same(file, schema, files[0], first, remedy)
-    _taken_schema(first)
+    _choose_schema(first)
     _writer(name, io.BytesIO(), first).close()
     return first
 
@@ -97,7 +97,7 @@ def _schema_of(file: TableFile) -> Schema:
     if file.digest:
         with _open(file) as table:
             return table.schema
-    with _place(file) as place, _explaining(file):
+    with _place(file) as place, _explain_failures(file):
         return schema_of(place, is_arrow=file.is_arrow)
 
 
@@ -141,7 +141,7 @@ class _Rows:
         self.schema = schema
         self._writer = writer
         self._progress = progress
-        self._taken = _taken_schema(schema)
+        self._taken = _choose_schema(schema)
         # A part of an Arrow file is one batch; a row group is written from many, in less memory.
         self._is_joined = isinstance(writer, pa.ipc.RecordBatchFileWriter)
         self._batches: list[Any] = []
@@ -178,13 +178,13 @@ def _cast(columns: Iterable[Any], schema: Schema) -> list[Any]:
     return [each if each.type == kind else each.cast(kind) for each, kind in pairs]
 
 
-def _taken_schema(schema: Schema) -> Schema:
+def _choose_schema(schema: Schema) -> Schema:
     """Return the types with which rows are taken: Arrow takes none of views of strings.
 
     Raises:
         SettingsError: it takes none of a type.
     """
-    fields = [each.with_type(_without_views(each.type)) for each in schema]
+    fields = [each.with_type(_drop_views(each.type)) for each in schema]
     for own, field in zip(schema, fields, strict=True):
         try:
             taken = pa.nulls(0, field.type).take(_indices(np.empty(0, np.uint64)))
@@ -197,14 +197,14 @@ def _taken_schema(schema: Schema) -> Schema:
     return pa.schema(fields, schema.metadata)
 
 
-def _without_views(kind: Any) -> Any:  # noqa: ANN401 - a pyarrow.DataType
+def _drop_views(kind: Any) -> Any:  # noqa: ANN401 - a pyarrow.DataType
     """Return a type with strings in the place of views of such."""
     if kind in {pa.string_view(), pa.binary_view()}:
         return pa.large_string() if kind == pa.string_view() else pa.large_binary()
     if not pa.types.is_nested(kind):
         return kind
     parts = [kind.field(number) for number in range(kind.num_fields)]
-    parts = [each.with_type(_without_views(each.type)) for each in parts]
+    parts = [each.with_type(_drop_views(each.type)) for each in parts]
     if pa.types.is_struct(kind):
         return pa.struct(parts)
     if pa.types.is_list(kind):
@@ -250,7 +250,7 @@ def _open(file: TableFile) -> Iterator[OpenTable]:
     """Open a file for its rows; raise InputError where it cannot be, or is another one now."""
     with ExitStack() as stack:
         place = stack.enter_context(_place(file))
-        with _explaining(file):
+        with _explain_failures(file):
             table = open_table(place, is_arrow=file.is_arrow)
         stack.callback(table.close)
         if file.digest and table.digest != file.digest:
@@ -259,7 +259,7 @@ def _open(file: TableFile) -> Iterator[OpenTable]:
 
 
 @contextmanager
-def _explaining(file: TableFile) -> Iterator[None]:
+def _explain_failures(file: TableFile) -> Iterator[None]:
     """Turn what Arrow says about a file into our error."""
     try:
         yield
@@ -292,7 +292,7 @@ def _choose_batches(
         batches = iter(table.read(number, part.batch_rows, table.names))
         own = ordinals[first:last]
         while len(own):
-            with _explaining(file):
+            with _explain_failures(file):
                 batch = next(batches, None)
                 if batch is None:
                     raise OSError(f"part {number + 1} has fewer than {part.rows:,} rows")

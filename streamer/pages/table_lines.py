@@ -32,7 +32,7 @@ _encode_lines = msgspec.json.Encoder(enc_hook=str, decimal_format="number").enco
 
 
 class Cells(NamedTuple):
-    """A column: the cells data[starts[i]:ends[i]], text in UTF-8 or else JSON as it stands.
+    """A column: the cells data[starts[i]:ends[i]], text in UTF-8 or else JSON as it is.
 
     `data` is read-only. A start may be `NULL`, in a column of text, or `ABSENT`: the row's object
     has no such member.
@@ -155,7 +155,7 @@ def batch_lines(batch: Any) -> Slices:  # noqa: ANN401 - a pyarrow.RecordBatch
 
     A cell of bytes is text where it is UTF-8; else it is base64 under its column's name with
     `_base64` appended, and comes last. A column of text may hold other bytes, which nobody has
-    checked: then U+FFFD stands for these. Any other cell that Python cannot hold is null.
+    checked: then U+FFFD replaces these. Any other cell that Python cannot hold is null.
 
     Raises:
         pyarrow.ArrowInvalid: a column leads out of its memory, as damage may have it.
@@ -183,11 +183,13 @@ def _cells(name: str, column: Any) -> list[Cells]:  # noqa: ANN401 - a pyarrow.A
         if "UTF8" not in str(error):
             raise
         if not is_text:  # but within others
-            return _of_objects(name, _objects(column))
+            return _write_objects(name, _objects(column))
         cells = column.view(pa.large_binary() if is_large else pa.binary()).to_pylist()
-        return _of_objects(name, [_decoded(cell, is_text=not is_bytes) for cell in cells])
+        return _write_objects(name, [_decode(cell, is_text=not is_bytes) for cell in cells])
     return (
-        [_text(name, column, is_large=is_large)] if is_text else _of_objects(name, _objects(column))
+        [_text(name, column, is_large=is_large)]
+        if is_text
+        else _write_objects(name, _objects(column))
     )
 
 
@@ -204,7 +206,7 @@ def _text(name: str, column: Any, *, is_large: bool) -> Cells:  # noqa: ANN401 -
     return Cells(name, block, starts, ends, is_text=True)
 
 
-def _of_objects(name: str, cells: Sequence[Any]) -> list[Cells]:
+def _write_objects(name: str, cells: Sequence[Any]) -> list[Cells]:
     """Return cells as JSON: first those that are no bytes, then those that are, if there are."""
     data = np.frombuffer(_encode_lines(cells), np.uint8)
     ends = np.flatnonzero(data == _NEWLINE)
@@ -229,7 +231,7 @@ def _objects(column: Any) -> list[Any]:  # noqa: ANN401 - as _cells
         return [_or_null(cell) for cell in column]
 
 
-def _decoded(cell: bytes | None, *, is_text: bool) -> str | bytes | None:
+def _decode(cell: bytes | None, *, is_text: bool) -> str | bytes | None:
     """Return what should be UTF-8: text whatever it is, bytes as they are where they are not."""
     try:
         return cell if cell is None else cell.decode(errors="replace" if is_text else "strict")

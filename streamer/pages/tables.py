@@ -248,18 +248,18 @@ class TableRecords(Records):
         """As in `Records`; there is no record without an end."""
         del complete
         scale = self.status[0] / max(1, sum(part.bytes for part in self._table.parts))
-        for first, lines, done in self._one_ahead(self._all_rows(start)):
+        for first, lines, done in self._read_one_ahead(self._read_all_rows(start)):
             yield from self._chunks_of(first, lines, int(scale * done))
         ending.damage = self._damage or ""
 
-    def _one_ahead(self, items: Iterator[_Lines]) -> Iterator[_Lines]:
+    def _read_one_ahead(self, items: Iterator[_Lines]) -> Iterator[_Lines]:
         """Yield items, each as the next one is made in the thread."""
         making = self._decoder.submit(next, items, None)
         while (item := making.result()) is not None:
             making = self._decoder.submit(next, items, None)
             yield item
 
-    def _all_rows(self, start: int) -> Iterator[_Lines]:
+    def _read_all_rows(self, start: int) -> Iterator[_Lines]:
         """Yield the rows from one on, as far as the file can be read."""
         begin, before = 0, 0
         for number, part in enumerate(self._table.parts):

@@ -85,7 +85,7 @@ def _read(text: str, format_name: TimeFormat) -> datetime:
 
 
 def _shape(text: str) -> TimeFormat:
-    """Tell a time's format by how it looks."""
+    """Return a time's format by how it looks."""
     if _DIGITS.fullmatch(text):
         return "digits"
     if _NUMBER.fullmatch(text):

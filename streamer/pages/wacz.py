@@ -42,7 +42,7 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
         opened.close()
         raise InputError(f"{file.name}: {fault}")
     damage: list[str] = []
-    stream.convert(Parts(_expanded(opened, own, damage)), lambda: "".join(damage))
+    stream.convert(Parts(_expand(opened, own, damage)), lambda: "".join(damage))
     return WarcRecords(file, stream, "WARC")
 
 
@@ -63,7 +63,7 @@ def _fault_of(opened: zipfile.ZipFile, own: list[str]) -> str:
     return ""
 
 
-def _expanded(opened: zipfile.ZipFile, names: list[str], damage: list[str]) -> Iterator[bytes]:
+def _expand(opened: zipfile.ZipFile, names: list[str], damage: list[str]) -> Iterator[bytes]:
     """Yield the bytes of files of an archive, expanded; say in `damage` what cannot be read."""
     with opened:
         for name in names:

@@ -3,7 +3,7 @@
 warcio reads the headers; the way from record to record is our own, because it must survive garbage
 and stay bounded. A length that leads to something other than the next record is believed only if
 no record begins within the block: else the length is wrong, and reading goes on there. After what
-is no record, and after a damaged gzip member, the next record is searched for. What lies between
+is no record, and after a damaged gzip member, the next record is searched for. What is between
 is one dead letter with one ordinal. Only records that may be pages keep their bytes.
 In a pipe that pauses, a record is taken as soon as no later byte can change what it is.
 WARC-Payload-Digest is not looked at: producers disagree on what it covers.
@@ -51,7 +51,7 @@ _END_OF_HEADERS = re.compile(rb"\n\r?\n")
 
 
 class _BrokenRecord(Exception):  # noqa: N818 - becomes a dead letter
-    """What stands here is no record."""
+    """What is here is no record."""
 
 
 class _Truncated(Exception):  # noqa: N818 - as _BrokenRecord
@@ -231,7 +231,7 @@ class WarcRecords(Records):
 
     Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
     damaged gzip members before others `damaged_member`, a record that is over the page limit
-    `record_too_large`. What the end of the input or damage cuts off is left, and `ending` tells of
+    `record_too_large`. What the end of the input or damage cuts off is left, and `ending` has
     it; with `complete` what the end cuts off becomes `truncated_input` as well.
     """
 
@@ -274,7 +274,7 @@ class WarcRecords(Records):
         return self._stream.recover(partial(begins_record, self._kind))
 
     def _next(self, ordinal: int) -> Outcome | None:
-        """Return what becomes of the next record; None at the end, of which `ending` tells.
+        """Return what becomes of the next record; None at the end, which `ending` describes.
 
         Raises:
             _NothingYet: a pipe pauses.
@@ -298,7 +298,7 @@ class WarcRecords(Records):
         return self._long_record(ordinal, passing, passing.header)
 
     def _pass_blanks(self) -> bool:
-        """Go to the next line that is not blank; tell whether there is one."""
+        """Go to the next line that is not blank; return whether there is one."""
         window = self._window
         while have := window.ahead(
             _STEP_BYTES, lambda have: _NOT_BLANK.search(window.data, window.at, window.at + have)
@@ -426,7 +426,7 @@ class WarcRecords(Records):
         return rejected(ordinal, fault, kept, size=size)
 
     def _behind_damage(self, ordinal: int, what: str) -> RejectedRecord | None:
-        """Go on at the next member; where there is none, tell of the end."""
+        """Go on at the next member; where there is none, report the end."""
         window, damage = self._window, self._stream.damage
         if damage and not self._may_wait:
             self._may_wait = True

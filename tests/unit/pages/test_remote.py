@@ -270,7 +270,7 @@ def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
     with pytest.raises(InputError) as caught:
         look_up([f"{url}?X-Amz-Signature=SECRET"])
     assert "SECRET" not in str(caught.value)
-    with pytest.raises(InputError, match="differ only behind the question mark"):
+    with pytest.raises(InputError, match="differ only after the question mark"):
         look_up([f"{url}?sig=a", f"{url}?sig=b"])
 
 
