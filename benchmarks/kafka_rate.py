@@ -184,7 +184,7 @@ def _rates(marks: list[tuple[int, float]], step: int = 100_000) -> list[float]:
 def _rebuild(folder: Path, brokers: str, topic: str, name: str, pages: int) -> float:
     """Return the pages a second at which a new owner folds the whole log."""
     worker, log = start_worker(folder / "rebuilt", brokers, topic, name, "--role", "index")
-    told = msgspec.json.decode(_wait_for(worker, log, "shard_caught_up"))
+    reported = msgspec.json.decode(_wait_for(worker, log, "shard_caught_up"))
     worker.terminate()
     worker.wait()
-    return pages / float(told["seconds"])
+    return pages / float(reported["seconds"])

@@ -147,8 +147,8 @@ def _kind(path: str) -> str:
 def _rocksdb_bytes(judge: Judge) -> dict[str, int]:
     """Return what RocksDB says that it holds; a property that it does not know is left out."""
     database = judge.store._database  # noqa: SLF001 - only RocksDB knows its memory
-    told = {name: database.figure(key) for name, key in ROCKSDB.items()} if database else {}
-    return {name: size for name, size in told.items() if size is not None}
+    reported = {name: database.figure(key) for name, key in ROCKSDB.items()} if database else {}
+    return {name: size for name, size in reported.items() if size is not None}
 
 
 def table(memory: Memory) -> Table:

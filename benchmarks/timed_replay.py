@@ -244,9 +244,9 @@ def timed_replay(asked: argparse.Namespace) -> Run:
             head_pages=asked.head_pages,
         )
     summary: dict[str, Any] = msgspec.json.decode((asked.folder / "summary.json").read_bytes())
-    told = ("pages", "unique", "duplicates", "seconds", "index_bytes", "index_pages")
+    reported = ("pages", "unique", "duplicates", "seconds", "index_bytes", "index_pages")
     return Run(
-        **{name: summary[name] for name in told},
+        **{name: summary[name] for name in reported},
         cpu_seconds=stopwatch.cpu_seconds,
         spans=stopwatch.spans(),
         peak_rss_bytes=resident().peak_bytes,

@@ -4,7 +4,7 @@ Each bomb is a file, or a pipe, that a process of its own reads, parses, signs a
 other input. What must hold: it does not crash; it takes SECONDS_MAX of the processor, and for what
 is over a record's limit, and must be read to find the next record, no more than a second for each
 EXPANDED_A_SECOND bytes and each RECORDS_A_SECOND records; memory grows by GROWTH_BYTES_MAX at most;
-and each record has its place (`Bomb.records`, where their number can be told). Markup that exhausts
+and each record has its place (`Bomb.records`, where their number is known). Markup that exhausts
 parsers is read in three sizes as well: the time must grow in line with the size.
 """
 
@@ -102,11 +102,13 @@ def _zlib(size: int) -> bytes:
 
 
 @cache
-def _zstd(size: int, unit: bytes = bytes(MIB), *, window_log: int = 0, told: bool = False) -> bytes:
+def _zstd(
+    size: int, unit: bytes = bytes(MIB), *, window_log: int = 0, reported: bool = False
+) -> bytes:
     option = zstd.CompressionParameter
     options: dict[int, int] = {option.window_log: window_log} if window_log else {}
     packer = zstd.ZstdCompressor(options=options)
-    if told:
+    if reported:
         packer.set_pledged_input_size(size // len(unit) * len(unit))
     parts = [packer.compress(unit) for _ in range(size // len(unit))]
     return b"".join(parts) + packer.flush()

@@ -72,8 +72,8 @@ def cuts(rounds: int, seed: int, folder: Path) -> list[str]:
                 line.cut(direction)
                 time.sleep(draw.uniform(shortest, longest))
                 line.mend()
-                before, mended = workers.told(), time.monotonic()
-                while workers.told() == before and workers.left():
+                before, mended = workers.reported(), time.monotonic()
+                while workers.reported() == before and workers.left():
                     workers.restart_dead()
                     if time.monotonic() - mended > PAUSE_SECONDS_MAX:
                         violations.append(f"round {number}, seed {seed}: {direction}, no progress")

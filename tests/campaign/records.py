@@ -319,9 +319,9 @@ def read_rounds(rounds: int, seed: int, first: int, folder: Path) -> list[str]:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX))
     at, judge = os.open(folder / "at", os.O_CREAT | os.O_WRONLY), Judge(folder / "judge", bytes(32))
     violations: list[str] = []
-    with fake_registry() as told:
-        told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
-        reader = _Reader(folder, judge, SchemaRegistry(RegistryAddress(told.url)))
+    with fake_registry() as reported:
+        reported.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
+        reader = _Reader(folder, judge, SchemaRegistry(RegistryAddress(reported.url)))
         for place, kind in enumerate(FORMATS):
             begin, end = max(first, place * rounds), (place + 1) * rounds
             for number in range(WARM_UP if begin < end else 0):

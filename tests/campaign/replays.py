@@ -44,7 +44,7 @@ app(standalone_mode=False)
 class Form(NamedTuple):
     """What the files of a replay are, by their suffixes, and its options.
 
-    With more options, sets of shingles decide as well (--exact), and changes are told.
+    With more options, sets of shingles decide as well (--exact), and changes are reported.
     """
 
     pages: str

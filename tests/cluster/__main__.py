@@ -65,7 +65,7 @@ def main() -> int:
         for step in STORIES[asked.command]:
             try:
                 step(life)
-            except FAILURES as error:  # what comes after it may be told all the same
+            except FAILURES as error:  # what comes after it may be reported all the same
                 broken.append(str(error))
                 say(f"try: {error}")
                 _keep_traces(machines)

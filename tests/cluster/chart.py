@@ -72,8 +72,8 @@ def try_chart(life: Life) -> None:
 
 def _test(life: Life) -> None:
     began = time.monotonic()
-    told = _helm(life, "test", "--logs", "--timeout", "5m")
-    judged = next(line for line in told.splitlines() if line.startswith("outcomes"))
+    reported = _helm(life, "test", "--logs", "--timeout", "5m")
+    judged = next(line for line in reported.splitlines() if line.startswith("outcomes"))
     say(f"helm test: {time.monotonic() - began:.0f} s; {' '.join(judged.split())}")
 
 

@@ -157,7 +157,7 @@ def test_a_pod_of_the_index_knows_its_ordinal() -> None:
 
 
 def own_shards(index: Manifest) -> tuple[str, int]:
-    """Return what a pod of the index is told to own, and how many there are."""
+    """Return what a pod of the index has to own, and how many there are."""
     variables = environment(worker(index["spec"]["template"]))
     assert [*variables].index("POD_INDEX") < [*variables].index("STREAMER_OWN_SHARDS")
     return variables["STREAMER_OWN_SHARDS"]["value"], index["spec"]["replicas"]

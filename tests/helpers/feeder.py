@@ -32,7 +32,7 @@ class Feeder(threading.Thread):
         """Send; part of the thread."""
         try:
             asyncio.run(self._send())
-        except BaseException as error:  # noqa: BLE001 - told by finish()
+        except BaseException as error:  # noqa: BLE001 - raised by finish()
             self.error = error
 
     async def _send(self) -> None:

@@ -135,7 +135,7 @@ class Fleet:
         except (StreamerError, KafkaError):
             return 1
 
-    def told(self) -> int:
+    def reported(self) -> int:
         """Return how many verdicts there are."""
         return asyncio.run(_length(self.brokers, self.names.verdicts))
 

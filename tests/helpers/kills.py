@@ -1,4 +1,4 @@
-"""Processes that end by SIGKILL: before a given call, or when they have told enough."""
+"""Processes that end by SIGKILL: before a given call, or when they have reported enough."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def answers_until_killed(
 ) -> list[int]:
     """Run a program that prints numbers; kill it `pause` seconds after so many; return these."""
     with piped(program, *arguments) as process:
-        told = [int(process.stdout.readline()) for _ in range(lines)]
+        reported = [int(process.stdout.readline()) for _ in range(lines)]
         time.sleep(pause)
         process.kill()
-    return told
+    return reported
 
 
 class Piped(forked.Running):

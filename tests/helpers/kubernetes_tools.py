@@ -58,8 +58,8 @@ def kustomized(folder: Path) -> str:
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run helm, without what it says to the link from the chart to the manifests."""
     done = run(tool("helm"), *arguments)
-    told = [line for line in done.stderr.splitlines() if LINKED not in line]
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout, "\n".join(told))
+    reported = [line for line in done.stderr.splitlines() if LINKED not in line]
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout, "\n".join(reported))
 
 
 @cache

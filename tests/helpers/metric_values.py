@@ -49,7 +49,7 @@ def observe(metrics: ShardMetrics, store: Store) -> None:
 
 
 def metrics_in_use(folder: Path) -> Metrics:
-    """Return the metrics after everything that a worker tells them has been told once."""
+    """Return the metrics after everything that a worker reports to them, once."""
     metrics, machine = Metrics(), index(track_changes=True)
     signers, shard = SignMetrics(metrics), ShardMetrics(metrics, machine.shard, 0, 10)
     signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))

@@ -1,4 +1,4 @@
-"""A schema registry: Apicurio's, or a double that can be told to fail; and messages for it."""
+"""A schema registry: Apicurio's, or a double that can be made to fail; and messages for it."""
 
 import io
 import json
@@ -108,15 +108,15 @@ class FakeRegistry:
 @contextmanager
 def fake_registry(context: ssl.SSLContext | None = None) -> Iterator[FakeRegistry]:
     """Run a double, with TLS if there is a context for it."""
-    told = FakeRegistry()
+    reported = FakeRegistry()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            told.asked.append(self.path)
-            told.logins.append(self.headers["Authorization"])
-            status, body = told.answer(self.path.partition("?")[0])
+            reported.asked.append(self.path)
+            reported.logins.append(self.headers["Authorization"])
+            status, body = reported.answer(self.path.partition("?")[0])
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             if status == 302:
@@ -132,13 +132,13 @@ def fake_registry(context: ssl.SSLContext | None = None) -> Iterator[FakeRegistr
         block_on_close = False
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        told.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
+        reported.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
         if context:
             server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield told
+            yield reported
         finally:
             server.shutdown()
             thread.join()

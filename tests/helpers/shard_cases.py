@@ -28,7 +28,7 @@ def index(**rules: float) -> MemoryIndex:
 
 
 def judge(own: MemoryIndex, pages: Pages, *, flush: bool = False) -> list[Judged]:
-    """Give the pages one by one; flush after each if told to."""
+    """Give the pages one by one; flush after each if asked to."""
     verdicts: list[Judged] = []
     for place in range(len(pages)):
         verdicts += own.give(pages, place, place + 1)

@@ -1,4 +1,4 @@
-"""A web server on loopback whose files a test changes, and that breaks off as it is told to."""
+"""A web server on loopback whose files a test changes, and that breaks off where a test wants."""
 
 import threading
 import time

@@ -67,8 +67,10 @@ def test_a_replay_names_the_index_that_has_the_representative(crawl: Path, tmp_p
     assert (again.returncode, "Warning" in again.stderr) == (0, False), again.stderr
     assert {each["verdict"] for each in lines(out)[len(found) :]} >= {"duplicate"}
     without = [each for each in keyed if each not in {"--also", f"clean={clean}"}]
-    told = streamer(*without)
-    assert (told.returncode, "from here on it is none" in told.stderr) == (0, True), told.stderr
+    reported = streamer(*without)
+    assert (reported.returncode, "from here on it is none" in reported.stderr) == (0, True), (
+        reported.stderr
+    )
 
 
 def test_a_worker_compares_with_another_index_and_its_log_names_it(

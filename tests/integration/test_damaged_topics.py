@@ -140,8 +140,10 @@ def test_a_signer_that_reads_its_table_of_sites_says_where_it_is_damaged(
 def test_dead_letters_are_sent_again_up_to_there(own: Brokers, names: Names) -> None:
     make_topic(own.address, names.pages)
     damaged(own, names.dead_letters, b"no letter", b"as well")
-    told = place_of(names.dead_letters, 1) + r".*0 messages were sent.*--offsets 0:1-, and a later"
-    with pytest.raises(InputError, match=told):
+    reported = (
+        place_of(names.dead_letters, 1) + r".*0 messages were sent.*--offsets 0:1-, and a later"
+    )
+    with pytest.raises(InputError, match=reported):
         asyncio.run(
             send_again(
                 Connection(own.address), names.dead_letters, Wanted(), Which(), dry_run=False

@@ -93,7 +93,9 @@ def test_near_the_threshold_exact_resemblance_decides(tmp_path: Path, flushes: s
     assert len(said) >= 25  # banding misses one or two
     exactly = [(v["similarity"], share) for v, share in said if v["exact"]]
     assert len(exactly) >= 20  # of the others the sketches leave no doubt
-    assert all(told == int(share * SIMILARITY_ONE) / SIMILARITY_ONE for told, share in exactly)
+    assert all(
+        reported == int(share * SIMILARITY_ONE) / SIMILARITY_ONE for reported, share in exactly
+    )
 
 
 def test_where_the_sketches_leave_no_doubt_the_similarity_is_theirs(tmp_path: Path) -> None:
@@ -219,10 +221,10 @@ def test_explain_and_compare_decide_as_the_index_does(tmp_path: Path) -> None:
         files = [tmp_path / f"{name}{number}.txt" for name in "ab"]
         for file, words in zip(files, pair, strict=True):
             file.write_text(" ".join(words))
-        told = json.loads(run("explain", files[1], *kept_in(tmp_path)))
-        near = told["nearest"]
+        reported = json.loads(run("explain", files[1], *kept_in(tmp_path)))
+        near = reported["nearest"]
         assert (near["url"], near["similarity"], near["exact"]) == (f"a{number}", share, True)
-        assert told["verdict"] == ("duplicate" if share >= 0.8 else "unique")
+        assert reported["verdict"] == ("duplicate" if share >= 0.8 else "unique")
         options = ("--method", "minhash", "--method", "simhash", "--json")
         said = json.loads(run("compare", *files, "--exact", *options))["methods"]
         assert (said[0]["similarity"], said[0]["exact"], said[1]["exact"]) == (share, True, False)
@@ -233,9 +235,9 @@ def test_kept_pages_are_explained_by_their_shingles(tmp_path: Path) -> None:
     """A later threshold may put two kept pages above it."""
     [_, (one, other)] = near_pairs(2)
     judged(tmp_path, "pages", [page("a", one), page("b", other)], "--exact")
-    told = json.loads(run("explain", "b", *kept_in(tmp_path)))
+    reported = json.loads(run("explain", "b", *kept_in(tmp_path)))
     share = int(resemblance(one, other) * SIMILARITY_ONE) / SIMILARITY_ONE
-    assert (told["verdict"], told["nearest"]["similarity"]) == ("unique", share)
+    assert (reported["verdict"], reported["nearest"]["similarity"]) == ("unique", share)
 
 
 def test_on_documentation_pages_nothing_but_what_banding_misses_is_left(

@@ -59,11 +59,11 @@ def there(index: Path) -> list[int]:
 def forget_crawl(workers: Fleet, folder: Path) -> None:
     """Forget the pages of a crawl that are left, by the verdicts; see who depended on them."""
     published = messages_of(workers.brokers, workers.names.verdicts).values()
-    told, lost = folder / "told.jsonl", folder / "lost.jsonl"
-    told.write_bytes(
+    reported, lost = folder / "told.jsonl", folder / "lost.jsonl"
+    reported.write_bytes(
         b"".join((message.value or b"") + b"\n" for one in published for message in one)
     )
-    chosen = "--carried", "crawl=crawl0", "--verdicts", str(told), "--dependents", str(lost)
+    chosen = "--carried", "crawl=crawl0", "--verdicts", str(reported), "--dependents", str(lost)
     done = streamer(*command(workers, "--input-topic", workers.names.pages, *chosen))
     assert done.returncode == 0, done.stderr
     said = ["4 kept pages forgotten.", "Looked for: carried crawl=crawl0."]

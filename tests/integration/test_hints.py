@@ -73,7 +73,9 @@ def test_java_reads_the_rules_as_python_does(crawl: Path) -> None:
     (crawl / "urls.txt").write_text("\n".join(urls), "utf-8")
     files = (crawl / name for name in ("normalize.xml", "urlfilter.txt", "urls.txt"))
     command: list[str | Path] = ["java", RULES, *files]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    reported = subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     filters = json.loads((crawl / "filters.json").read_text("utf-8"))
     normalizer, refusals = (each["params"] for each in next(iter(filters.values())))
     expected = []
@@ -84,5 +86,5 @@ def test_java_reads_the_rules_as_python_does(crawl: Path) -> None:
             left = re.sub(rule["pattern"], substitution, left)
         patterns = [each[1:] for each in refusals["urlFilters"] if each.startswith("-")]
         expected.append("-" if any(re.search(each, left) for each in patterns) else left)
-    assert told == expected
+    assert reported == expected
     assert 0 < expected.count("-") < len(urls) / 3

@@ -115,14 +115,14 @@ def test_brokers_that_forget_connections_producers_and_transactions_get_what_com
         assert len(copies(brokers, topic_of(names))[0]) == len(verdicts_of(brokers, names)) == 3
         workers.see_that_all_holds()
         assert workers.kill("all", signal.SIGTERM) == 0
-        told = [json.loads(line) for line in workers.log("all").splitlines()]
+        reported = [json.loads(line) for line in workers.log("all").splitlines()]
     # Of its transactions the client says so, and the copying connects again; nothing else is said.
     known = "InvalidProducerIdMapping", "kept_topic_restarting"
     assert not [
-        each for each in told
+        each for each in reported
         if each["level"] != "info" and not any(word in str(each) for word in known)
     ]  # fmt: skip
-    assert [each["event"] for each in told].count("worker_starting") == 1
+    assert [each["event"] for each in reported].count("worker_starting") == 1
     assert "not running" in broker("stop", tmp_path / "broker")
 
 

@@ -240,8 +240,10 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
         administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
         workers.options = kept(names)
         assert workers.start("all").wait(timeout=300) == 3
-        told = f"The topic {names.pages} has lost pages that were not copied to {topic_of(names)}"
-        assert f"{told} yet: partition 0, offsets 0 to 0. Raise its retention; " in workers.log(
+        reported = (
+            f"The topic {names.pages} has lost pages that were not copied to {topic_of(names)}"
+        )
+        assert f"{reported} yet: partition 0, offsets 0 to 0. Raise its retention; " in workers.log(
             "all"
         )
         workers.options = (*kept(names), "--kept-expired", "skip")

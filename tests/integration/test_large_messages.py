@@ -34,10 +34,10 @@ def test_what_no_topic_takes_stops_no_worker(brokers: str, names: Names, tmp_pat
     *letters, cut = messages_of(brokers, names.dead_letters)[0]
     assert [(m.key, m.value) for m in letters] == whole
     assert (cut.key, cut.value) == (b"key", large[:KEPT])
-    told = dict(cut.headers)
-    assert told["streamer.value_bytes"] == b"%d" % (2 * len(large))
-    assert told["streamer.code"] == b"record_too_large"
-    assert told["__connect.errors.offset"] == b"%d" % len(whole)
+    reported = dict(cut.headers)
+    assert reported["streamer.value_bytes"] == b"%d" % (2 * len(large))
+    assert reported["streamer.code"] == b"record_too_large"
+    assert reported["__connect.errors.offset"] == b"%d" % len(whole)
     verdicts = messages_of(brokers, names.verdicts)[0]
     by_url = [b"http://a.example/%d" % n for n in range(20)]
     assert [m.key for m in verdicts] == [*by_url, *(key for key, _ in pages)]

@@ -64,8 +64,8 @@ def test_verdicts_of_a_partition_are_those_of_its_replay_alone_over_kills(
         wait_until(others_are_judged)
         workers.start("index-1")
         workers.wait_until_settled()
-        told = workers.verify("--settled")
-        assert told.returncode == 0, (told.stdout, told.stderr)
+        reported = workers.verify("--settled")
+        assert reported.returncode == 0, (reported.stdout, reported.stderr)
     for partition, found in messages_of(brokers, names.verdicts).items():
         first = [*dict.fromkeys(message.value for message in found)]  # repeats have equal bytes
         for order in ((), ("--order-of", names.index)):

@@ -95,8 +95,8 @@ def test_an_archive_that_has_changed_is_refused(
     place.write("index.cdxj", *LINES)
     web.put(f"/{CRAWL.name}", CRAWL.data, "two")
     assert place.replay(path, "--cdx-base", web.url) == 3
-    told = " ".join(capsys.readouterr().err.split())
-    assert "a.warc.gz has changed since the index read it" in told
+    reported = " ".join(capsys.readouterr().err.split())
+    assert "a.warc.gz has changed since the index read it" in reported
     assert offsets(place) == [*range(100)]
     web.put(f"/{CRAWL.name}", CRAWL.data)
     assert place.replay(path, "--cdx-base", web.url) == 0
@@ -135,9 +135,9 @@ def test_a_store_that_is_away_ends_the_run_and_the_same_command_goes_on(
     assert not letter["truncated"]
     capsys.readouterr()
     assert place.replay(path, *base) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "1 of them dead letters; to judge lines of a CDX file again, write them with" in told
-    assert "give their file as PAGES" not in told
+    reported = " ".join(capsys.readouterr().out.split())
+    assert "1 of them dead letters; to judge lines of a CDX file again, write them with" in reported
+    assert "give their file as PAGES" not in reported
     again = place.folder / "again.cdxj"
     letters = f"{place.verdicts}.dead.jsonl"
     assert place.streamer("dead-letters", "show", letters, "--out", again) == 0
@@ -153,8 +153,8 @@ def test_a_wrong_base_ends_the_run_before_anything_counts_as_read(
     path = place.write("index.cdxj", *LINES)
     (place.folder / "other").mkdir()
     assert place.replay(path, "--cdx-base", place.folder / "other") == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "--cdx-base is probably not where its archives are" in told
+    reported = " ".join(capsys.readouterr().err.split())
+    assert "--cdx-base is probably not where its archives are" in reported
     assert place.replay(path) == 0
     assert offsets(place) == [*range(PAGES)]
 
@@ -166,8 +166,8 @@ def test_no_list_goes_on_by_a_wrong_base(place: Place, capsys: pytest.CaptureFix
     assert place.replay(path, "--cdx-base", base) == 0
     place.write("lists/index.cdxj", *LINES)
     assert place.replay(path) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "--cdx-base is probably not where its archives are" in told
+    reported = " ".join(capsys.readouterr().err.split())
+    assert "--cdx-base is probably not where its archives are" in reported
     assert place.replay(path, "--cdx-base", base) == 0
     assert offsets(place) == [*range(PAGES)]
     broken = [CRAWL.line(n, url_of(n), filename="none.warc.gz") for n in range(20)]

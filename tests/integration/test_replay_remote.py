@@ -49,8 +49,8 @@ def test_a_file_is_passed_over_while_its_tag_is_the_same_and_goes_on_where_it_en
     web.put("/pages.jsonl.gz", gzip.compress(b"".join([*PAGES[1:], *PAGES])), "three")
     capsys.readouterr()
     assert place.replay(url) == 3
-    told = " ".join(capsys.readouterr().err.split())
-    assert "has changed since the index read it: records that were judged are others" in told
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "has changed since the index read it: records that were judged are others" in shown
     assert len(lines(place.verdicts)) == 400
 
 

@@ -129,13 +129,13 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
 ) -> None:
     port = free_port()
     make_topic(brokers, names.pages)
-    with fake_registry() as told, fleet(
-        tmp_path, brokers, names, options=("--registry-url", told.url)
+    with fake_registry() as reported, fleet(
+        tmp_path, brokers, names, options=("--registry-url", reported.url)
     ) as workers:  # fmt: skip
-        told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
+        reported.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
         workers.start("all", "--index", tmp_path / "index", "--health-port", port)
         workers.wait_for_log("all", "worker_started")
-        told.failure = 503
+        reported.failure = 503
         send(brokers, names.pages, [(by_number(1, page(n)), []) for n in range(9)])
         wait_until(
             lambda: "schema registry cannot be used: it answers with HTTP 503" in asked(port)
@@ -143,15 +143,15 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
         assert workers.kill("all", signal.SIGTERM) == 1, workers.log("all")
         assert workers.start("all").wait(60) == 1  # a start says at once what is wrong
         assert "--registry-url" in workers.log("all")[workers.marks["all"] :]
-        told.failure = 0
+        reported.failure = 0
         workers.settle("all")
         assert len(verdicts_of(brokers, names)) == 9
         assert dead_letters(workers) == []
-        told.failure = 503
-        told.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
+        reported.failure = 503
+        reported.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
         send(brokers, names.pages, [(by_number(2, page(n)), []) for n in range(3)])
         wait_until(lambda: "HTTP 503" in asked(port))
-        told.failure = 0
+        reported.failure = 0
         workers.wait_until_settled()
         assert json.loads(asked(port)) == {"ready": True, "reasons": []}
         assert len(verdicts_of(brokers, names)) == 12
@@ -163,16 +163,16 @@ def test_a_replay_judges_as_the_worker_did_before_the_registry_learnt_a_schema(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
     make_topic(brokers, names.pages)
-    with fake_registry() as told, fleet(
-        tmp_path, brokers, names, options=("--registry-url", told.url)
+    with fake_registry() as reported, fleet(
+        tmp_path, brokers, names, options=("--registry-url", reported.url)
     ) as workers:  # fmt: skip
-        told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
+        reported.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
         send(brokers, names.pages, [(by_number(1 + n % 2, page(n)), []) for n in range(6)])
         workers.settle("all", "--index", tmp_path / "index")
         assert [dict(each.headers)[CODE] for each in dead_letters(workers)] == [
             b"unknown_schema"
         ] * 3
-        told.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
+        reported.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
         found = verdicts_of(brokers, names)
         assert len(found) == 3
         assert sorted(workers.replayed()) == sorted(found)

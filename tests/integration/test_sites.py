@@ -74,7 +74,7 @@ def verdicts() -> list[Verdict]:
         return list(added(dedup, crawl()))
 
 
-def told(each: list[Verdict]) -> list[tuple[object, ...]]:
+def reported(each: list[Verdict]) -> list[tuple[object, ...]]:
     return [
         (v.url, v.verdict, v.similarity, v.representative and v.representative.url) for v in each
     ]
@@ -96,7 +96,7 @@ def test_a_killed_replay_has_the_bytes_of_a_quiet_one(
     pages = crawl()
     killed: list[AnyPage | bytes | KillMarker] = [*pages[:8], KILL, *pages[8:18], KILL, *pages[18:]]
     found = streamer_replay(killed, threads=threads, **SITES)
-    assert told(list(found)) == told(verdicts)
+    assert reported(list(found)) == reported(verdicts)
 
 
 def test_batches_that_are_read_ahead_and_left_teach_nothing(
@@ -110,7 +110,7 @@ def test_batches_that_are_read_ahead_and_left_teach_nothing(
             end = {0: 3, 3: 6, 6: 12, 12: 21}.get(start, PAGES)
             found += [next(left) for _ in range(start, end)]
             del left  # some batches behind it were learned from, and are never judged
-    assert told(found) == told(verdicts)
+    assert reported(found) == reported(verdicts)
 
 
 def test_two_streams_that_take_turns_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_two_streams_that_take_turns_are_as_one(monkeypatch: pytest.MonkeyPatch)
     order = [page for at in range(0, PAGES // 2, 2) for half in range(2)
              for page in pages[half::2][at : at + 2]]  # fmt: skip
     with Deduplicator(**SITES) as dedup:
-        assert told(mixed) == told(list(added(dedup, order)))
+        assert reported(mixed) == reported(list(added(dedup, order)))
 
 
 def _in_turns(streams: list[Iterator[Verdict]]) -> Iterator[Verdict]:
@@ -137,8 +137,8 @@ def test_a_question_is_answered_as_its_verdict_and_changes_nothing(verdicts: lis
         for page in crawl():
             asked = dedup.check(page)
             found += list(added(dedup, [page]))
-            assert told([asked]) == told(found[-1:])
-    assert told(found) == told(verdicts)
+            assert reported([asked]) == reported(found[-1:])
+    assert reported(found) == reported(verdicts)
 
 
 @pytest.mark.parametrize("what", ["note", "part"])
@@ -189,8 +189,8 @@ def test_commands_know_the_table(tmp_path: Path) -> None:
     )
     run("replay", *same, *made)
     with Deduplicator(**SITES) as dedup:
-        wanted = told(list(added(dedup, crawl())))
-    assert sorted(told(list(read_verdicts(out))), key=str) == sorted(wanted, key=str)
+        wanted = reported(list(added(dedup, crawl())))
+    assert sorted(reported(list(read_verdicts(out))), key=str) == sorted(wanted, key=str)
 
 
 def test_two_pages_side_by_side_show_what_their_site_repeats(tmp_path: Path) -> None:

@@ -71,14 +71,14 @@ def test_verdicts_and_dead_letters_do_not_depend_on_how_files_are_gathered(
     write_files(place.folder / "in", FILES, seed)
     wanted = judged(place, "alone", ungathered=True)
     assert all(wanted)
-    told = capsys.readouterr().out.replace("alone", "")
+    reported = capsys.readouterr().out.replace("alone", "")
     for at_once in (1, 2, 7, 1000):
         with mock.patch("streamer.run.small_files.FILES_MAX", at_once):
             assert judged(place, f"by-{at_once}") == wanted
         found = capsys.readouterr().out.replace(f"by-{at_once}", "")
         for what in ("record ", "records "):
             assert [line for line in found.splitlines() if f" {what}" in line] == [
-                line for line in told.splitlines() if f" {what}" in line
+                line for line in reported.splitlines() if f" {what}" in line
             ]
 
 
@@ -115,9 +115,9 @@ def test_pages_that_a_rule_leaves_out_of_small_files_are_counted_and_shown(place
     files = [place.write(f"{i}.jsonl", record) for i, record in enumerate(pages)]
     summary = place.folder / "summary.json"
     assert place.replay(*files, "--rules", rules, "--summary", summary) == 0
-    told = json.loads(summary.read_bytes())
-    assert told["skipped"] == {"rule": 1}
-    assert told["examples"] == {"rule": f"among the records 0 to 0 of {files[1]}"}
+    reported = json.loads(summary.read_bytes())
+    assert reported["skipped"] == {"rule": 1}
+    assert reported["examples"] == {"rule": f"among the records 0 to 0 of {files[1]}"}
 
 
 def test_small_files_that_fail_after_a_page_are_dead_letters(place: Place) -> None:

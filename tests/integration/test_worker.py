@@ -65,8 +65,8 @@ def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
         assert workers.kill("all", signal.SIGTERM) == 0
     shown, _ = showing.communicate(timeout=300)
     assert sorted(shown.splitlines()) == sorted(verdicts_of(brokers, names))
-    told = streamer("inspect", "--json", tmp_path / "index" / "shard-0")
-    position = json.loads(told.stdout)["position"]
+    reported = streamer("inspect", "--json", tmp_path / "index" / "shard-0")
+    position = json.loads(reported.stdout)["position"]
     assert position["pages:0"]["records"] == 3
     assert position["log"]["records"] == len(messages_of(brokers, names.log(0))[0])
 

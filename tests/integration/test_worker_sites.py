@@ -68,21 +68,21 @@ def test_verdicts_are_those_of_a_replay_though_signers_are_killed_and_change(
         ]
         assert any(entry["stored"] for entry in learned), "from its topic"
         assert any(entry["offset"] > entry["stored"] for entry in learned), "and from pages"
-    told = {
+    reported = {
         partition: [*dict.fromkeys(each.value for each in found)]
         for partition, found in messages_of(brokers, names.verdicts).items()
     }
     order = "--order-of", names.index
     runs: list[tuple[object, ...]] = [order]
     if per_partition:
-        runs = [("--partitions", p, *more) for p in told for more in ((), order)]
+        runs = [("--partitions", p, *more) for p in reported for more in ((), order)]
     for number, chosen in enumerate(runs):
         out = f"v{number}.jsonl"
         assert place.replay(names.pages, *chosen, *OPTIONS, out=out) == 0
         replayed = defaultdict(list)
         for line in place.lines(out):
             replayed[json.loads(line)["page"]["partition"]].append(line)
-        assert replayed == {partition: told[partition] for partition in replayed} != {}
+        assert replayed == {partition: reported[partition] for partition in replayed} != {}
 
 
 def test_a_worker_learns_from_all_pages_where_the_topic_of_a_table_was_lost(

@@ -28,7 +28,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def told(verdict: Verdict) -> dict[str, Any]:
+def reported(verdict: Verdict) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(verdict)
     return fields
 
@@ -52,11 +52,11 @@ def test_a_question_is_answered_and_changes_nothing(
     ):
         for page, then in steps:
             if page[1]:
-                expected = told(asked.check(page))
-                assert told(asked.check(page)) == expected
+                expected = reported(asked.check(page))
+                assert reported(asked.check(page)) == expected
                 asked.nearest(page[1])
-                assert [*map(told, added(asked, [page]))] == [expected]
-                assert [*map(told, added(quiet, [page]))] == [expected]
+                assert [*map(reported, added(asked, [page]))] == [expected]
+                assert [*map(reported, added(quiet, [page]))] == [expected]
             for own in (asked, quiet):
                 if then == "flush":
                     own.flush()

@@ -66,7 +66,7 @@ def freeze(frozen: FrozenKeys, listed: list[Posting]) -> None:
 
 
 class AnySlots(RowSlots):
-    """Rows of which it is told that they lie in any slots; those before the first are dropped."""
+    """Rows in any slots; those before the first are dropped."""
 
     first_row = 0
     runs = np.array([[0], [1 << 32], [0]])
@@ -185,7 +185,7 @@ def noted_generations(frozen: FrozenKeys) -> set[int]:
 def test_generations_without_rows_that_are_left_go_and_merging_leaves_dropped_rows_out() -> None:
     with a_store() as store:
         frozen = opened(store)
-        slots = frozen._rows.slots  # noqa: SLF001 - what it is told of rows
+        slots = frozen._rows.slots  # noqa: SLF001 - what it knows of rows
         assert isinstance(slots, AnySlots)
         for i in range(3):
             slots.runs = np.array([[10 * i], [10 * i + 10], [0]])

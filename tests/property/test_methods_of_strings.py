@@ -82,7 +82,7 @@ def test_a_method_of_words_takes_no_order(variant: str, text: str, data: st.Data
     mixed = " ".join(data.draw(st.permutations(text.split())))
     first, second = signed(one, text), signed(one, mixed)
     assert list(first.keys) == list(second.keys)
-    if all(first.keys):  # what is lacking is told apart by all words in order
+    if all(first.keys):  # what is lacking differs by all words in order
         assert first.sketch.tolist() == second.sketch.tolist()
 
 

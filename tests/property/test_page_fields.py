@@ -89,7 +89,7 @@ def test_nesting_has_a_limit(pair: tuple[bytes, bytes]) -> None:
     assert end_of(nested(DEPTH_MAX + 1)) == -1
 
 
-def told(*messages: bytes) -> list[tuple[int, tuple[bytes, ...]]]:
+def reported(*messages: bytes) -> list[tuple[int, tuple[bytes, ...]]]:
     """Return what is known of each message, and its URL, body and type as they stand in it."""
     joined = Slices.joined(messages)
     found = find_page_fields(joined)
@@ -118,7 +118,7 @@ members = st.fixed_dictionaries(
 )
 def test_fields_are_found_in_any_order(messages: list[list[tuple[str, Any]]], layout: Any) -> None:
     written = [json.dumps(dict(m), ensure_ascii=False, **layout).encode() for m in messages]
-    for message, (known, fields) in zip(messages, told(*written), strict=True):
+    for message, (known, fields) in zip(messages, reported(*written), strict=True):
         page = dict(message)
         inside = json.dumps(page["body"], ensure_ascii=False).encode()[1:-1]
         assert known == (ESCAPES if b"\\" in inside else PLAIN)
@@ -147,7 +147,7 @@ ODD = [
 @pytest.mark.parametrize("message", ODD)
 def test_of_what_is_out_of_the_ordinary_nothing_is_told(message: bytes) -> None:
     good = b' {"url" : "u", "body":"b" }\r\n'
-    found = told(good, message, good)
+    found = reported(good, message, good)
     assert [known for known, _ in found] == [PLAIN, UNKNOWN, PLAIN]
 
 
@@ -155,7 +155,7 @@ def test_of_what_is_out_of_the_ordinary_nothing_is_told(message: bytes) -> None:
 def test_damaged_messages_are_told_as_parsers_do(damage: bytes, start: int, length: int) -> None:
     good = b'{"url":"http://a/","body":"a \\n b","z":[1,{"a":null}]}'
     message = good[:start] + damage + good[start + length :]
-    ((known, fields),) = told(message)
+    ((known, fields),) = reported(message)
     if known != UNKNOWN:
         read = json.loads(message.decode("latin-1"), parse_constant=refuse)
         assert read["url"].encode("latin-1") == fields[URL]

@@ -1,4 +1,4 @@
-"""What is told of a batch of messages at once is what looking at each one tells."""
+"""What is found of a batch of messages at once is what is found of each one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ messages = st.builds(
 
 
 def fields_of(batch: list[bytes]) -> tuple[Bytes, npt.NDArray[np.uint8], Spans]:
-    """Return the messages' bytes, and what is told of their fields."""
+    """Return the messages' bytes, and what is known of their fields."""
     slices = Slices.joined(batch)
     return slices.data, *find_page_fields(slices)
 
@@ -47,10 +47,10 @@ def fields_of(batch: list[bytes]) -> tuple[Bytes, npt.NDArray[np.uint8], Spans]:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(messages, max_size=8))
 def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
-    data, told, spans = fields_of(batch)
+    data, reported, spans = fields_of(batch)
     sure = np.empty(len(batch), np.bool_)
-    mark_sure(data, told, spans, URL_BYTES, sure)
-    for i, known in enumerate(told.tolist()):
+    mark_sure(data, reported, spans, URL_BYTES, sure)
+    for i, known in enumerate(reported.tolist()):
         url, body = (data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
         plain = 0 < len(url) <= URL_BYTES and all(0x20 < byte < 0x7F for byte in url)
         assert sure[i] == (known != UNKNOWN and plain and body[:1] not in (b" ", b"\\")), batch[i]

@@ -53,7 +53,7 @@ class NothingFlushed:
         return FoundUrls(urls, url_keys(urls, b""), [None] * len(urls), 0)
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """A verdict as plain values; `near` has the similarity and ref of what is nearest to a page."""
 
     ref: int
@@ -64,7 +64,7 @@ class Told(NamedTuple):
     change: int = NOT_TRACKED
 
 
-def told(output: Output) -> list[tuple[int, Told]]:
+def reported(output: Output) -> list[tuple[int, Reported]]:
     """Return verdicts as plain values, each with its number."""
     block, count = output.verdicts, len(output.verdicts)
     columns = zip(
@@ -76,7 +76,7 @@ def told(output: Output) -> list[tuple[int, Told]]:
         [NOT_TRACKED] * count if block.changes is None else block.changes.tolist(),
         strict=True,
     )
-    return [(number, Told(*each)) for number, each in enumerate(columns, output.start)]
+    return [(number, Reported(*each)) for number, each in enumerate(columns, output.start)]
 
 
 class Owner:
@@ -89,7 +89,7 @@ class Owner:
         meta = self.store.meta
         state = meta.state if meta else b""
         self.shard = machine(BANDS, self.lookup, state=state, memtable_capacity=4)
-        self.waiting: list[tuple[int, Told, int]] = []  # number, verdict, and place in the log
+        self.waiting: list[tuple[int, Reported, int]] = []  # number, verdict, and place in the log
         self.skip = skip  # committed: records below are applied, their verdicts are out already
         self.life = self.doomed = FOREVER
 
@@ -112,7 +112,7 @@ class Owner:
         position = self.shard.applied
         output = self.shard.apply(record)
         if output is not None and position >= self.skip:
-            self.waiting += [(number, verdict, position) for number, verdict in told(output)]
+            self.waiting += [(number, verdict, position) for number, verdict in reported(output)]
 
     def flush(self, *, sweeps: bool = False, killed_after: int = FOREVER) -> None:
         """Move what is kept to the store; sweep what is forgotten, if it `sweeps`.

@@ -57,10 +57,10 @@ from tests.simulation.owner import (
     Killed,
     NothingFlushed,
     Owner,
-    Told,
+    Reported,
     canon,
     copy_disk,
-    told,
+    reported,
 )
 from tests.simulation.pages import BANDS, NOT_TRACKED, Signature, join, make_page
 
@@ -118,7 +118,7 @@ class World:
         self._choose_settings()
         self._choose_pages()
         self.log: list[Record] = [Record(CONFIG, 0, 1, np.array([0]), self.settings)]
-        self.verdict_log: list[tuple[int, Told]] = []
+        self.verdict_log: list[tuple[int, Reported]] = []
         self.dead: set[int] = set()
         self.page_commits = dict.fromkeys(range(PARTITIONS), (0, 0))
         self.log_commit = 0
@@ -447,11 +447,11 @@ class World:
 
     # ---- the promises ----------------------------------------------------------------------------
 
-    def _fold(self, end: int | None = None) -> tuple[Any, list[tuple[int, Told]]]:
+    def _fold(self, end: int | None = None) -> tuple[Any, list[tuple[int, Reported]]]:
         """Fold the log with a shard that never flushes; return its canonical form and verdicts."""
         shard = self.machine(BANDS, NothingFlushed(), memtable_capacity=64)
         outputs = [shard.apply(record) for record in self.log[:end]]
-        found = [each for output in outputs if output is not None for each in told(output)]
+        found = [each for output in outputs if output is not None for each in reported(output)]
         return canon(shard, None), found
 
     def _check_fold(self, owner: Owner) -> None:
@@ -483,8 +483,8 @@ class World:
             assert not newest.shard.missing, "a hole is known that was filled"
         assert {*verdicts} == {*self.verdict_log}, "the verdicts are not those of the fold"
 
-    def _check_verdicts(self) -> dict[int, Told]:
-        found: dict[int, set[Told]] = defaultdict(set)
+    def _check_verdicts(self) -> dict[int, Reported]:
+        found: dict[int, set[Reported]] = defaultdict(set)
         for _, verdict in self.verdict_log:
             found[verdict.ref].add(verdict)
         lost = [ref for ref in self.pages if ref not in found and ref not in self.dead]
@@ -547,7 +547,7 @@ class World:
         strict = round(settings.fallback_threshold * SIMILARITY_ONE) if fell_back else 0
         return max(settings.similarity_min, strict)
 
-    def _check_representatives(self, verdicts: dict[int, Told], kept: set[int]) -> None:
+    def _check_representatives(self, verdicts: dict[int, Reported], kept: set[int]) -> None:
         for ref, verdict in verdicts.items():
             if verdict.similarity >= 0:
                 self._check_answer(ref, verdict.representative, verdict.similarity, kept)
@@ -563,7 +563,7 @@ class World:
         gone = min(self.named.get(other, ()), default=FOREVER)
         assert self.came[ref] < gone, ("the named page was forgotten", ref, other)
 
-    def _check_nearest(self, verdicts: dict[int, Told], kept: set[int]) -> None:
+    def _check_nearest(self, verdicts: dict[int, Reported], kept: set[int]) -> None:
         """Check that what is nearest to a unique page is within the margin below the threshold."""
         later = self.later or self.settings
         for ref, verdict in verdicts.items():
@@ -591,9 +591,9 @@ class World:
                 match = shared and self._similarity(a, b) >= least
                 assert not match, ("two kept pages match", a, b)
 
-    def _serial(self) -> dict[int, Told]:
+    def _serial(self) -> dict[int, Reported]:
         """Return the verdicts of a plain index over the pages in the order of the log."""
-        verdicts: dict[int, Told] = {}
+        verdicts: dict[int, Reported] = {}
         buckets: dict[int, list[int]] = defaultdict(list)
         rows: list[int] = []  # the pages that are kept
         gone: set[int] = set()
@@ -617,18 +617,18 @@ class World:
             score, row = min(scored, default=(0, 0))
             if scored and -score >= least:
                 basis = CONTENT if row in buckets[keys[-1]] else 0
-                verdicts[event] = Told(event, -score, basis, rows[row])
+                verdicts[event] = Reported(event, -score, basis, rows[row])
                 continue
             is_near = -score >= least - self.margin * SIMILARITY_ONE
             near = (-score, rows[row]) if scored and self.margin and is_near else ()
-            verdicts[event] = Told(event, -1, 0, 0, near)
+            verdicts[event] = Reported(event, -1, 0, 0, near)
             for key in keys:
                 if len(buckets[key]) < self.settings.bucket_max:
                     buckets[key].append(len(rows))
             rows.append(event)
         return verdicts
 
-    def _check_changes(self, verdicts: dict[int, Told]) -> None:
+    def _check_changes(self, verdicts: dict[int, Reported]) -> None:
         """Check what pages are to the last versions of their URLs, in the order of the log."""
         if self.later and (min(self.ages) < FOREVER or self.newest < FOREVER):
             return  # what settings before have let expire stays so

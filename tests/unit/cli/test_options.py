@@ -105,21 +105,21 @@ def test_a_setting_is_a_flag_a_variable_and_a_key_of_a_file(one: Declared, tmp_p
 
 @pytest.mark.parametrize("name", ["check", "worker"])
 def test_the_help_has_each_flag_in_its_panel_with_its_text_and_default(name: str) -> None:
-    told = panels(name, "--help-all")
+    reported = panels(name, "--help-all")
     for one in FLAGS:
-        assert f"{flag(one.name)} " in told[one.panel]
-        assert one.text in told[one.panel]
+        assert f"{flag(one.name)} " in reported[one.panel]
+        assert one.text in reported[one.panel]
         if one.default and one.type is not bool:
-            assert f"{one.text.split()[-1]} [default: {one.default}]" in told[one.panel]
-    assert "--sasl-password " not in told[SECURITY]
+            assert f"{one.text.split()[-1]} [default: {one.default}]" in reported[one.panel]
+    assert "--sasl-password " not in reported[SECURITY]
 
 
 def test_a_command_takes_the_settings_that_it_names_and_no_others() -> None:
-    told = panels("tail")
-    assert {"--brokers", "--index-name"} == set(re.findall(r"--[a-z-]+", told[KAFKA]))
-    assert VERDICTS not in told
+    reported = panels("tail")
+    assert {"--brokers", "--index-name"} == set(re.findall(r"--[a-z-]+", reported[KAFKA]))
+    assert VERDICTS not in reported
     wanted = {flag(one.name) for one in FLAGS if one.panel == SECURITY}
-    assert wanted == set(re.findall(r"--[a-z-]+", told[SECURITY]))
+    assert wanted == set(re.findall(r"--[a-z-]+", reported[SECURITY]))
 
 
 @pytest.mark.parametrize(("name", "lines_max"), [("replay", 115), ("worker", 75), ("check", 75)])

@@ -1,4 +1,4 @@
-"""Versions of URLs: told apart, stored with a flush or not at all, gone when they have expired."""
+"""Versions of URLs: distinguished, stored with a flush or not at all, gone once they expired."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ def page(number: int, url: bytes, content: int, sketch: Sketch, hour: float = 1)
 
 
 def change(judge: Judge, pages: Pages, **found: Any) -> tuple[str, int] | None:
-    """Judge a page; return its change and the similarity, None where none is told."""
+    """Judge a page; return its change and the similarity, None where there is none."""
     number = int(pages.refs[0])
     [block] = judge.judge(0, number, number + 1, pages, **found)
     if block.changes is None:
@@ -114,12 +114,12 @@ def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
 def test_look_ups_ahead_of_other_pages_and_flushes_are_never_too_old(judge: Judge) -> None:
     pages = [page(n, b"a", n // 2, FAR[n // 2]) for n in range(6)]
     found = [judge.look_up(each) for each in pages]
-    told = []
+    reported = []
     for each, ahead in zip(pages, found, strict=True):
-        told.append(change(judge, each, found=ahead))
+        reported.append(change(judge, each, found=ahead))
         judge.begin_flush(lambda: b"")
     judge.finish()
-    names = [each and each[0] for each in told]
+    names = [each and each[0] for each in reported]
     assert names == ["new", *["unchanged", "replaced"] * 2, "unchanged"]
 
 
@@ -187,14 +187,14 @@ def test_a_url_with_the_key_of_one_is_new(judge: Judge, monkeypatch: pytest.Monk
 def test_a_version_older_than_what_answers_is_not_known(tmp_path: Path, *, flushed: bool) -> None:
     rules = TRACKED.model_copy(update={"expire_after_ms": 3 * HOUR})
     hours = [10, 13, 15.9, 16, 19.1, 19.2, 30]
-    told = []
+    reported = []
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
         for number, hour in enumerate(hours):
-            told.append(change(judge, page(number, b"a", 1, SAME, hour)))
+            reported.append(change(judge, page(number, b"a", 1, SAME, hour)))
             if flushed:
                 judge.flush(b"")
     new, unchanged = ("new", -1), ("unchanged", 10_000)
-    assert told == [new, *[unchanged] * 3, new, unchanged, new]
+    assert reported == [new, *[unchanged] * 3, new, unchanged, new]
 
 
 def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
@@ -210,11 +210,11 @@ def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
     assert max(generations) <= 6
     assert 10 <= min(counts[20:]) <= max(counts[20:]) <= 16
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:  # a start goes on there
-        told = [
+        reported = [
             change(judge, page(60 + place, b"url%d" % known, known, SAME, 60))
             for place, known in enumerate((59, 50, 48))
         ]
-    assert told == [("unchanged", 10_000), ("unchanged", 10_000), ("new", -1)]
+    assert reported == [("unchanged", 10_000), ("unchanged", 10_000), ("new", -1)]
 
 
 def test_the_newest_version_of_several_generations_counts(tmp_path: Path) -> None:
@@ -280,10 +280,10 @@ def test_a_replay_tells_changes_and_counts_them(tmp_path: Path) -> None:
     done = runner.invoke(app, [*command, "--track-changes"])
     assert done.exit_code == 0, done.output
     found = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    told = [(each["change"], each["change_similarity"]) for each in found]
-    assert told[:2] == [("new", None), ("unchanged", 1.0)]
-    assert told[2] == ("edited", found[2]["similarity"])
-    assert told[3] == ("replaced", 0.0)
+    reported = [(each["change"], each["change_similarity"]) for each in found]
+    assert reported[:2] == [("new", None), ("unchanged", 1.0)]
+    assert reported[2] == ("edited", found[2]["similarity"])
+    assert reported[3] == ("replaced", 0.0)
     summary = json.loads((tmp_path / "summary").read_text())
     assert summary["changes"] == {"new": 1, "unchanged": 1, "edited": 1, "replaced": 1}
     assert summary["total"]["changes"] == summary["changes"]

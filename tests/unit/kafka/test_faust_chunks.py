@@ -30,7 +30,7 @@ REQUEST_SECONDS = 0.02
 
 
 class Seeking:
-    """Stands in for the consumer: its seeks take as long as they are told."""
+    """Stands in for the consumer: its seeks take as long as a test says."""
 
     def __init__(self) -> None:
         self.answer = asyncio.Event()
@@ -216,7 +216,7 @@ class Transport(ChunkTransport):
 
 
 class App(ChunkApp):
-    """An app whose consumer is one of ours, which begins where it is told."""
+    """An app whose consumer is one of ours, which begins where a test says."""
 
     told_start = Start(0, 0)
 

@@ -40,8 +40,8 @@ class TopicOf:
 @pytest.mark.parametrize("value", GARBAGE, ids=lambda value: repr(value)[:20])
 @in_loop
 async def test_what_is_no_gauge_is_passed_over_with_a_warning(value: bytes | None) -> None:
-    told = [FakeMessage(0, pack(GAUGE), KEY), FakeMessage(1, value, KEY), FakeMessage(2, value)]
-    reader: Any = TopicOf(*told)
+    reported = [FakeMessage(0, pack(GAUGE), KEY), FakeMessage(1, value, KEY), FakeMessage(2, value)]
+    reader: Any = TopicOf(*reported)
     with capture_logs() as logs:
         assert await last_gauges(reader, "index.gauge") == [GAUGE]
     (line,) = logs

@@ -1,4 +1,4 @@
-"""Sessions of the copying of kept pages, and verdicts that expire during one; told by doubles."""
+"""Sessions of the copying of kept pages, and verdicts that expire during one; shown by doubles."""
 
 import asyncio
 import threading
@@ -140,9 +140,9 @@ class FakeBounds:
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
-    told = FakeProducer()
-    monkeypatch.setattr(kept_copies, "AIOKafkaProducer", lambda **_: told)
-    return told
+    reported = FakeProducer()
+    monkeypatch.setattr(kept_copies, "AIOKafkaProducer", lambda **_: reported)
+    return reported
 
 
 def verdict(offset: int) -> FakeMessage:
@@ -194,6 +194,6 @@ def test_verdicts_that_expire_during_a_session_are_told_if_they_may_be_skipped(
     """Those in hand are copied, also if they have expired since."""
     with structlog.testing.capture_logs() as logs:
         copy(FakeBounds(start), range(10, 15), range(40, 45), [45], skips_expired=True)
-    (told,) = (each for each in logs if each["event"] == "kept_verdicts_expired")
-    assert (told["topic"], told["start"], told["end"]) == ("streamer.verdicts", 15, 40)
+    (reported,) = (each for each in logs if each["event"] == "kept_verdicts_expired")
+    assert (reported["topic"], reported["start"], reported["end"]) == ("streamer.verdicts", 15, 40)
     assert producer.offsets == [15, 45, 46]

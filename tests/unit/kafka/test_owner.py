@@ -190,9 +190,9 @@ def test_an_owner_goes_on_in_its_log_where_its_snapshot_is(tmp_path: Path, key: 
 
 
 def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(tmp_path: Path, key: Path) -> None:
-    log, told, now = a_log(3), list[object](), [0.0]
+    log, reported, now = a_log(3), list[object](), [0.0]
     to = SnapshotFolder(tmp_path / "snapshots")
-    regular = RegularSnapshots(tmp_path / "index", to, 60, 2, told.append, lambda: now[0])
+    regular = RegularSnapshots(tmp_path / "index", to, 60, 2, reported.append, lambda: now[0])
     where = ShardLog(0, "log", IDENTITY)
     one = Owner(tmp_path / "index", where, SIGNATURE, key, snapshots=regular)
     assert not one.flush_is_due, "there is nothing yet"
@@ -206,4 +206,4 @@ def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(tmp_path: Path, key
         regular.wait()
     one.close()
     assert [to.read(number).flush for number in to.numbers()] == [1, 2]
-    assert all(isinstance(each, Taken) for each in told)
+    assert all(isinstance(each, Taken) for each in reported)

@@ -202,8 +202,8 @@ def test_a_flush_goes_on_when_the_disk_cannot_be_measured(
         patch.setattr(shutil, "disk_usage", failing)
         one.flush(one.state())
     assert one.stored_offset == 1
-    told = [(each["event"], "Too many open" in each["reason"]) for each in logs]
-    assert told == [("metrics_incomplete", True)]
+    reported = [(each["event"], "Too many open" in each["reason"]) for each in logs]
+    assert reported == [("metrics_incomplete", True)]
 
 
 # ---- latency -------------------------------------------------------------------------------------
@@ -236,8 +236,8 @@ def test_changes_of_urls_are_counted() -> None:
     shown.machine.give(pages, 0, 3)
     for output in shown.machine.outputs:
         shown.shard.count_verdicts(output.verdicts)
-    told = values(shown.metrics, "streamer_changes_total")
-    assert (told["0", "new"], told["0", "unchanged"]) == (2, 1)
+    reported = values(shown.metrics, "streamer_changes_total")
+    assert (reported["0", "new"], reported["0", "unchanged"]) == (2, 1)
 
 
 def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:

@@ -358,8 +358,8 @@ async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path)
     await owning.run(chunk(a_log(1), 0, 2))
     with capture_logs() as logs:
         await owning.app._configure()  # noqa: SLF001 - the watch calls it
-    told = {"event": "settings_changed", "shard": 0, "threshold": "0.8 -> 0.9"}
-    assert logs == [{**told, "log_level": "info"}]
+    reported = {"event": "settings_changed", "shard": 0, "threshold": "0.8 -> 0.9"}
+    assert logs == [{**reported, "log_level": "info"}]
     (message,) = owning.settings_published
     record = unpack_record(message[1] or b"", IDENTITY)
     assert (record.source, record.start, record.end) == (CONFIG, 1, 2)
@@ -379,7 +379,7 @@ async def test_the_gauge_tells_what_is_applied_not_what_is_flushed(owning: Ownin
     assert (gauge.position, gauge.positions["pages:0"]) == (2, 20)
 
 
-async def told(owning: Owning, seconds: float) -> list[Gauge]:
+async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     """Let the owner tell its gauge for some time; return what it said in it."""
     before = len(owning.publisher.published)
     telling = asyncio.create_task(owning.app._tell_gauge())  # noqa: SLF001 - what start() begins
@@ -393,18 +393,18 @@ async def told(owning: Owning, seconds: float) -> list[Gauge]:
 async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
     owning: Owning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await told(owning, 3 * WATCH_SECONDS) == [], "a standby tells nothing"
+    assert await reported(owning, 3 * WATCH_SECONDS) == [], "a standby tells nothing"
     owning.consumer.end = 2
     await owning.starts(0)
     owning.consumer.assigned = {PLACE}
-    assert [gauge.position for gauge in await told(owning, 5 * WATCH_SECONDS)] == [0]
+    assert [gauge.position for gauge in await reported(owning, 5 * WATCH_SECONDS)] == [0]
     await owning.run(chunk(a_log(1), 0, 2))
-    assert [gauge.position for gauge in await told(owning, 5 * WATCH_SECONDS)] == [2]
-    assert await told(owning, 5 * WATCH_SECONDS) == []
+    assert [gauge.position for gauge in await reported(owning, 5 * WATCH_SECONDS)] == [2]
+    assert await reported(owning, 5 * WATCH_SECONDS) == []
     monkeypatch.setattr(shard_app, "REPEAT_SECONDS", 2 * WATCH_SECONDS)
-    assert len(await told(owning, 10 * WATCH_SECONDS)) >= 2, "whatever it holds"
+    assert len(await reported(owning, 10 * WATCH_SECONDS)) >= 2, "whatever it holds"
     owning.consumer.assigned = set()
-    assert await told(owning, 5 * WATCH_SECONDS) == [], "one that lost the shard is out of date"
+    assert await reported(owning, 5 * WATCH_SECONDS) == [], "one that lost the shard is out of date"
 
 
 @in_loop
@@ -413,7 +413,7 @@ async def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(ownin
     await owning.starts(0)
     owning.consumer.assigned = {PLACE}
     owning.publisher.deaf = True
-    assert len(await told(owning, 6 * WATCH_SECONDS)) >= 3
+    assert len(await reported(owning, 6 * WATCH_SECONDS)) >= 3
     assert owning.failures == []
 
 

@@ -295,8 +295,8 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
     assert message[1] == value[: kept[1]]
     named = dict(message[2])
     cut = (message[0], message[1]) != (key, value)
-    told = (b"%d" % len(key or b""), b"%d" % len(value)) if cut else (None, None)
-    assert (named.get("streamer.key_bytes"), named.get("streamer.value_bytes")) == told
+    reported = (b"%d" % len(key or b""), b"%d" % len(value)) if cut else (None, None)
+    assert (named.get("streamer.key_bytes"), named.get("streamer.value_bytes")) == reported
     assert named["__connect.errors.offset"] == b"7"
 
     async def pack() -> list[Any]:
@@ -309,12 +309,14 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
     assert len(batch._build()) <= bytes_max  # noqa: SLF001 - as the client does
 
 
-@pytest.mark.parametrize(("sent", "told"), [(b"2", b"2"), (b"many", None), (b"1" * 19, None)])
-def test_a_dead_letter_counts_how_often_it_was_sent_again(sent: bytes, told: bytes | None) -> None:
+@pytest.mark.parametrize(("sent", "reported"), [(b"2", b"2"), (b"many", None), (b"1" * 19, None)])
+def test_a_dead_letter_counts_how_often_it_was_sent_again(
+    sent: bytes, reported: bytes | None
+) -> None:
     rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
-    assert headers.get("streamer.retries") == told
+    assert headers.get("streamer.retries") == reported
     assert "other" not in headers
 
 

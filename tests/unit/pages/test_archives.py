@@ -182,8 +182,8 @@ def test_a_dead_host_is_asked_once_where_others_answer(web: WebServer) -> None:
         places = [ArchiveRange(dead.put(f"/{n}", DATA), n, n + 5) for n in range(50)]
         opened.ask([good])[0]()
         for number, place in enumerate(places):
-            told = "cannot be read .*500" if not number else rf"{dead.url} could not be reached"
-            with pytest.raises(InvalidPage, match=f"archive_unreadable: {told}"):
+            reported = "cannot be read .*500" if not number else rf"{dead.url} could not be reached"
+            with pytest.raises(InvalidPage, match=f"archive_unreadable: {reported}"):
                 opened.ask([place])[0]()
         assert len(dead.asked) == 6 + 1
         assert opened.ask([good])[0]().data == DATA[:5]

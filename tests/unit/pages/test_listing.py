@@ -120,19 +120,21 @@ def test_a_key_that_is_not_a_path_is_passed_over_and_reported(
 @pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize("bad", [[], ["p/../x.jsonl"]])
 @pytest.mark.parametrize(
-    ("endless", "told"),
+    ("endless", "reported"),
     [
         ("token", "the same files again"), ("again", "the same files again"),
         ("new", "more than 5,000 files"), ("empty", "no further file for 0.5 seconds"),
     ],
 )  # fmt: skip
 def test_a_listing_that_does_not_end_is_refused(
-    fake: FakeStore, bad: list[str], endless: str, told: str, monkeypatch: pytest.MonkeyPatch
+    fake: FakeStore, bad: list[str], endless: str, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.pages.listing.FILES_MAX", 5_000)
     monkeypatch.setattr("streamer.pages.listing.PART_SECONDS", 0.5 if endless == "empty" else 60)
     fake.keys, fake.endless = ["p/a.jsonl", *bad], endless
-    with pytest.raises(InputError, match=rf"s3://bucket/p/: cannot be listed: .*{told}.*\.paths"):
+    with pytest.raises(
+        InputError, match=rf"s3://bucket/p/: cannot be listed: .*{reported}.*\.paths"
+    ):
         look_up(["s3://bucket/p/"])
 
 

@@ -49,7 +49,7 @@ def test_a_list_elsewhere_names_files_from_the_root(web: WebServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
+    ("name", "data", "reported"),
     [
         ("a.paths", b"\n", "names no file"),
         ("a.paths", b"\xff\xfe", "is no UTF-8"),
@@ -59,11 +59,11 @@ def test_a_list_elsewhere_names_files_from_the_root(web: WebServer) -> None:
     ],
 )
 def test_what_is_no_list_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, reported: str
 ) -> None:
     monkeypatch.setattr(lists, "LIST_BYTES_MAX", 10)
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=reported):
         open_sources([str(tmp_path / name)])
     with pytest.raises(InputError, match="No such file"):
         open_sources([str(tmp_path / "none.paths")])

@@ -156,9 +156,13 @@ def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
         with pytest.raises(InputError, match="is not there"):
             file.read()
     web.put("/a.jsonl", DATA)
-    for status, told in ((403, "no permission"), (401, "no permission"), (500, "cannot be read")):
+    for status, reported in (
+        (403, "no permission"),
+        (401, "no permission"),
+        (500, "cannot be read"),
+    ):
         web.status = status
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=reported):
             look_up([url])
     web.status, web.lengths = 200, False
     with pytest.raises(InputError, match=r"Content-Length.*curl URL \| streamer replay -"):
@@ -183,8 +187,8 @@ def test_a_file_is_looked_up_by_get_where_head_says_too_little(
 
 def test_two_etags_are_named_with_the_remedy(web: WebServer) -> None:
     web.put("/a.jsonl", DATA, "one two")
-    told = r"ETags \((one before, two|two before, one) now.*if that does not help.*curl URL"
-    with opened(f"{web.url}/a.jsonl") as file, pytest.raises(InputError, match=told):
+    reported = r"ETags \((one before, two|two before, one) now.*if that does not help.*curl URL"
+    with opened(f"{web.url}/a.jsonl") as file, pytest.raises(InputError, match=reported):
         file.read()
 
 

@@ -44,7 +44,7 @@ GUID = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
 
 
 @pytest.fixture
-def told() -> Iterator[FakeRegistry]:
+def reported() -> Iterator[FakeRegistry]:
     with fake_registry() as found:
         found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
         found.schemas["/schemas/ids/8"] = {"schema": '{"type":"object"}', "schemaType": "JSON"}
@@ -52,8 +52,8 @@ def told() -> Iterator[FakeRegistry]:
 
 
 @pytest.fixture
-def registry(told: FakeRegistry) -> SchemaRegistry:
-    return SchemaRegistry(RegistryAddress(told.url), patience_s=0.0)
+def registry(reported: FakeRegistry) -> SchemaRegistry:
+    return SchemaRegistry(RegistryAddress(reported.url), patience_s=0.0)
 
 
 def code_of(registry: SchemaRegistry, value: bytes) -> str:
@@ -63,20 +63,20 @@ def code_of(registry: SchemaRegistry, value: bytes) -> str:
 
 
 def test_a_schema_is_asked_for_once_by_number_or_by_guid(
-    told: FakeRegistry, registry: SchemaRegistry
+    reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
-    told.schemas[f"/schemas/guids/{GUID}"] = {"schema": PAGE_SCHEMA, "schemaType": "AVRO"}
+    reported.schemas[f"/schemas/guids/{GUID}"] = {"schema": PAGE_SCHEMA, "schemaType": "AVRO"}
     payload = avro_page("http://a.example/", TEXT)
     for value in (by_number(7, payload), b"\1" + GUID.bytes + payload) * 3:
         assert json.loads(registry.decode(value))["url"] == "http://a.example/"
     assert registry.decode(by_number(8, b'{"url":"u"}')) == b'{"url":"u"}'
-    assert [path.partition("?")[0] for path in told.asked] == [
+    assert [path.partition("?")[0] for path in reported.asked] == [
         "/schemas/ids/7", f"/schemas/guids/{GUID}", "/schemas/ids/8",
     ]  # fmt: skip
 
 
 def test_references_are_asked_for_and_come_before_what_names_them(
-    told: FakeRegistry, registry: SchemaRegistry
+    reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     def record(name: str, kind: str) -> str:
         fields = [{"name": "f", "type": kind}]
@@ -85,34 +85,34 @@ def test_references_are_asked_for_and_come_before_what_names_them(
     def refer(*names: str) -> list[dict[str, Any]]:
         return [{"name": name, "subject": f"of/{name}", "version": 3} for name in names]
 
-    told.schemas["/schemas/ids/1"] = {"schema": record("A", "B"), "references": refer("C", "B")}
-    told.schemas["/subjects/of%2FB/versions/3"] = {
+    reported.schemas["/schemas/ids/1"] = {"schema": record("A", "B"), "references": refer("C", "B")}
+    reported.schemas["/subjects/of%2FB/versions/3"] = {
         "schema": record("B", "C"), "references": refer("C"),
     }  # fmt: skip
-    told.schemas["/subjects/of%2FC/versions/3"] = {
+    reported.schemas["/subjects/of%2FC/versions/3"] = {
         "schema": record("C", "int"), "references": refer("A"),
     }  # fmt: skip
-    told.schemas["/subjects/of%2FA/versions/3"] = {
+    reported.schemas["/subjects/of%2FA/versions/3"] = {
         "schema": record("Z", "int"), "references": refer("C"),
     }  # fmt: skip
     assert json.loads(registry.decode(by_number(1, b"\x02"))) == {"f": {"f": {"f": 1}}}
-    told.schemas["/schemas/ids/2"] = {"schema": record("A", "B"), "references": refer("gone")}
+    reported.schemas["/schemas/ids/2"] = {"schema": record("A", "B"), "references": refer("gone")}
     assert code_of(registry, by_number(2, b"\x02")) == "unknown_schema"
 
 
 def test_what_the_registry_does_not_know_is_asked_for_seldom(
-    told: FakeRegistry, registry: SchemaRegistry
+    reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     for _ in range(3):
         assert code_of(registry, by_number(99, b"x")) == "unknown_schema"
-    assert len(told.asked) == 1
+    assert len(reported.asked) == 1
     for number in (0, 1 << 31, (1 << 32) - 1):
         assert code_of(registry, by_number(number, b"x")) == "unknown_schema"
-    assert len(told.asked) == 1
-    told.bodies["/schemas/ids/98"] = 404, b"no such path"
+    assert len(reported.asked) == 1
+    reported.bodies["/schemas/ids/98"] = 404, b"no such path"
     assert code_of(registry, by_number(98, b"x")) == "unknown_schema"  # as Apicurio, of a GUID
-    assert told.asked[-1] == "/schemas/types"
-    told.schemas["/schemas/ids/97"] = {"schema": "x", "schemaType": "THRIFT"}
+    assert reported.asked[-1] == "/schemas/types"
+    reported.schemas["/schemas/ids/97"] = {"schema": "x", "schemaType": "THRIFT"}
     assert code_of(registry, by_number(97, b"x")) == "unusable_schema"
 
 
@@ -131,20 +131,20 @@ def test_a_refusal_keeps_nothing_of_the_chunk_that_it_came_with(registry: Schema
 
 
 def test_an_answer_with_odd_references_is_none(
-    told: FakeRegistry, registry: SchemaRegistry
+    reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     for references in (["x"], 5):
-        told.schemas["/schemas/ids/9"] = {"schema": PAGE_SCHEMA, "references": references}
+        reported.schemas["/schemas/ids/9"] = {"schema": PAGE_SCHEMA, "references": references}
         with pytest.raises(StreamerError, match="names references in another way"):
             registry.decode(by_number(9, b"x"))
 
 
 def test_what_is_kept_of_a_registry_is_bounded(
-    told: FakeRegistry, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+    reported: FakeRegistry, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMAS_KEPT_MAX", 2)
     for number in (7, 8, 99, 98, 97, 8, 7):
-        told.schemas[f"/schemas/ids/{number}"] = {"schema": PAGE_SCHEMA}
+        reported.schemas[f"/schemas/ids/{number}"] = {"schema": PAGE_SCHEMA}
         registry.decode(by_number(number, avro_page("u", TEXT)))
     assert len(registry._decoders) == 2  # noqa: SLF001 - what it holds shows nowhere else
 
@@ -156,12 +156,12 @@ def test_what_is_kept_of_a_registry_is_bounded(
     ids=["502", "503", "429", "401", "302", "html", "array"],
 )  # fmt: skip
 def test_any_other_answer_is_none(
-    told: FakeRegistry, registry: SchemaRegistry, status: int, body: bytes
+    reported: FakeRegistry, registry: SchemaRegistry, status: int, body: bytes
 ) -> None:
-    told.bodies["/schemas/ids/7"] = status, body
+    reported.bodies["/schemas/ids/7"] = status, body
     with pytest.raises(StreamerError, match=r"cannot be used for \d+ seconds"):
         registry.decode(by_number(7, avro_page("u", TEXT)))
-    del told.bodies["/schemas/ids/7"]
+    del reported.bodies["/schemas/ids/7"]
     assert registry.decode(by_number(7, avro_page("u", TEXT)))
 
 
@@ -171,44 +171,44 @@ def test_any_other_answer_is_none(
     ids=["403", "500", "400", "large"],
 )
 def test_a_schema_that_a_working_registry_lastingly_refuses_is_a_dead_letter(
-    told: FakeRegistry, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
+    reported: FakeRegistry, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
 ) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMA_SECONDS", 0.3)
     monkeypatch.setattr(schema_registry, "UNKNOWN_SECONDS", 0.5)
-    registry = SchemaRegistry(RegistryAddress(told.url), patience_s=float("inf"))
+    registry = SchemaRegistry(RegistryAddress(reported.url), patience_s=float("inf"))
     value = by_number(7, avro_page("u", TEXT))
-    told.bodies["/schemas/ids/7"] = status, body
+    reported.bodies["/schemas/ids/7"] = status, body
     began = time.monotonic()
     assert code_of(registry, value) == "schema_unavailable"
     assert time.monotonic() - began >= 0.3
-    told.asked.clear()
+    reported.asked.clear()
     assert code_of(registry, value) == "schema_unavailable"
-    assert told.asked == []
+    assert reported.asked == []
     assert registry.decode(by_number(8, b"{}")) == b"{}"
     assert registry.complaint == ""
     time.sleep(0.5)
     began = time.monotonic()  # asked again, without the wait before
     assert code_of(registry, value) == "schema_unavailable"
     assert time.monotonic() - began < 0.3
-    assert told.asked[-2].startswith("/schemas/ids/7?")
-    del told.bodies["/schemas/ids/7"]
+    assert reported.asked[-2].startswith("/schemas/ids/7?")
+    del reported.bodies["/schemas/ids/7"]
     time.sleep(0.5)
     assert registry.decode(value)
 
 
 def test_a_registry_that_refuses_every_schema_is_waited_for(
-    told: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+    reported: FakeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMA_SECONDS", 0.0)
-    registry = SchemaRegistry(RegistryAddress(told.url), patience_s=0.5)
-    told.failure = 500
+    registry = SchemaRegistry(RegistryAddress(reported.url), patience_s=0.5)
+    reported.failure = 500
     with pytest.raises(StreamerError, match="HTTP 500"):
         registry.decode(by_number(7, avro_page("u", TEXT)))
 
 
-def test_threads_share_the_wait_for_a_dead_registry(told: FakeRegistry) -> None:
-    registry, ended = SchemaRegistry(RegistryAddress(told.url), patience_s=1.0), list[float]()
-    told.failure, began = 503, time.monotonic()
+def test_threads_share_the_wait_for_a_dead_registry(reported: FakeRegistry) -> None:
+    registry, ended = SchemaRegistry(RegistryAddress(reported.url), patience_s=1.0), list[float]()
+    reported.failure, began = 503, time.monotonic()
 
     def decode(number: int) -> None:
         for _ in range(2):
@@ -223,21 +223,21 @@ def test_threads_share_the_wait_for_a_dead_registry(told: FakeRegistry) -> None:
         each.join(60)
     assert len(ended) == 4
     assert max(ended) < 3.0
-    told.failure = 0
+    reported.failure = 0
     assert registry.decode(by_number(8, b"{}")) == b"{}"
 
 
 def test_a_404_of_something_that_is_no_registry_is_no_answer(
-    told: FakeRegistry, registry: SchemaRegistry
+    reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
-    told.failure = 404
+    reported.failure = 404
     with pytest.raises(StreamerError, match="HTTP 404"):
         registry.decode(by_number(7, avro_page("u", TEXT)))
 
 
-def test_messages_wait_for_a_registry_that_is_away(told: FakeRegistry) -> None:
-    registry, found = SchemaRegistry(RegistryAddress(told.url)), list[bytes]()
-    value, told.failure = by_number(7, avro_page("http://a.example/", TEXT)), 503
+def test_messages_wait_for_a_registry_that_is_away(reported: FakeRegistry) -> None:
+    registry, found = SchemaRegistry(RegistryAddress(reported.url)), list[bytes]()
+    value, reported.failure = by_number(7, avro_page("http://a.example/", TEXT)), 503
     waiting = [
         threading.Thread(target=lambda: found.append(registry.decode(value))) for _ in range(3)
     ]
@@ -248,7 +248,7 @@ def test_messages_wait_for_a_registry_that_is_away(told: FakeRegistry) -> None:
         time.sleep(0.05)
     assert "HTTP 503" in registry.complaint
     assert found == []
-    told.failure = 0
+    reported.failure = 0
     for each in waiting:
         each.join(60)
     assert len(found) == 3
@@ -259,15 +259,15 @@ def test_a_login_is_sent_over_tls_and_shown_nowhere(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.give("registry"))
-    with fake_registry(context) as told:
-        address = RegistryAddress(told.url, authority.cafile, "me", WORD)
+    with fake_registry(context) as reported:
+        address = RegistryAddress(reported.url, authority.cafile, "me", WORD)
         SchemaRegistry(address).check()
-        other = RegistryAddress(told.url, Authority(tmp_path, "other").cafile, "me", WORD)
+        other = RegistryAddress(reported.url, Authority(tmp_path, "other").cafile, "me", WORD)
         with pytest.raises(StreamerError, match="certificate verify failed") as refused:
             SchemaRegistry(other).check()
     assert WORD not in repr(address)
     assert WORD not in str(refused.value)
-    (login,) = told.logins
+    (login,) = reported.logins
     assert login is not None
     assert base64.b64decode(login.removeprefix("Basic ")) == f"me:{WORD}".encode()
 
@@ -296,11 +296,11 @@ def test_an_address_that_is_none_or_not_safe_is_refused(
     assert WORD not in str(refused.value)
 
 
-def test_a_start_says_what_is_wrong(told: FakeRegistry) -> None:
-    SchemaRegistry(RegistryAddress(told.url)).check()
-    told.failure = 401
+def test_a_start_says_what_is_wrong(reported: FakeRegistry) -> None:
+    SchemaRegistry(RegistryAddress(reported.url)).check()
+    reported.failure = 401
     with pytest.raises(StreamerError, match=r"refuses the login \(HTTP 401\)\. Check"):
-        SchemaRegistry(RegistryAddress(told.url)).check()
+        SchemaRegistry(RegistryAddress(reported.url)).check()
     with pytest.raises(StreamerError, match=r"cannot be used: .*refused"):
         SchemaRegistry(RegistryAddress("http://127.0.0.1:1")).check()
 

@@ -179,12 +179,12 @@ def test_rows_of_many_small_files_are_few_row_groups(
     tmp_path: Path, name: str, batches: int, group_bytes: int
 ) -> None:
     files = [rows_of(write(tmp_path / f"{n}.parquet", table(3 * n, 3)), [0, 2]) for n in range(20)]
-    out, told = io.BytesIO(), list[int]()
+    out, reported = io.BytesIO(), list[int]()
     with (
         mock.patch.object(table_copy, "BATCHES_MAX", batches),
         mock.patch.object(table_copy, "GROUP_BYTES", group_bytes),
     ):
-        copy_rows(files, name, out, REMEDY, progress=told.append)
+        copy_rows(files, name, out, REMEDY, progress=reported.append)
     data = pa.py_buffer(out.getvalue())
     if name == "o.parquet":
         found = parquet.ParquetFile(data)
@@ -193,8 +193,8 @@ def test_rows_of_many_small_files_are_few_row_groups(
         opened = pa.ipc.open_file(data)
         parts, rows = opened.num_record_batches, opened.read_all()
     assert rows["url"].to_pylist() == [f"u{3 * n + row}" for n in range(20) for row in (0, 2)]
-    assert parts == len(told)
-    assert told[-1] == 40
+    assert parts == len(reported)
+    assert reported[-1] == 40
     assert parts == 1 if group_bytes > 300 else 1 < parts < 20, parts
 
 

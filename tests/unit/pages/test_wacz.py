@@ -132,7 +132,7 @@ def listed(path: Path, entries: list[tuple[str, int]], data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "reported"),
     [
         ([("archive/a.warc", 0)], ""),
         ([("archive/a.warc", 0)] * 2, "lists archive/a.warc more than once"),
@@ -143,12 +143,12 @@ def listed(path: Path, entries: list[tuple[str, int]], data: bytes) -> None:
     ],
 )
 def test_members_that_share_bytes_are_refused(
-    path: Path, entries: list[tuple[str, int]], told: str
+    path: Path, entries: list[tuple[str, int]], reported: str
 ) -> None:
     listed(path, entries, warc_record(0))
     source = Source(str(path), is_regular=True)
-    if told:
-        with pytest.raises(InputError, match=told):
+    if reported:
+        with pytest.raises(InputError, match=reported):
             source.open()
     else:
         assert len(blocks(list(all_chunks(source)))) == 1

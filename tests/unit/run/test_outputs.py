@@ -144,8 +144,8 @@ def test_a_file_shorter_than_known_is_refused_with_the_remedy_and_left_alone(pat
         OutputFile.open(str(path), 6, index=INDEX)
     assert not path.exists()
     path.write_bytes(b"short")
-    told = r"has 5 bytes, but the index has published 6 .* Put the file back"
-    with pytest.raises(StoreMismatch, match=told):
+    reported = r"has 5 bytes, but the index has published 6 .* Put the file back"
+    with pytest.raises(StoreMismatch, match=reported):
         OutputFile.open(str(path), 6, index=INDEX)
     assert path.read_bytes() == b"short"
 

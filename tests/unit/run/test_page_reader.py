@@ -67,9 +67,9 @@ def test_every_command_reads_compressed_pages_of_other_fields_and_refuses_a_wron
 def test_every_command_takes_the_same_page_options(name: str) -> None:
     arguments = COMMANDS[name](Path("pages.jsonl"))
     wanted = [*arguments[: 2 if name == "collection" else 1], "--help"]
-    told = run(*wanted, columns=200)
+    reported = run(*wanted, columns=200)
     for option in ("--fields", "--preset", "--keep-going", "--page-bytes-max"):
-        assert option in told, option
+        assert option in reported, option
 
 
 def test_a_text_that_is_in_pages_of_other_fields_is_not_called_unique(tmp_path: Path) -> None:

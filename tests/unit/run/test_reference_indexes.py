@@ -182,7 +182,7 @@ def one(sketch: list[int], *, ref: int = 0, content: int = 99) -> Pages:
     return made_pages([[5] * BANDS + [content]], [sketch], first_ref=ref)
 
 
-def told(blocks: list[Verdicts]) -> list[tuple[str | None, str | None, str | None]]:
+def reported(blocks: list[Verdicts]) -> list[tuple[str | None, str | None, str | None]]:
     """Return of each verdict the index, the source and the basis that it names."""
     unknown = SourceEntry("own.jsonl", "", None)
     locate = Catalogue(entries=[unknown]).locator()
@@ -203,7 +203,7 @@ def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Pa
     own = [one(sketch_with(400), ref=0), one(sketch_with(0), ref=1), one(sketch_with(10), ref=2)]
     given = [f"a={tmp_path / 'a'}", f"b={tmp_path / 'b'}"]
     with a_judge(tmp_path / "own", IndexSettings(), *given) as judge:
-        found = [told(judge.judge(0, i, i + 1, page))[0] for i, page in enumerate(own)]
+        found = [reported(judge.judge(0, i, i + 1, page))[0] for i, page in enumerate(own)]
     assert found == [
         (None, None, None),
         ("b", "clean.jsonl", "content"),
@@ -213,10 +213,10 @@ def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Pa
         judge.judge(0, 0, 1, one(sketch_with(0)))
         judge.flush(OWNER)
     with a_judge(tmp_path / "new", IndexSettings(), *given) as judge:
-        assert told(judge.judge(0, 1, 2, one(sketch_with(0), ref=1))) == [
+        assert reported(judge.judge(0, 1, 2, one(sketch_with(0), ref=1))) == [
             (None, "own.jsonl", "content")
         ]
-        nearer = told(judge.judge(0, 2, 3, one(sketch_with(10), ref=2, content=98)))
+        nearer = reported(judge.judge(0, 2, 3, one(sketch_with(10), ref=2, content=98)))
         assert nearer == [("a", "clean.jsonl", "signature")]
 
 
@@ -226,11 +226,11 @@ def test_pages_of_other_indexes_take_no_place_in_a_bucket_and_do_not_expire(tmp_
     with a_judge(tmp_path / "own", rules, str(tmp_path / "clean")) as judge:
         other = one(sketch_with(400), ref=0)
         other.times[:] = 1 << 40
-        assert told(judge.judge(0, 0, 1, other)) == [(None, None, None)]
+        assert reported(judge.judge(0, 0, 1, other)) == [(None, None, None)]
         assert judge.shard.refused == 0
         again = one(sketch_with(400), ref=1, content=98)
-        assert told(judge.judge(0, 1, 2, again))[0][:2] == (None, "own.jsonl")
-        assert told(judge.judge(0, 2, 3, one(sketch_with(0), ref=2)))[0][0] == "clean"
+        assert reported(judge.judge(0, 1, 2, again))[0][:2] == (None, "own.jsonl")
+        assert reported(judge.judge(0, 2, 3, one(sketch_with(0), ref=2)))[0][0] == "clean"
 
 
 def test_sets_decide_on_pages_of_another_index_and_each_is_read_once(tmp_path: Path) -> None:
@@ -276,9 +276,9 @@ def test_what_has_expired_in_another_index_answers_nothing(tmp_path: Path) -> No
     pages.times[:] = [1_000_000, 2_000_000, 2_000_000, 2_000_000]
     make_index(tmp_path / "clean", pages, IndexSettings(expire_after_ms=1000))
     with a_judge(tmp_path / "own", IndexSettings(), str(tmp_path / "clean")) as judge:
-        assert told(judge.judge(0, 0, 1, one(sketch_with(0)))) == [(None, None, None)]
+        assert reported(judge.judge(0, 0, 1, one(sketch_with(0)))) == [(None, None, None)]
         later = made_pages([[6] * (BANDS + 1)], [sketch_with(400)], first_ref=1)
-        assert told(judge.judge(0, 1, 2, later))[0][0] == "clean"
+        assert reported(judge.judge(0, 1, 2, later))[0][0] == "clean"
 
 
 def test_what_was_found_ahead_counts_for_its_pages_and_settings_only(tmp_path: Path) -> None:
@@ -286,16 +286,16 @@ def test_what_was_found_ahead_counts_for_its_pages_and_settings_only(tmp_path: P
     with a_judge(tmp_path / "own", IndexSettings(), str(tmp_path / "clean")) as judge:
         near, far = one(sketch_with(0)), one(sketch_with(400), ref=1)
         of_near, of_far = judge.look_up(near), judge.look_up(far)
-        assert told(judge.judge(0, 0, 1, near, of_far))[0][0] == "clean"
+        assert reported(judge.judge(0, 0, 1, near, of_far))[0][0] == "clean"
         settings = judge.shard.settings
         assert settings is not None
         judge.configure(settings.model_copy(update={"also": ()}))
-        assert told(judge.judge(0, 1, 2, far, of_near)) == [(None, None, None)]
+        assert reported(judge.judge(0, 1, 2, far, of_near)) == [(None, None, None)]
         alike = one(sketch_with(200, 600), ref=2)  # .71 like what is there
         judge.configure(settings)
         of_alike = judge.look_up(alike)
         judge.configure(settings.model_copy(update={"threshold": 0.6}))
-        assert told(judge.judge(0, 2, 3, alike, of_alike))[0][0] == "clean"
+        assert reported(judge.judge(0, 2, 3, alike, of_alike))[0][0] == "clean"
 
 
 # ---- which index --------------------------------------------------------------------------------
@@ -336,10 +336,10 @@ def test_of_several_under_one_name_the_last_is_in_force_and_none_ends_it(tmp_pat
         judge.flush(OWNER)
     with a_judge(tmp_path / "own", rules, a, b) as judge:
         assert judge.shard.settings != before
-        assert told(judge.judge(0, 0, 1, one(sketch_with(400))))[0][0] == "clean"
+        assert reported(judge.judge(0, 0, 1, one(sketch_with(400))))[0][0] == "clean"
         assert before is not None
         judge.configure(before)
-        assert told(judge.judge(0, 1, 2, one(sketch_with(0), ref=1)))[0][0] == "clean"
+        assert reported(judge.judge(0, 1, 2, one(sketch_with(0), ref=1)))[0][0] == "clean"
     with a_judge(tmp_path / "new", rules, a, "clean=") as judge:
         assert judge.shard.settings is not None
         assert judge.shard.settings.also == ()
@@ -353,13 +353,15 @@ def test_each_index_of_a_partition_is_compared_with_under_its_own_name(tmp_path:
         make_index(folder / f"shard-{number}", one(sketch_with(400 * number)), rules)
     make_index(tmp_path / "shard", one(sketch_with(900)), rules)
     with a_judge(tmp_path / "own", rules, f"clean={tmp_path}/shard", f"clean={folder}") as judge:
-        found = [told(judge.judge(0, i, i + 1, one(sketch_with(400 * i), ref=i))) for i in (0, 1)]
+        found = [
+            reported(judge.judge(0, i, i + 1, one(sketch_with(400 * i), ref=i))) for i in (0, 1)
+        ]
         assert [each[0][0] for each in found] == ["clean.shard-0", "clean.shard-1"]
         assert judge.shard.settings is not None
         assert len(judge.shard.settings.also) == 2, "none of the one before under this name"
     (folder / "shard-1").rename(tmp_path / "away")
     with a_judge(tmp_path / "other", rules, f"clean={folder}") as judge:
-        assert told(judge.judge(0, 0, 1, one(sketch_with(0))))[0][0] == "clean"
+        assert reported(judge.judge(0, 0, 1, one(sketch_with(0))))[0][0] == "clean"
 
 
 def test_an_index_of_other_settings_or_another_key_is_refused(tmp_path: Path) -> None:

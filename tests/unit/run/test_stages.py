@@ -28,15 +28,15 @@ AVRO = by_number(7, avro_page("http://a.example/", b"text"))
 
 
 @pytest.fixture
-def told() -> Iterator[FakeRegistry]:
+def reported() -> Iterator[FakeRegistry]:
     with fake_registry() as found:
         found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
         yield found
 
 
 @pytest.fixture
-def parser(told: FakeRegistry) -> PageParser:
-    registry = SchemaRegistry(RegistryAddress(told.url), patience_s=0.0)
+def parser(reported: FakeRegistry) -> PageParser:
+    registry = SchemaRegistry(RegistryAddress(reported.url), patience_s=0.0)
     return PageParser(DEFAULT_MAPPING, registry=registry)
 
 
@@ -66,9 +66,9 @@ def test_other_pages_than_the_log_has_are_refused_with_the_remedy(parser: PagePa
 
 
 def test_a_page_whose_schema_is_not_known_any_more_names_the_registry(
-    told: FakeRegistry, parser: PageParser
+    reported: FakeRegistry, parser: PageParser
 ) -> None:
-    told.schemas.clear()
+    reported.schemas.clear()
     with pytest.raises(StoreMismatch, match=r"page_bytes_max and --registry-url\.$"):
         parse(parser, chunk(PLAIN, AVRO, pages=[0, 1]))
 

@@ -193,12 +193,12 @@ HOSTS = [
 )
 def test_a_host_is_found_under_all_its_names(tmp_path: Path, host: str, gone: list[int]) -> None:
     judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
-    told = run("forget", tmp_path / "index", "--host", host)
-    counted, looked_for = told.splitlines()[:2]
+    reported = run("forget", tmp_path / "index", "--host", host)
+    counted, looked_for = reported.splitlines()[:2]
     assert counted.split()[0] == str(len(gone))
     assert looked_for.startswith("Looked for: host ")
     if "cher" in host and gone != [4]:
-        assert "xn--bcher-kva.example" in told
+        assert "xn--bcher-kva.example" in reported
     held = b"".join(path.read_bytes() for path in tmp_path.glob("index/*/*"))
     assert [i for i, url in enumerate(HOSTS) if url.encode() not in held] == gone
 

@@ -413,11 +413,11 @@ def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_i
     folder: Path, logged: str
 ) -> None:
     for flushes in (1, 5, 30):
-        told = answers_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
+        reported = answers_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
         with contextlib.closing(Store.open(folder)) as store:
             assert store.meta is not None
             last = int(store.meta.owner)
-            assert last >= told
+            assert last >= reported
             assert_holds(store, range(last + 1))
 
 

@@ -73,8 +73,8 @@ def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
         copy = shutil.copytree if name == "index" else shutil.copy
         copy(made / name, tmp_path / name)
     index, out = tmp_path / "index", tmp_path / "lost.jsonl"
-    told = forget(index, *options, "--dependents", str(out), "--dry-run")
-    assert int(told.split()[0]) == len(gone)
+    reported = forget(index, *options, "--dependents", str(out), "--dry-run")
+    assert int(reported.split()[0]) == len(gone)
     before = out.read_text()
     assert int(forget(index, *options, "--dependents", str(out), "--overwrite").split()[0]) == len(
         gone

@@ -233,11 +233,11 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     draw = random.Random(1)
     again = tmp_path / "again"
     for _ in range(4):
-        told = answers_until_killed(
+        reported = answers_until_killed(
             TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
             lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
         )  # fmt: skip
-        assert snapshots.read().pages >= told[-1], "one that was told of is lost"
+        assert snapshots.read().pages >= reported[-1], "one that was told of is lost"
         for number in snapshots.numbers():
             assert int(snapshots.check(number).owner) == snapshots.read(number).pages
         left = {"again", "again.old", "again.restoring"}  # by the kill
@@ -285,17 +285,17 @@ def test_a_snapshot_given_up_is_none(index: Path, snapshots: SnapshotFolder, hom
 
 
 def regular(
-    index: Path, to: SnapshotFolder, now: list[float], told: list[Taken | StreamerError]
+    index: Path, to: SnapshotFolder, now: list[float], reported: list[Taken | StreamerError]
 ) -> RegularSnapshots:
-    return RegularSnapshots(index, to, 60.0, 2, told.append, lambda: now[0])
+    return RegularSnapshots(index, to, 60.0, 2, reported.append, lambda: now[0])
 
 
 def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
     index: Path, snapshots: SnapshotFolder
 ) -> None:
-    now, told = [1000.0], list[Taken | StreamerError]()
+    now, reported = [1000.0], list[Taken | StreamerError]()
     with contextlib.closing(Store.open(store_folder(index))) as store:
-        each = regular(index, snapshots, now, told)
+        each = regular(index, snapshots, now, reported)
         assert not each.is_due(0), "there is nothing yet"
         assert each.is_due(0, changed=True)
         flush(store, [0], b"1")
@@ -307,9 +307,9 @@ def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
         assert not each.is_due(1), "nothing is new"
         assert each.is_due(1, changed=True)
         each.stop()
-        [taken] = told
+        [taken] = reported
         assert isinstance(taken, Taken)
-        again = regular(index, snapshots, now, told)
+        again = regular(index, snapshots, now, reported)
         assert not again.is_due(2), "the newest is of just now"
         now[0] += 61
         assert again.is_due(2)
@@ -317,17 +317,17 @@ def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
 
 
 def test_a_snapshot_that_fails_is_told_and_the_next_is_tried(tmp_path: Path, index: Path) -> None:
-    now, told = [0.0], list[Taken | StreamerError]()
+    now, reported = [0.0], list[Taken | StreamerError]()
     (tmp_path / "file").write_text("in the way")
     with contextlib.closing(Store.open(store_folder(index))) as store:
-        each = regular(index, SnapshotFolder(tmp_path / "file"), now, told)
+        each = regular(index, SnapshotFolder(tmp_path / "file"), now, reported)
         flush(store, [0], b"1")
         each.begin(store)
         each.wait()
         assert not each.is_due(1)
         now[0] += 61
         assert each.is_due(1)
-    [error] = told
+    [error] = reported
     assert isinstance(error, StoreUnavailable)
     assert not (index / "checkpoint").exists()
 
@@ -338,15 +338,15 @@ def test_an_unforeseen_failure_of_a_snapshot_is_reported(
     def fail(*_any: object) -> Taken:
         raise RuntimeError("a client's own error")
 
-    now, told = [0.0], list[Taken | StreamerError]()
+    now, reported = [0.0], list[Taken | StreamerError]()
     monkeypatch.setattr(snapshots, "take", fail)
     with contextlib.closing(Store.open(store_folder(index))) as store:
-        each = regular(index, snapshots, now, told)
+        each = regular(index, snapshots, now, reported)
         flush(store, [0], b"1")
         each.begin(store)
         each.wait()
         each.stop()
-    [error] = told
+    [error] = reported
     assert "failed: RuntimeError: a client's own error." in str(error)
     assert not (index / "checkpoint").exists()
 

@@ -69,8 +69,8 @@ def test_where_sets_of_shingles_decide_so_they_do_here(tmp_path: Path) -> None:
     pages = made_pages(keys, [SAME, apart(137), SAME, apart(136), SAME, apart(136)])
     pages.shingles = [one, alike, one, unlike, one, b""]
     for decides, found in ((True, ["0 and 1", "4 and 5"]), (False, ["2 and 3", "4 and 5"])):
-        told = compared(tmp_path, pages, exact=decides).kept_pairs.examples
-        assert [pair.replace("partition 0, offset ", "")[:7] for pair in told] == found
+        reported = compared(tmp_path, pages, exact=decides).kept_pairs.examples
+        assert [pair.replace("partition 0, offset ", "")[:7] for pair in reported] == found
 
 
 def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def verdicts(tmp_path: Path) -> Path:
     return write(tmp_path / "verdicts.jsonl", [*said, verdict(60, None, "dns:a.example")])
 
 
-def told(*arguments: Path | str) -> bytes:
+def reported(*arguments: Path | str) -> bytes:
     """Return the hints that the command writes; the first argument is a file of verdicts."""
     out = Path(arguments[0]).with_name("told.jsonl")
     run("hints", *arguments, "--out", out, "--overwrite")
@@ -104,9 +104,9 @@ def test_pages_are_not_overwritten(
 
 
 def test_limits_decide_what_is_given(verdicts: Path) -> None:
-    assert told(verdicts, "--error-max", "0.05") == b""
-    assert told(verdicts, "--support-min", "31") == b""
-    assert told(verdicts, "--support-min", "30") == told(verdicts) != b""
+    assert reported(verdicts, "--error-max", "0.05") == b""
+    assert reported(verdicts, "--support-min", "31") == b""
+    assert reported(verdicts, "--support-min", "30") == reported(verdicts) != b""
 
 
 def test_canonical_links_of_pages_are_compared(verdicts: Path, tmp_path: Path) -> None:
@@ -122,6 +122,6 @@ def test_canonical_links_of_pages_are_compared(verdicts: Path, tmp_path: Path) -
         }
         lines.append(json.dumps(page))
     pages.write_text("\n".join(lines), "utf-8")
-    (hint,) = json.loads(told(verdicts, "--pages", str(pages)))["hints"]
+    (hint,) = json.loads(reported(verdicts, "--pages", str(pages)))["hints"]
     assert hint["canonical"] == {"pages": 40, "agree": 40}
     assert "40 of 40" in run("hints", verdicts, "--pages", pages, columns=120)

@@ -33,9 +33,9 @@ def crawl(tmp_path: Path) -> Path:
 
 
 def test_sample_says_in_one_line_what_it_wrote(tmp_path: Path) -> None:
-    told = run("sample", tmp_path / "a", "--pages", "7")
-    assert told.count("\n") == 1
-    assert "7 records" in told
+    reported = run("sample", tmp_path / "a", "--pages", "7")
+    assert reported.count("\n") == 1
+    assert "7 records" in reported
     assert len((tmp_path / "a" / "pages.jsonl").read_bytes().splitlines()) == 7
 
 
@@ -51,11 +51,11 @@ def test_score_prints_one_json_object(crawl: Path) -> None:
 
 
 def test_score_prints_tables_with_the_kinds_and_the_largest_clusters(crawl: Path) -> None:
-    told = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", columns=120)
-    of_nothing = next(line for line in told.splitlines() if line.split()[:1] == ["original"])
+    reported = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", columns=120)
+    of_nothing = next(line for line in reported.splitlines() if line.split()[:1] == ["original"])
     assert of_nothing.split()[-3:] == ["-", "-", "-"]
     for word in ("precision", "session_mirror", "outside the margin", "largest clusters"):
-        assert word in told
+        assert word in reported
 
 
 def test_a_folder_of_pages_is_scored_like_its_file(crawl: Path) -> None:
@@ -67,5 +67,5 @@ def test_a_folder_of_pages_is_scored_like_its_file(crawl: Path) -> None:
 
 def test_kinds_are_left_out_where_there_is_no_truth_file(crawl: Path) -> None:
     (crawl / "truth.tsv").unlink()
-    told = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json")
-    assert json.loads(told)["kinds"] == {}
+    reported = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json")
+    assert json.loads(reported)["kinds"] == {}

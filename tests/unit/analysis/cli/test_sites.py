@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told(folder: Path, *arguments: str) -> str:
+def reported(folder: Path, *arguments: str) -> str:
     """Return what the command prints; arguments that name an index or a file are below a folder."""
     given = [folder / each if (folder / each).exists() else each for each in arguments]
     return run("sites", *given)
@@ -57,7 +57,7 @@ def told(folder: Path, *arguments: str) -> str:
 
 def listed(folder: Path, *arguments: str) -> dict[str, Any]:
     key = ["--key-file", str(folder / "key"), "--json"]
-    return dict(json.loads(told(folder, *arguments, *key)))
+    return dict(json.loads(reported(folder, *arguments, *key)))
 
 
 def test_what_a_host_repeats_is_listed_with_what_becomes_of_it(folder: Path) -> None:
@@ -83,10 +83,10 @@ def test_without_a_host_it_says_how_much_the_index_knows(folder: Path) -> None:
 
 def test_what_is_printed_names_the_block(folder: Path) -> None:
     key = ["--key-file", str(folder / "key")]
-    said = told(folder, *ONE, *key)
+    said = reported(folder, *ONE, *key)
     assert "have 2 blocks" in said
     assert "public" in said
-    assert "on 4 other pages or more" in told(folder, "--index", "index", *key)
+    assert "on 4 other pages or more" in reported(folder, "--index", "index", *key)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_another_key_is_refused_as_its_hashes_would_find_nothing(
 ) -> None:
     (tmp_path / "key").write_text("11" * 32)
     with pytest.raises(StoreMismatch, match="another key file"):
-        told(folder, *ONE, "--key-file", str(tmp_path / "key"))
+        reported(folder, *ONE, "--key-file", str(tmp_path / "key"))
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

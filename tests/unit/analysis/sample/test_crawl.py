@@ -186,9 +186,9 @@ def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_of_each_record(tmp_path: Path) -> None:
-    told: list[int] = []
-    counts = write_crawl(tmp_path, 12, progress=told.append)
-    assert told == list(range(1, 13))
+    reported: list[int] = []
+    counts = write_crawl(tmp_path, 12, progress=reported.append)
+    assert reported == list(range(1, 13))
     assert counts.total() == 12
 
 
