@@ -1,4 +1,4 @@
-"""A run beside the stored baseline: `make bench-compare`. Says which figures got worse.
+"""A run next to the stored baseline: `make bench-compare`. Says which figures got worse.
 
 Times, rates and memory compare on one machine only; where the baseline's is another, they are left
 out, and only what is relative within a run is compared. Measurements of different size do not
@@ -49,7 +49,7 @@ class Watched(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What is watched of a subject; the path `size` tells how much was measured."""
+    """What is watched of a subject; the path `size` says how much was measured."""
 
     size: str
     figures: tuple[Watched, ...]
@@ -107,7 +107,7 @@ SUBJECTS = {
 
 
 class Change(NamedTuple):
-    """A figure in both files; `ratio` is new to old, `worse` tells whether by too much."""
+    """A figure in both files; `ratio` is new to old, `worse` says whether by too much."""
 
     name: str
     old: float

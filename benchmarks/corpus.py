@@ -108,7 +108,7 @@ class Corpus:
         return origins, is_copy
 
     def _is_copy(self, pages: U64) -> npt.NDArray[np.bool_]:
-        """Tell which pages are copies; page 0 has nothing to copy."""
+        """Return which pages are copies; page 0 has nothing to copy."""
         drawn = self._draws(pages, 0) % np.uint64(COPY_ONE_IN) == 0
         return np.asarray(drawn & (pages > 0), np.bool_)
 

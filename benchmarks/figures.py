@@ -1,7 +1,7 @@
 """Figures as lines of a table, for a terminal and as Markdown.
 
-Every subject that has targets prints them beside what was measured. Nothing is judged here, and
-nothing computed. In Markdown a table's title stands above it in bold; where a name begins with
+Every subject that has targets prints them next to what was measured. Nothing is judged here, and
+nothing computed. In Markdown a table's title is above it in bold; where a name begins with
 spaces, the indent that a terminal shows is kept.
 """
 

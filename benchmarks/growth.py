@@ -136,7 +136,7 @@ def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
 def ready_again(index: Path) -> tuple[float, float, float]:
     """Return the seconds until an index can be asked, a snapshot is taken, and one made of it can.
 
-    The snapshot lies on the same disk, and both of these are removed.
+    The snapshot is on the same disk, and both of these are removed.
     """
     opened, place, other = opened_in(index), index / "snapshots", index.with_name("restored")
     began = time.perf_counter()
@@ -160,7 +160,7 @@ def opened_in(index: Path) -> float:
 
 
 def table(result: Growth) -> Table:
-    """Return what the whole index takes, beside the targets."""
+    """Return what the whole index takes, next to the targets."""
     last = result.samples[-1]
     restored = RESTORE_TARGET * last.kept / 1e6
     return figures_table(

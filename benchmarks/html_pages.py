@@ -2,7 +2,7 @@
 
 A page is 25 kB of HTML of which a reader sees 6 kB: paragraphs of corpus.py in the markup of a news
 site, with navigation, links, images, styles, scripts and comments around. Scripts fill a page up to
-its size, which varies by a tenth. The pages lie in a file that is made once; each round replays it
+its size, which varies by a tenth. The pages are in a file that is made once; each round replays it
 in a process of its own, into a new index.
 """
 
@@ -38,7 +38,7 @@ PAGE_BYTES = 25_000
 TEXT_BYTES = 6_000
 SPREAD = 0.1  # of the size of a page, upwards and downwards
 LOOKED_AT = 500  # pages whose visible text is counted
-FRAME_TEXT_BYTES = 560  # what a reader sees of a page beside its paragraphs
+FRAME_TEXT_BYTES = 560  # what a reader sees of a page next to its paragraphs
 MENU_ITEMS = 24
 STYLE_RULES = 30
 PARAGRAPH_WORDS = 60
@@ -222,7 +222,7 @@ def _script(rng: Random, size: int) -> str:
 
 
 def table(result: HtmlPages) -> Table:
-    """Return the figures beside their targets."""
+    """Return the figures next to their targets."""
     return figures_table(
         "HTML pages: JSON lines to verdicts, index on disk, two cores",
         [

@@ -1,6 +1,6 @@
 """Through Kafka: pages a second from the first fetch to the last verdict, broker on the same cores.
 
-The pages lie in their topic, with lz4, before the worker starts. It is one process with signers and
+The pages are in their topic, with lz4, before the worker starts. It is one process with signers and
 an owner. The clock starts when the worker says that it reads, and ends when the last verdict can
 be read. CPU is that of the processes between the two moments.
 

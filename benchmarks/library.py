@@ -1,4 +1,4 @@
-"""The face for Python: pages a second from dicts to verdicts, beside other libraries in that run.
+"""The face for Python: pages a second from dicts to verdicts, next to other libraries in that run.
 
 Ours is `Deduplicator.add` over dicts of the pages of corpus.py, about 4 kB each, of which a fifth
 are copies; with a lasting index, its threads, and every verdict read. A peer signs each text, asks
@@ -103,7 +103,7 @@ def _judge_by_peers(texts: Sequence[bytes]) -> dict[str, float]:
 
 
 def table(result: Library) -> Table:
-    """Return the figures beside their target."""
+    """Return the figures next to their target."""
     return figures_table(
         "the face for Python, two cores",
         [

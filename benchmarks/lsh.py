@@ -1,4 +1,4 @@
-"""Query and insert in a large index: ours on disk beside the peers' in memory, equal documents.
+"""Query and insert in a large index: ours on disk next to the peers' in memory, equal documents.
 
 Each system runs in a process of its own, so that its peak memory is its own. It signs the documents
 by its own means, which is not timed; then each is looked up, and inserted where nothing like it is
@@ -231,7 +231,7 @@ def tables(result: Lsh) -> Iterator[Table | str]:
 
 
 def batches(begin: int, end: int, size: int, seed: int = SEED) -> Iterator[list[bytes]]:
-    """Yield the documents [begin, end) in batches; a copy's original may lie before `begin`."""
+    """Yield the documents [begin, end) in batches; a copy's original may be before `begin`."""
     for start in range(begin, end, size):
         numbers = np.arange(start, min(end, start + size), dtype=np.uint64)
         words = _words(numbers, np.uint64(seed))
@@ -239,7 +239,7 @@ def batches(begin: int, end: int, size: int, seed: int = SEED) -> Iterator[list[
 
 
 def is_copy(numbers: U64) -> npt.NDArray[np.bool_]:
-    """Tell which documents are copies: the last of each five."""
+    """Return which documents are copies: the last of each five."""
     last: npt.NDArray[np.bool_] = numbers % np.uint64(COPY_ONE_IN) == COPY_ONE_IN - 1
     return last
 

@@ -1,4 +1,4 @@
-"""How well and how fast the main text of pages is found, beside libraries that extract it.
+"""How well and how fast the main text of pages is found, next to libraries that extract it.
 
 Sets of pages that are no part of this repository are looked for below DATA; a table whose set is
 missing is left out:
@@ -237,7 +237,7 @@ def speed_table(what: str, bodies: Sequence[str], peers: dict[str, Extractor], s
     """Time pages: extraction alone and whole signatures, on one thread and on two."""
     raw = [body.encode() for body in bodies]
     size = sum(map(len, raw)) / len(raw)
-    texts = Slices.joined(raw)  # as they lie in a chunk
+    texts = Slices.joined(raw)  # as they are in a chunk
     rates = {
         "`--text main`, the text alone": _best(partial(_extract, texts, BATCH), len(raw)),
         "`--text main`, a call a page": _best(partial(_extract, texts, 1), len(raw)),

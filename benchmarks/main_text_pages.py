@@ -40,7 +40,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class Script(NamedTuple):
-    """A script: what its words are made of, what stands between them, and points: ours, its own."""
+    """A script: what its words are made of, what is between them, and points: ours, its own."""
 
     name: str
     syllables: str
@@ -237,7 +237,7 @@ KINDS = {
 
 
 def kinds_table(reader: Reader) -> Table:
-    """Tell of each kind of pages how many have a main text, and how much of the page that is."""
+    """Return of each kind of pages how many have a main text, and how much of the page that is."""
     heads = ("`text` is main", "share of the words then")
     table = empty_table("Made pages of several kinds", "kind", *heads)
     for name, content in KINDS.items():

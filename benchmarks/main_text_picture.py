@@ -1,7 +1,7 @@
 """Three pages of the project's own making as a picture, their blocks coloured by what counts.
 
-The same article on two sites, and a front page: blocks stand in the order of the page, short ones
-beside each other as links do. The picture is an SVG file, the same for the same model.
+The same article on two sites, and a front page: blocks are in the order of the page, short ones
+next to each other as links do. The picture is an SVG file, the same for the same model.
 
     python benchmarks/main_text_picture.py --out /tmp/pages.svg
 """
@@ -30,14 +30,14 @@ from streamer.text import blocks
 from streamer.text.main_text import has_main_text, new_main_text, read_model, score_blocks
 
 OUT = ROOT / "docs" / "quality" / "pages.svg"
-SITES = (0, 2)  # layouts with a menu, a column beside the text, and notices
+SITES = (0, 2)  # layouts with a menu, a column next to the text, and notices
 FRONT_PAGE = "teasers/17"
 WORDS = 190  # of the article
 WIDTH, GAP, PAD = 300, 18, 8  # units of the picture: of a page, between two, inside
 HEIGHT_MAX = 560  # of a page; what is further down is cut off
 SIZE, HEADING_SIZE, LINE = 8, 11, 1.35
 LETTER, BOLD_LETTER = 0.52, 0.6  # of the size, on average
-CHIP_WORDS = 6  # a block of so many words at most may stand beside others
+CHIP_WORDS = 6  # a block of so many words at most may be next to others
 COUNTS, FURNITURE = ("#dce9f8", "#16324f", "#1f5fa8"), ("#eceff1", "#7b8794", "#cfd6dc")
 
 
@@ -80,10 +80,10 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def drawn(page: Iterable[Block]) -> Drawing:
-    """Draw the blocks of a page, each under or beside the one before."""
+    """Draw the blocks of a page, each under or next to the one before."""
     elements: list[str] = []
     x = y = float(PAD)
-    row = 0.0  # height of the blocks that stand beside each other
+    row = 0.0  # height of the blocks that are next to each other
     for block in page:
         size = HEADING_SIZE if block.is_heading else SIZE
         room = WIDTH - 4 * PAD
@@ -125,7 +125,7 @@ def _box(
 
 
 def picture() -> str:
-    """Return the pages beside each other, as SVG."""
+    """Return the pages next to each other, as SVG."""
     parts, heights = [], []
     for number, (name, page) in enumerate(pages()):
         found, has_one = blocks_of(page)

@@ -21,7 +21,7 @@ Words = Callable[[str, str], list[str]]  # of a page: its fold's name, and its H
 
 @dataclass
 class Reader:
-    """The text that a model takes of pages; `is_main` tells whether the last one had main text."""
+    """The text that a model takes of pages; `is_main` says whether the last one had main text."""
 
     main: MainText
     is_main: bool = False

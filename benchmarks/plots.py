@@ -48,7 +48,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def rate(result: Throughput) -> Figure | None:
-    """Draw pages a second over the pages judged before, beside the target."""
+    """Draw pages a second over the pages judged before, next to the target."""
     if result.run is None or not result.run.spans:
         return None
     figure, axes = _axes(3.2)
@@ -57,7 +57,7 @@ def rate(result: Throughput) -> Figure | None:
 
 
 def stages(result: Throughput) -> Figure | None:
-    """Draw each stage's CPU time beside its budget."""
+    """Draw each stage's CPU time next to its budget."""
     if not result.stages:
         return None
     listed = result.stages[::-1]  # the first stage on top
@@ -82,7 +82,7 @@ def indexes(result: Lsh) -> Figure:
 
 
 def latency(result: KafkaLatency) -> Figure:
-    """Draw the quantiles of the verdicts' latency, beside the target of the 99th."""
+    """Draw the quantiles of the verdicts' latency, next to the target of the 99th."""
     names = ["p50", "p99", "p99.9"]
     figure, axes = _axes(BAR * len(names) + 1)
     axes.barh(names[::-1], [result.p999, result.p99, result.p50], height=0.5, color=OURS)
@@ -135,7 +135,7 @@ def growth(result: Growth) -> Figure:
 
 
 def _rates(axes: Axes, spans: Sequence[Span], target: float) -> None:
-    """Draw each span's rate over the pages before, beside the target."""
+    """Draw each span's rate over the pages before, next to the target."""
     ends = [pages / 1e6 for pages in accumulate(span.pages for span in spans)]
     rates = [span.pages / span.seconds for span in spans]
     axes.stairs(rates, [0.0, *ends], color=OURS, baseline=None)

@@ -2,7 +2,7 @@
 
 Truth here is not resemblance, which docs/methods-results.md holds methods against, but what the
 makers of a set say: the same article, the same page of another release, the same text. The sets are
-the project's own sample crawl, and those beside the checkout where they are.
+the project's own sample crawl, and those next to the checkout where they are.
 
     python benchmarks/presets.py --out /tmp/quality.md
 """

@@ -3,7 +3,7 @@
 A collection is judged in file order, and each verdict by the exact resemblance of the pages
 (streamer/analysis/sample/score.py). Every key draws other hash functions, so one run says little:
 the minimum and the median over the keys are reported. A library that is compared judges the same
-pages, its seed in the key's place. The collections lie beside the checkout; where they do not, the
+pages, its seed in the key's place. The collections are next to the checkout; where they are not, the
 report says so.
 """
 

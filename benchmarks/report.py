@@ -1,8 +1,8 @@
 """The benchmarks' page: `make bench-report` writes docs/benchmarks.md from the stored results.
 
-Nothing is measured here, and no figure is typed by hand: text and order stand in SECTIONS, every
+Nothing is measured here, and no figure is typed by hand: text and order are in SECTIONS, every
 figure comes from the files that `make bench` and `make bench-kafka` have left. What these do not
-hold is named as not measured. Plots lie beside the page; without matplotlib there are none.
+hold is named as not measured. Plots are next to the page; without matplotlib there are none.
 
     python benchmarks/report.py --out /tmp/benchmarks.md
 """
@@ -184,7 +184,7 @@ def _load_note(machine: Machine, load: float) -> str:
 
 
 def write(folder: Path, out: Path) -> None:
-    """Write the page of the results in `folder` to `out`, its plots into a folder beside it."""
+    """Write the page of the results in `folder` to `out`, its plots into a folder next to it."""
     found = results.read(folder / results.RESULTS_FILE)
     conditions = "No results of `make bench` are stored."
     if found is not None:

@@ -2,7 +2,7 @@
 
 A run of some subjects keeps what is there of the others, but only of the same machine and packages.
 The load before the run and the commit are kept with each subject, because they belong to its
-figures: a long run is not done anew for each change.
+figures: a long run is not done again for each change.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def figures_of_page(
     kind: type[Figures],
     measure: Callable[[Path], Figures],
 ) -> tuple[Figures, Path]:
-    """Read a command line; return a page's figures, measured anew or stored, and where it goes.
+    """Read a command line; return a page's figures, measured again or stored, and where it goes.
 
-    The figures are stored in the folder under `name`, for whoever only writes the page anew.
+    The figures are stored in the folder under `name`, for whoever only writes the page again.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--folder", type=Path, default=folder, help="where the datasets lie")

@@ -1,8 +1,8 @@
 """All benchmarks: `make bench`. Print tables, and write the same figures as JSON.
 
-Each benchmark lies in a module of its own; a line of SUBJECTS makes it one for the report and the
+Each benchmark is in a module of its own; a line of SUBJECTS makes it one for the report and the
 results too. The exit code is 0 unless something failed; how fast it was is for the reader to judge,
-beside targets and the machine's load.
+next to targets and the machine's load.
 Ratios are taken within one run only.
 
     python benchmarks/run.py --pages 50000 --only throughput

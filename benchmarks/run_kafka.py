@@ -69,7 +69,7 @@ def _measure(folder: Path, pages: int, console: Console) -> Results:
 
 
 def table(results: Results) -> Table:
-    """Return all figures beside their targets."""
+    """Return all figures next to their targets."""
     rate, latency = results.rate, results.latency
     shown = Table("figure", "measured", "target", title="Through Kafka", box=None)
     rows = [

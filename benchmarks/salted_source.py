@@ -89,7 +89,7 @@ def salts_of_pass(number: int, copies: npt.NDArray[np.bool_]) -> Salts:
 
 
 def base_copies(pages: int) -> npt.NDArray[np.bool_]:
-    """Tell which of the base file's pages are copies of an earlier one."""
+    """Return which of the base file's pages are copies of an earlier one."""
     numbers = np.arange(pages, dtype=np.uint64)
     return corpus.Corpus()._is_copy(numbers)  # noqa: SLF001 - only the generator knows its copies
 

@@ -1,8 +1,8 @@
 """Ten million pages in one process: does the rate hold, and what do disk and memory come to?
 
 The pages come from a source process through a pipe, since as a file they would fill the disk; on a
-machine of two cores the source takes its share from the run, so what it costs stands beside the
-figures. All that the run writes lies in one folder, which is removed before and after it.
+machine of two cores the source takes its share from the run, so what it costs is next to the
+figures. All that the run writes is in one folder, which is removed before and after it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Scale(msgspec.Struct, frozen=True):
         source_alone: what the source costs where nobody reads it.
         source: what it cost in the run, with the pipe.
         rate: pages a second of the whole run, its last flush included; `rate_target` also.
-        last_to_first: the rate of the last million beside that of the first.
+        last_to_first: the rate of the last million next to that of the first.
         cpu_us: microseconds of CPU a page, without the source.
         index_bytes_a_page: of the index's files, a kept page.
         start: of a start over the index that the run has left.
@@ -162,7 +162,7 @@ def _piped(
 def summarise(
     alone: SourceCost, source: SourceCost, run: Run, start: start_time.StartTime | None
 ) -> Scale:
-    """Return the figures beside their targets."""
+    """Return the figures next to their targets."""
     rates = run.rates
     return Scale(
         source_alone=alone,
@@ -191,7 +191,7 @@ def tables(result: Scale) -> Iterator[Table | str]:
 
 
 def table(result: Scale) -> Table:
-    """Return rate and sizes beside their targets."""
+    """Return rate and sizes next to their targets."""
     return figures_table(
         "scale: pages from a pipe to verdicts, index on disk, two cores", _figures(result)
     )

@@ -1,4 +1,4 @@
-"""From raw text to signature, ours beside the peers': the same pages, shingling included for all.
+"""From raw text to signature, ours next to the peers': the same pages, shingling included for all.
 
 The peers take turns over several rounds, each round begun by another one, so that a machine that
 slows down slows all; a fast one signs the pages several times in its turn, and the figure of a peer

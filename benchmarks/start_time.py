@@ -190,7 +190,7 @@ class _Command:
 
 
 def table(result: StartTime) -> Table:
-    """Return the seconds beside their targets."""
+    """Return the seconds next to their targets."""
     return figures_table(
         f"start over an index of {result.index_pages:,} pages,"
         f" {result.index_bytes / 1e9:.2f} GB; seconds from the command on",

@@ -28,7 +28,7 @@ RATE_TARGET = 25_000  # pages/s
 
 
 class StageTime(msgspec.Struct, frozen=True):
-    """CPU time of a stage in microseconds a page, beside its budget."""
+    """CPU time of a stage in microseconds a page, next to its budget."""
 
     name: str
     budget_us: float | None
@@ -101,7 +101,7 @@ def _stage_times(run: Run) -> list[StageTime]:
 
 
 def tables(result: Throughput) -> Iterator[Table | str]:
-    """Yield rate, memory and index, then the stages beside their budgets."""
+    """Yield rate, memory and index, then the stages next to their budgets."""
     if result.corpus is None or result.run is None:
         yield result.sentence or "Throughput is not measured."
         return

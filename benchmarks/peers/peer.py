@@ -1,7 +1,7 @@
 """What a peer is here: it signs texts, keeps an index, or judges a file of pages.
 
-Each lies in its own file, and its docstring tells the calls. All signing peers get the same UTF-8
-bytes, as they come from a file or a socket, and must do themselves whatever lies before the
+Each is in its own file, and its docstring tells the calls. All signing peers get the same UTF-8
+bytes, as they come from a file or a socket, and must do themselves whatever is before the
 signature. A library that is not installed makes its peer absent, which is reported and is no error
 of the run.
 """

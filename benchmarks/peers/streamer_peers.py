@@ -52,7 +52,7 @@ class StreamerIndex:
     """A new index in `folder`, under the default settings.
 
     Signed pages come in batches, as in a replay, and as there batches are looked up in the store
-    some ahead of the judgement, in a thread beside it, and flushes are written in another. Every
+    some ahead of the judgement, in a thread next to it, and flushes are written in another. Every
     candidate is verified by its sketch, and a page that is kept is flushed like any other; nothing
     of that is left out.
     """

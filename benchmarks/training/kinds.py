@@ -1,8 +1,8 @@
 """Pages of many kinds: lists, front pages, shelves of shops, products, threads, code; and articles.
 
 What tells a page with a main text from one without is learnt from them (single_pages.py).
-So they must have nothing in common but what makes their kind: the elements that things stand in,
-the names of classes or none, how much text there is and what stands between are drawn anew for each
+So they must have nothing in common but what makes their kind: the elements that things are in,
+the names of classes or none, how much text there is and what is between are drawn again for each
 page, and stay the same all over it. A page is its contents in furniture; contents can be set
 elsewhere too.
 
@@ -139,7 +139,7 @@ class Writer:
         return f'<a href="/{self.number(1, 9999)}">{text}</a>'
 
     def links(self, count: int, least: int = 1, most: int = 3) -> str:
-        """Return so many links of so many words, one below or beside the other."""
+        """Return so many links of so many words, one below or next to the other."""
         each = [self.link(self.words(least, most)) for _ in range(count)]
         style = self.pick("ul", "ul", "ol", "div", "p", "br", "table")
         if style in {"ul", "ol"}:
@@ -457,7 +457,7 @@ def article(w: Writer, paragraphs: Sequence[str] = ()) -> str:
 
 
 def _paragraph(w: Writer, name: str, text: str) -> str:
-    """Return a paragraph, and now and then what stands between two."""
+    """Return a paragraph, and now and then what is between two."""
     first, _, rest = text.partition(" ")
     text = f"{first} {w.link(w.words(1, 3))} {rest}" if w.chance(0.3) else text
     made = f"{text}<br><br>" if name == "br" else w.element(name, text)

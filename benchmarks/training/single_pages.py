@@ -1,6 +1,6 @@
 """Training of a model of main text, from marked pages: the trees of blocks, and those of the page.
 
-A block is main text if at least SHARE_MIN of its runs of three words stand in the marked text; one
+A block is main text if at least SHARE_MIN of its runs of three words are in the marked text; one
 too short for such a run, if it is a line of its own there. Pages whose marked text is not found in
 their blocks are left out: it was taken from elsewhere. Gradient-boosted trees are trained on the
 rows of all blocks, long ones weighing more, and rounded to integers: features are integers, so
@@ -14,7 +14,7 @@ around. So that a new model finds in the languages and print views of the sample
 model before it (crawl_model.json) has found, that crawl is learnt from as well. Its labels come
 from that file and not from the package's model, so training gives the same bytes each time.
 
-Which pages have no main text is learnt beside those whose main text is marked:
+Which pages have no main text is learnt next to those whose main text is marked:
 
 - from the same pages with their main text taken out: what is left is a real site's furniture;
 - from these with something else in its place, of a kind that is no main text (kinds.py);
@@ -171,7 +171,7 @@ def _decoded(decode: Any, line: bytes, where: str) -> MarkedPage:  # noqa: ANN40
 
 
 def read_blocks(page: str, memory: MainText) -> npt.NDArray[np.uint8]:
-    """Read the blocks of a page into memory; return the text that they lie in."""
+    """Read the blocks of a page into memory; return the text that they are in."""
     body = page.encode("utf-8", "replace")
     text = np.empty(scratch_bytes(len(body)), np.uint8)
     source = Slices.joined([body]).data
@@ -204,7 +204,7 @@ def sheet_of(page: MarkedPage, memory: MainText) -> Sheet:
 
 
 def _of_main_text(words: list[list[str]], lines: list[list[str]]) -> list[bool]:
-    """Tell of each block whether it is of the text with these lines."""
+    """Return of each block whether it is of the text with these lines."""
     marked = runs_of([word for line in lines for word in line])
     alone = {" ".join(line) for line in lines}
     result = []

@@ -98,7 +98,7 @@ def _zlib(size: int) -> bytes:
     head = block[:2]
     plain = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = plain.compress(bytes(MIB)) + plain.flush(zlib.Z_FULL_FLUSH)
-    return head + body * (size // MIB)  # what lies behind the limit is never looked at
+    return head + body * (size // MIB)  # what is behind the limit is never looked at
 
 
 @cache
@@ -387,7 +387,7 @@ def _read(bomb: Bomb, folder: Path, judge: Judge) -> Measured:
 
 
 def read_bombs(names: list[str], first: int, folder: Path) -> Iterator[Measured]:
-    """Read bombs from a place in the list on, with the place of each in a file beside."""
+    """Read bombs from a place in the list on, with the place of each in a file next to it."""
     at = os.open(folder / "at", os.O_CREAT | os.O_WRONLY)
     judge = Judge(folder / "judge", bytes(32))
     warm = _body(folder / "warm", "<p>w &amp; x \u0301", 300_000)

@@ -58,7 +58,7 @@ def make_victim(rng: Random, least: int = 150, most: int = 900) -> list[str]:
 
 
 def foreign_words(rng: Random, count: int) -> list[str]:
-    """Return distinct words that stand on no victim's page."""
+    """Return distinct words that are on no victim's page."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     made: dict[str, None] = {}
     while len(made) < count:

@@ -174,7 +174,7 @@ class Read:
 
 
 def reset_peak() -> None:
-    """Let `peak_bytes` begin anew at what this process takes now."""
+    """Let `peak_bytes` begin again at what this process takes now."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

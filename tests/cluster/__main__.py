@@ -4,8 +4,8 @@ commands:
   up      start two nodes with names, volumes, Kafka and a crawler, apply the base, and leave it so
   run     that and all that a deployment lives through; write docs/kubernetes.md; end it
   short   as continuous integration does it: an index for each partition, owned by two pods, has
-          verdicts, is rolled out anew, loses a pod, and is verified; end it
-  chart   the base, and the Helm chart beside it: installed, tested, upgraded, removed; end it
+          verdicts, is rolled out again, loses a pod, and is verified; end it
+  chart   the base, and the Helm chart next to it: installed, tested, upgraded, removed; end it
   down    end it, and leave nothing of it behind
 
 The first time Kubernetes is built from its Go module, which takes 6 minutes or more (deploy/tools
@@ -156,7 +156,7 @@ def _prepare(images: Path | None) -> None:
 
 
 def _keep_traces(machines: Machines) -> None:
-    """Keep what tells why: the programs' output, and what the pods said."""
+    """Keep what says why: the programs' output, and what the pods said."""
     kept = ROOT / "build/cluster-failed"
     shutil.rmtree(kept, ignore_errors=True)
     if not machines.folder.exists():

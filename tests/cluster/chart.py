@@ -23,7 +23,7 @@ VALUES = {
 
 
 def try_chart(life: Life) -> None:
-    """Install the chart beside what kustomize has applied; its test must see what is broken.
+    """Install the chart next to what kustomize has applied; its test must see what is broken.
 
     Raises:
         ClusterError: Helm fails, or its test passes where it must not.

@@ -240,7 +240,7 @@ class Life:
         assert used == {NEW}, used
 
     def restart(self) -> None:
-        """Start all pods anew, as a rollout of another version does."""
+        """Start all pods again, as a rollout of another version does."""
         with self.step("rollout of a new version"):
             for what in (INDEX, SIGN):
                 self.kubectl(f"--namespace={SPACE}", "set", "image", what, f"worker={NEW}")

@@ -1,6 +1,6 @@
 """Network policies as rules of the nodes' packet filters: python -m tests.cluster.policies FOLDER.
 
-No network plugin that enforces policies could be had here, so this stands in for one. It knows of
+No network plugin that enforces policies could be had here, so this takes its place. It knows of
 the API what the policies of this project use, pods and namespaces by labels and ports by number or
 name, and refuses the rest. As plugins do, it follows what changes: a new pod's rules are there
 within a second. What comes from a pod's own node, as the kubelet's probes, is not looked at.

@@ -76,7 +76,7 @@ def as_helm_has_it(text: str, rendered: dict[str, Manifest]) -> dict[str, Manife
     - Every object has the four labels that are customary with Helm; pods and selectors do not.
     - Kustomize puts a digest of the settings into their ConfigMap's name, so that a change restarts
       the pods. Helm would delete the old ConfigMap under pods that still start from it: so the name
-      stays, and the digest stands in an annotation of the pods.
+      stays, and the digest is in an annotation of the pods.
     """
     manifests = deepcopy(
         load_all(re.sub(r"streamer-settings-[a-z0-9]{10}\b", "streamer-settings", text))

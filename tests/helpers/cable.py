@@ -1,7 +1,7 @@
 """A line between a worker and its broker that can be cut, in one direction or in both.
 
 It is a proxy on loopback that accepts connections and, while the line is cut, forwards nothing;
-what it holds passes when the line is mended.
+what it holds passes when the line is repaired.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from streamer.pages.files import Source
 
 
 def all_chunks(source: Source, ending: Ending | None = None) -> Iterator[Chunk]:
-    """Yield the chunks of a source; `ending` tells how it ended."""
+    """Yield the chunks of a source; `ending` says how it ended."""
     with source.open() as records:
         yield from records.chunks(0, ending or Ending())
 

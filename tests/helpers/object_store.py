@@ -29,7 +29,7 @@ class ObjectStore(NamedTuple):
 
 @contextmanager
 def running_store(folder: Path) -> Iterator[ObjectStore]:
-    """Run an object store with a bucket, whose files lie in `folder`."""
+    """Run an object store with a bucket, whose files are in `folder`."""
     gateway, port = tool("versitygw"), free_port()
     bucket = folder / "bucket"
     bucket.mkdir(parents=True)

@@ -36,7 +36,7 @@ def _symbols(symbols: list[int]) -> Sketch:
 
 
 def sketch_with(changed: int, first: int = 0) -> Sketch:
-    """Return the sketch of equal symbols, but for `changed` of them from bin `first` on.
+    """Return the sketch of equal symbols, except `changed` of them from bin `first` on.
 
     To the sketch without a change it has resemblance (2048 - 3 * changed) / 2048.
     """

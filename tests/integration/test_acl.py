@@ -1,6 +1,6 @@
 """The users of deploy/kubernetes/strimzi on a broker that refuses what is not allowed.
 
-Each role runs as its user. The broker's own log then tells by which right each thing was given: all
+Each role runs as its user. The broker's own log then says by which right each thing was given: all
 rights must be among them, so that none is too much. One test, since one broker serves all of it.
 """
 

@@ -53,7 +53,7 @@ def test_a_replay_names_the_index_that_has_the_representative(crawl: Path, tmp_p
     both = ("replay", first, second, "--index", copy, "--verdicts", one_run)
     assert streamer(*both).returncode == 0
     together = {str(each["page"]): each for each in lines(one_run)}
-    for each in found:  # what is unique beside it is what is unique behind it
+    for each in found:  # what is unique next to it is what is unique behind it
         assert together[str(each["page"])]["verdict"] == each["verdict"], each
     clusters = tmp_path / "clusters.csv"
     assert streamer("clusters", out, "--out", clusters).returncode == 0

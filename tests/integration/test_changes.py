@@ -20,7 +20,7 @@ def crawl(draw: random.Random) -> tuple[list[bytes], list[str]]:
         url = draw.randrange(URLS)
         change = draw.choice(("unchanged", "unchanged", "edited", "replaced"))
         if url not in texts:
-            change, words = "new", draw.choice(copies)  # duplicates, but for the first ones
+            change, words = "new", draw.choice(copies)  # duplicates, except the first ones
         elif change == "unchanged":
             words = texts[url]
         elif change == "edited":

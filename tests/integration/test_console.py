@@ -81,7 +81,7 @@ def urls(crawl: Path) -> list[str]:
 def console(view: Path, *arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run the console; yield its address and its process."""
     command = [sys.executable, "-m", "streamer", "console", *map(str, arguments)]
-    command += ["--port", "0", "--view", str(view), "--query-seconds", "60"]  # beside other tests
+    command += ["--port", "0", "--view", str(view), "--query-seconds", "60"]  # next to other tests
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout

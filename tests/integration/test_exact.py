@@ -1,4 +1,4 @@
-"""`--exact`: near the threshold the shingles themselves decide, wherever the kept page lies."""
+"""`--exact`: near the threshold the shingles themselves decide, wherever the kept page is."""
 
 import json
 from collections import Counter

@@ -53,7 +53,7 @@ def topic() -> str:
 
 
 def connection(broker: SecureBroker, protocol: Any, **changed: Any) -> Connection:
-    """Return a connection that is let in, but for the settings that are changed."""
+    """Return a connection that is let in, except the settings that are changed."""
     settings: dict[str, Any] = {"brokers": getattr(broker, protocol.lower())}
     if protocol.endswith("SSL"):
         settings["ssl_cafile"] = broker.authority.cafile

@@ -1,4 +1,4 @@
-"""`replay --console`: a console beside the run, which it neither outlives nor holds up."""
+"""`replay --console`: a console next to the run, which it neither outlives nor holds up."""
 
 import subprocess
 import sys

@@ -178,7 +178,7 @@ RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2)
 def _judge(
     place: Place, folder: Path, count: int, *moved: str, out: str = "out/v", pages: str = "in"
 ) -> int:
-    """Replay the first records of `in` from within a folder, by names that lie in it."""
+    """Replay the first records of `in` from within a folder, by names that are in it."""
     (folder / out).parent.mkdir(parents=True, exist_ok=True)
     for number, records in enumerate((RECORDS[:count], RECORDS[1:count])):
         path = folder / pages / f"{number}.jsonl"

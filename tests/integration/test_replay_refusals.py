@@ -79,7 +79,7 @@ REFUSALS = {
 
 @pytest.fixture
 def place(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """Return a folder with pages, an index with verdicts, and what stands in the way."""
+    """Return a folder with pages, an index with verdicts, and what is in the way."""
     monkeypatch.chdir(tmp_path)
     assert place.streamer("replay", place.write("old.jsonl", page(1)), *KNOWN) == 0
     place.write("pages.jsonl", page(1), page(2))
@@ -103,7 +103,7 @@ def test_a_refused_replay_leaves_everything_as_it_was(
         pairs = zip(outputs[::2], outputs[1::2], strict=True)
         own = [each for pair in pairs if pair[0] not in given for each in pair]
         if "foreign.jsonl" in arguments and "--index" not in outputs:
-            continue  # without an index any file is written anew
+            continue  # without an index any file is written again
         code = place.streamer("replay", *arguments, *own)
         assert code in (1, 2, 3), (code, own, capsys.readouterr().err)
         assert everything(place.folder) == before, own

@@ -1,4 +1,4 @@
-"""`streamer replay --from-topic` on a real broker, and beside a real worker."""
+"""`streamer replay --from-topic` on a real broker, and next to a real worker."""
 
 import asyncio
 import json
@@ -227,7 +227,7 @@ def test_only_what_is_asked_for_is_judged(place: Place, topic: str) -> None:
     assert place.replay(topic, "--partitions", "0,2", "--offsets", "0:10-20,2:25-") == 0
     expected = [(0, o) for o in range(10, 20)] + [(2, o) for o in range(25, 30)]
     assert place.offsets() == expected
-    # The moment lies between the messages 7 and 8.
+    # The moment is between the messages 7 and 8.
     arguments = ("--until", "2023-11-14T22:13:27.500Z", "--offsets", "1:5-")
     assert place.replay(topic, *arguments, out="until.jsonl") == 0
     assert place.offsets("until.jsonl") == [(1, o) for o in range(5, 8)]

@@ -30,7 +30,7 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
     load(brokers, names, make_crawl(tmp_path, PAGES), partitions=3)
     with fleet(tmp_path / "fleet", brokers, names) as workers:
         workers.settle("all", "--role", "all", "--index", tmp_path / "index")
-        found = verified(brokers, names)  # beside the worker
+        found = verified(brokers, names)  # next to the worker
         assert found.broken == []
         assert workers.kill("all", signal.SIGTERM) == 0
         workers.see_that_all_holds("--json", str(tmp_path / "counts.json"))

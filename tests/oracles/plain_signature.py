@@ -1,7 +1,7 @@
 """docs/signature.md in plain Python: from a text and a key to band keys, content key and sketch.
 
 It shares no line with the detector, whose kernels are held against it bit for bit, and it is what
-to read beside the document. Nothing here is fast. Integers are unsigned; `& M64` keeps a sum or a
+to read next to the document. Nothing here is fast. Integers are unsigned; `& M64` keeps a sum or a
 product to 64 bits.
 """
 

@@ -137,7 +137,7 @@ def test_a_page_of_too_many_shingles_has_no_set_and_one_that_repeats_itself_has(
     unknown, known, last = signer().sign(bodies, [0] * 3).shingles or []
     assert unknown == b""
     assert unpack_set(known).tolist() == expected_set(repeated)
-    assert len(unpack_set(last)) >= SET_MAX - 3  # but for hashes that meet
+    assert len(unpack_set(last)) >= SET_MAX - 3  # except hashes that meet
 
 
 @pytest.mark.parametrize("method", ["words", "one_permutation", "simhash+minhash"])

@@ -116,7 +116,7 @@ def test_verdicts_are_those_of_a_serial_index_that_forgets(
 
 
 def serial_changes(events: Events) -> dict[int, bool]:
-    """Tell which pages are new to a dictionary of URLs that forgets."""
+    """Return which pages are new to a dictionary of URLs that forgets."""
     pages, last, new = events.pages, dict[bytes, int](), dict[int, bool]()
     for place, (ref, url) in enumerate(zip(pages.refs.tolist(), pages.urls, strict=True)):
         for forget in events.forgets.get(place, ()):

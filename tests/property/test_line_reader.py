@@ -1,4 +1,4 @@
-"""Lines as LineReader takes them, beside the rule written in plain Python over a list of lines."""
+"""Lines as LineReader takes them, next to the rule written in plain Python over a list of lines."""
 
 from __future__ import annotations
 

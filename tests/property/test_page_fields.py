@@ -90,7 +90,7 @@ def test_nesting_has_a_limit(pair: tuple[bytes, bytes]) -> None:
 
 
 def reported(*messages: bytes) -> list[tuple[int, tuple[bytes, ...]]]:
-    """Return what is known of each message, and its URL, body and type as they stand in it."""
+    """Return what is known of each message, and its URL, body and type as they are in it."""
     joined = Slices.joined(messages)
     found = find_page_fields(joined)
     return [

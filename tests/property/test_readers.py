@@ -142,7 +142,7 @@ def arc(pages: list[Drawn]) -> bytes:
     return found
 
 
-# The name of a file, what it holds, and how many records there are beside those of pages.
+# The name of a file, what it holds, and how many records there are next to those of pages.
 READERS: dict[str, tuple[Callable[[list[Drawn]], bytes], int]] = {
     "lines.jsonl": (lambda pages: b"\n".join(messages(pages)) + b"\n", 0),
     "array.json": (lambda pages: b"[" + b",\n".join(messages(pages)) + b"]", 0),

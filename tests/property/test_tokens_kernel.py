@@ -30,7 +30,7 @@ from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scr
 from tests.oracles import plain_signature as plain
 
 SEED = 0x9E3779B9
-BEFORE = b"before\xc3"  # a page lies in the middle of a buffer
+BEFORE = b"before\xc3"  # a page is in the middle of a buffer
 UNLIMITED = 1 << 12
 SCRATCH = token_scratch()
 

@@ -96,7 +96,7 @@ def kept_rows(machine: MemoryIndex, pages: Pages) -> set[int]:
 
 
 def run_with_restarts(machine: MemoryIndex, pages: Pages, seed: int, share: float) -> None:
-    """Judge pages; flush before this share of the steps, and begin anew before a third of that."""
+    """Judge pages; flush before this share of the steps, and begin again before a third of that."""
     moments = Random(seed + 1)
 
     def flush_or_restart() -> bool:

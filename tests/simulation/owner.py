@@ -149,7 +149,7 @@ def _replace(real: Callable[..., None], left: list[int], *entries: Any, **change
 
 
 def copy_disk(source: Path, target: Path) -> Path:
-    """Copy an index as it lies on disk at one moment; the sorted files never change and are linked.
+    """Copy an index as it is on disk at one moment; the sorted files never change and are linked.
 
     RocksDB merges its files in threads of its own. A copy made meanwhile is of no moment: again.
     """
@@ -173,7 +173,7 @@ def _sizes(folder: Path) -> dict[str, int]:
 def canon(shard: Shard, store: Store | None) -> Any:
     """Return a shard's state in a form that does not tell memtable and store apart.
 
-    What lies behind the horizon is left out, and what is forgotten: whether it was dropped, or
+    What is behind the horizon is left out, and what is forgotten: whether it was dropped, or
     swept yet, must not show.
     """
     memtable = shard.memtable

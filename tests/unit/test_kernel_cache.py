@@ -56,7 +56,7 @@ def run(package: Path, home: Path, program: str, **environment: str) -> str:
         if not name.startswith(("NUMBA_", "STREAMER_"))
     }
     own |= {"PYTHONPATH": str(package), "XDG_CACHE_HOME": str(home)}
-    # What Python writes beside a module is none of the kernels that a test looks for.
+    # What Python writes next to a module is none of the kernels that a test looks for.
     own |= {"PYTHONDONTWRITEBYTECODE": "1", **environment}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=home, env=own, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Texts side by side: which pieces are coloured, and where they stand on the page."""
+"""Texts side by side: which pieces are coloured, and where they are on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks and their offsets over Faust: its consumer is real but for the thread to the brokers."""
+"""Chunks and their offsets over Faust: its consumer is real except the thread to the brokers."""
 
 import asyncio
 import random
@@ -74,7 +74,7 @@ async def recovering(app: Any, consumer: Seeking) -> AsyncIterator[None]:
 
 
 async def rebalance(app: Any, consumer: Seeking, generation: int) -> None:
-    """Do what Faust does when the group is made anew, but for the consumer."""
+    """Do what Faust does when the group is made again, except the consumer."""
     app.on_rebalance_start()
     consumer.stop_flow()
     app.consumer_generation_id = generation
@@ -188,7 +188,7 @@ class FakeThread(Service):
 
 
 class Consumer(ChunkConsumer):
-    """A consumer that is real but for the thread beside it."""
+    """A consumer that is real except the thread next to it."""
 
     brokers: FakeThread
 

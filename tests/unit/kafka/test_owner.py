@@ -1,4 +1,4 @@
-"""The owner of a shard, without Kafka: a fold of a log that lies in a list."""
+"""The owner of a shard, without Kafka: a fold of a log that is in a list."""
 
 import random
 from pathlib import Path

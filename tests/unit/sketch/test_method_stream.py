@@ -41,7 +41,7 @@ CHOICES = {
 
 
 class Signed(NamedTuple):
-    """Pages, the last of which are copies; `has_key` tells which of these have a key."""
+    """Pages, the last of which are copies; `has_key` says which of these have a key."""
 
     pages: Pages
     has_key: list[bool]
