@@ -3,8 +3,8 @@
 A collection is judged in file order, and each verdict by the exact resemblance of the pages
 (streamer/analysis/sample/score.py). Every key draws other hash functions, so one run says little:
 the minimum and the median over the keys are reported. A library that is compared judges the same
-pages, its seed in the key's place. The collections are next to the checkout; where they are not, the
-report says so.
+pages, its seed in the key's place. The collections are next to the checkout; where they are not,
+the report says so.
 """
 
 from __future__ import annotations
