@@ -60,7 +60,7 @@ def read_places(
                 if line.strip():
                     judged = _decode(line, path, number)
                     if judged.verdict is not None:
-                        check.take(judged, number)
+                        check.check(judged, number)
                         yield place, judged
                 place += len(line)
                 if number % REPORT_LINES == 0:

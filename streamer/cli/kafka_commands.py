@@ -173,7 +173,7 @@ async def _show_verdicts(
     arriving = ArrivingMessages(connection, topic, new_only=new_only, waiting=report)
     async with aclosing(arriving):
         while limit is None or limit > 0:
-            messages = await arriving.take(limit)
+            messages = await arriving.read(limit)
             limit = None if limit is None else limit - len(messages)
             sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
             sys.stdout.buffer.flush()

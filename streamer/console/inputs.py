@@ -89,7 +89,7 @@ def read_batches(
 def _check_all(check: VerdictCheck, lines: Sequence[FoldedLine], first: int) -> None:
     for number, line in enumerate(lines, first):
         if isinstance(line, ReadVerdict):
-            check.take(line, number)
+            check.check(line, number)
 
 
 def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[bytes]]:

@@ -7,6 +7,9 @@
     "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
     "u" | generation u64 | key u64   the newest version of a URL (url_versions.py)
     "c" | block u64            256 sources of the catalogue (run/catalogue.py)
+    "a" | key u64              an archive that was read from (run/known_archives.py)
+    "f" | table u32 | part u32       a part of a table of sites (run/site_store.py)
+    "o" | block u64            what revisits need of 64 kept pages (run/revisits.py)
     0xFF                       the state, as MessagePack
 
 Blocks are numbered by slots. A flush gives each of its rows a slot, from the state's `next_slot`

@@ -70,7 +70,7 @@ class Terms:
         ]
 
     def add(self, others: Terms) -> None:
-        """Take later terms."""
+        """Add later terms."""
         for kind, own in others._by_kind.items():
             self._by_kind[kind] |= own
 
@@ -195,8 +195,8 @@ class Forgetting:
         """Return whether a command waits for a sweep."""
         return bool(self._asked)
 
-    def take(self, forget: Forget, terms: Terms) -> None:
-        """Take the terms of a record, and its question."""
+    def accept(self, forget: Forget, terms: Terms) -> None:
+        """Add the terms of a record, and its question."""
         self._terms.add(terms)
         asked = [value for kind, value in forget.terms if kind == ASK]
         self._asked += [value.decode() for value in asked if isinstance(value, bytes)]

@@ -48,7 +48,7 @@ class LogTime:
         """Return all of it."""
         return TimeState(self.now, [*self._recent], [*self._jumps], self.wrong, self.last_wrong)
 
-    def take(self, dates: Times, refs: Refs, age: int) -> tuple[Times, Times]:
+    def advance(self, dates: Times, refs: Refs, age: int) -> tuple[Times, Times]:
         """Take the dates of pages, 0 where there is none.
 
         Return the time of each page, and the time that a row must have to answer it at this age.
@@ -64,7 +64,7 @@ class LogTime:
         oldest = np.empty_like(times)
         for i, (date, ref) in enumerate(zip(dates.tolist(), refs.tolist(), strict=True)):
             if date:
-                self._take(date, ref)
+                self._advance(date, ref)
             times[i], oldest[i] = self.now, self.by_rows(self.now - age)
         return times, oldest
 
@@ -72,7 +72,7 @@ class LogTime:
     def _is_known(self) -> bool:
         return len(self._recent) > DATES // 2
 
-    def _take(self, date: int, ref: int) -> None:
+    def _advance(self, date: int, ref: int) -> None:
         """Move the time by the date of one page."""
         recent, before = self._recent, self.now
         if len(recent) == DATES:

@@ -122,7 +122,7 @@ class NamedIndex(Protocol):
 
 Term = tuple[str, bytes | int]
 
-"""A kind of forgetting.py, and its value."""
+"""A kind of term (forgetting.py), and its value."""
 
 
 @dataclass(slots=True)
@@ -199,7 +199,8 @@ def page_record(
 ) -> Record:
     """Return the record of the pages in [start, end) of a page source.
 
-    `numbers` are theirs in the source, where their refs are of other ones.
+    `numbers` are the pages' numbers in `source`, where their refs name other sources, as those of
+    files do.
     """
     if numbers is None:
         numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)

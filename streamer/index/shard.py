@@ -201,7 +201,7 @@ class Shard:
         self.refused += refused
         changes = None
         if compared is not None:
-            changes = self._urls.take(compared, batch.rows)
+            changes = self._urls.insert(compared, batch.rows)
         return batch.verdicts(self.memtable, changes)
 
     def look_up(self, pages: Pages) -> Found:
@@ -225,8 +225,8 @@ class Shard:
     ) -> tuple[Batch, Compared | None]:
         """Look up all that pages are judged by, except what is `found` and still holds.
 
-        Their dates move the `time`. Return it with their comparison to the last versions of their
-        URLs, where these are tracked.
+        Their dates move the `time`. Return the batch, and how its pages compare with the last
+        versions of their URLs, where these are tracked.
         """
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
@@ -237,7 +237,7 @@ class Shard:
                 "this one."
             )
         age = settings.expire_after_ms or _NO_LIMIT
-        times, oldest_times = time.take(pages.times, pages.refs, age)
+        times, oldest_times = time.advance(pages.times, pages.refs, age)
         oldest_times = np.maximum(oldest_times, self._horizon.time)
         pages = replace(pages, times=times)
         similarity_min, shingles_min = settings.least_of(pages.urls, pages.main)
@@ -325,7 +325,7 @@ class Shard:
         own, memtable = self.forgetting, self.memtable
         own.records += 1
         terms = Terms.of(self.time.terms_by_rows(forget), self.next_row, own.records)
-        own.take(forget, terms)
+        own.accept(forget, terms)
         count = memtable.count
         named = terms.find(
             memtable.rows[:count], memtable.refs[:count], memtable.urls, memtable.times[:count]
@@ -348,11 +348,11 @@ class Shard:
         return self.memtable.count - self._flushed_entries
 
     def begin_flush(self) -> FlushedRows:
-        """Return what a flush must write: the next one, of which this is the whole state.
+        """Return what the next flush must write, the whole state included.
 
         Its entries stay in the memtable, for look-ups that do not have the flush yet, until
-        `end_flush` is called; that must be before the next flush. So long the arrays may be the
-        memtable's own: nothing changes in an entry's row, keys or sketch.
+        `end_flush` is called; that must be before the next flush. Until then the arrays may be
+        the memtable's own: nothing changes in an entry's row, keys or sketch.
         """
         assert self.released_flushes == self.flushes_begun, "the flush before is not done"
         versions = self._urls.begin_flush(Horizon(self.time.now, self.next_row), self.settings)

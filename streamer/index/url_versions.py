@@ -212,7 +212,7 @@ class UrlVersions:
             compared.before[places[len(stored) :]] = [-1 - at for _, at in own]
         return compared
 
-    def take(self, compared: Compared, rows: Rows) -> Codes:
+    def insert(self, compared: Compared, rows: Rows) -> Codes:
         """Take pages, as they were compared, as the newest versions of their URLs.
 
         Return their changes. `rows` came before each of them.

@@ -56,7 +56,7 @@ class ArrivingMessages:
         # Not nested generators: a loop that ends would close all of them at once.
         self._opened = AsyncExitStack()
 
-    async def take(self, limit: int | None = None) -> list[Any]:
+    async def read(self, limit: int | None = None) -> list[Any]:
         """Return messages that have come, `limit` at most; wait for them for half a second.
 
         Raises:
@@ -110,7 +110,7 @@ class FollowedVerdicts(AsyncIterator[Verdict]):
     async def __anext__(self) -> Verdict:
         """Return the next verdict, once there is one."""
         while not self._messages:
-            self._messages += await self._arriving.take()
+            self._messages += await self._arriving.read()
         message = self._messages.popleft()
         try:
             verdict = _decode(message.value or b"")

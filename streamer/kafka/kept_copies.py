@@ -372,7 +372,7 @@ class _Copier:
         )
 
     async def _copy_one(self, record: Any, copies: _Copies) -> None:  # noqa: ANN401 - the client's
-        is_new = self._progress.take(record.headers)
+        is_new = self._progress.advance(record.headers)
         try:
             judged = _decode(record.value or b"")
         except msgspec.DecodeError:

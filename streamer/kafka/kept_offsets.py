@@ -54,7 +54,7 @@ class CopyProgress(msgspec.Struct):
     log: str
     following: dict[int, int] = {}
 
-    def take(self, headers: Iterable[tuple[str, bytes | None]]) -> bool | None:
+    def advance(self, headers: Iterable[tuple[str, bytes | None]]) -> bool | None:
         """Return whether a verdict with these headers is a new one, and count it as copied.
 
         None: it has no number, so streamer did not write it.

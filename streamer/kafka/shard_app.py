@@ -82,12 +82,12 @@ class CatchUp:
                 )
                 async for chunk in reader.read(self.log, 0, start, end):
                     if ahead.is_full:
-                        await ahead.take()
+                        await ahead.pop()
                     await ahead.put(chunk)
                     if self._stopping:
                         break
                 while not ahead.is_empty:
-                    await ahead.take()
+                    await ahead.pop()
 
     def _apply(self, chunk: Fetched) -> None:
         owner = self.owner
@@ -325,7 +325,7 @@ class ShardApp:
         loop = asyncio.get_running_loop()
         with fail_on_error(self._fail):
             while True:
-                event, read = await self._ahead.take()
+                event, read = await self._ahead.pop()
                 async with self._applying:
                     packed = await loop.run_in_executor(
                         self._judge, self._fold, event.value, read, self._progress.committed

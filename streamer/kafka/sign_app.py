@@ -376,7 +376,7 @@ class SignApp:
         signed: list[Signed] = []
         size = 0
         while not signed or (size < BATCH_BYTES and not lane.ahead.is_empty):
-            event, one = await lane.ahead.take()
+            event, one = await lane.ahead.pop()
             events.append(event)
             signed.append(one)
             size += sum(map(len, one.records))

@@ -189,7 +189,7 @@ class LogOrder:
         self._identity = identity
         self._positions: dict[str, int] = {}
 
-    def take(self, data: bytes) -> Interval | IndexSettings | Forget | None:
+    def read_record(self, data: bytes) -> Interval | IndexSettings | Forget | None:
         """Return what is new: pages taken, settings in force, or what a command wants forgotten.
 
         None is for what is skipped.
@@ -327,7 +327,7 @@ class PageTopic:
         self._loop.run(assign())
         self._fetched = {partition: _Buffered(offset) for partition, offset in starts.items()}
 
-    def take(
+    def read(
         self, partition: int, end: int, records_max: int | None = None, bytes_max: int | None = None
     ) -> tuple[list[Message], list[int], int]:
         """Return the next messages before offset `end`, their times, and the offset they reach to.

@@ -67,7 +67,7 @@ class PartitionsInput:
             if start < wanted.end:
                 self._topic.begin({partition: start})
             while start < wanted.end:
-                messages, times, start = self._topic.take(
+                messages, times, start = self._topic.read(
                     partition, wanted.end, RECORDS_MAX, BYTES_MAX
                 )
                 amount = before + start - wanted.start
@@ -112,7 +112,7 @@ class OrderedInput:
         if self.amount_in_all:
             order = LogOrder(self._identity)
             for _, data in self._topic.log(self._log, 1):
-                order.take(data)
+                order.read_record(data)
         log_id = self._topic.id_of(self._log)
         every = [*self._topic.bounds] if self._partition is None else [self._partition]
         self._entered = _enter(catalogue, self._topic, log_id, every)
@@ -126,7 +126,7 @@ class OrderedInput:
         settings: IndexSettings | None = None
         announced: IndexSettings | None = None
         for offset, data in self._topic.log(self._log, self.amount_in_all):
-            found = order.take(data)
+            found = order.read_record(data)
             if isinstance(found, IndexSettings):
                 settings = found
             elif isinstance(found, Forget):
@@ -158,7 +158,7 @@ class OrderedInput:
                 f"Partition {partition} of {self._topic.name} begins at {first}, the log has a "
                 f"page at {pages[0]}: it has expired. Replay without --order-of."
             )
-        messages, times, _ = self._topic.take(partition, end) if end > first else ([], [], end)
+        messages, times, _ = self._topic.read(partition, end) if end > first else ([], [], end)
         return Chunk(
             start, end, amount, messages=messages, times=times, source=number, expected_pages=pages,
             tombstones=[each for each in interval.tombstones if each[0] >= start],

@@ -104,7 +104,7 @@ class Chunk:
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
         archives: those that its records were read from by a list of their places, by key.
         parts: the small files of which it holds all records, one after the other. Its ordinals
-            count these; `source` says nothing.
+            count the records of all of them, and `source` is not used.
         held_bytes: what the records hold in memory that were taken one by one (`add`).
     """
 

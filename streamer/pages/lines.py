@@ -41,7 +41,7 @@ _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last
 
 
 class MalformedLine(NamedTuple):
-    """What is no line: its bytes or the first of them, how long it is without its newline."""
+    """A piece of the stream that is no valid line: its first bytes, its length without newline."""
 
     head: bytes
     length: int

@@ -93,9 +93,8 @@ class PageParser:
         """Prepare a parser.
 
         WARC records have their fields where the format puts them: of `mapping` they have only which
-        statuses and types are pages. Pages
-        that a rule wants skipped are counted as `rule`; `text` is what most are compared by. A page
-        without the `scope` that is asked for is a dead letter.
+        statuses and types are pages. Pages that a rule wants skipped are counted as `rule`; `text`
+        is what most are compared by. A page without the `scope` that is asked for is a dead letter.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.

@@ -46,7 +46,7 @@ class InputFile:
 class Records:
     """The records of an open file, read once, in order; a context manager that closes it.
 
-    The records of this class are read from decompressed bytes. An heir gives the chunks, and
+    The records of this class are read from decompressed bytes. A subclass gives the chunks, and
     replaces what differs in its format.
 
     Attributes:

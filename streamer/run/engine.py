@@ -1,7 +1,8 @@
 """What judges the pages of one open index, whether files, a topic or a program brings them.
 
-`Replay` and `Deduplicator` stand on it: chunks are prepared in threads, judged in order by the
-engine's judge, and with each flush goes the catalogue, which has the position in each source.
+`Replay` (replay.py) and `Deduplicator` (deduplicator.py) use it: chunks are prepared in threads,
+judged in order by the engine's judge, and with each flush goes the catalogue, which has the
+position in each source.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Signing:
         return cls(parser, OneAThread(partial(make_index_signer, sites, signature, secret)), sites)
 
     def submit(self, pool: Executor, chunk: Chunk, work: Work | None = None) -> Future[Prepared]:
-        """Have a pool prepare what is judged next but those before it, or `work` that does more."""
+        """Have a pool prepare a chunk, or do `work`, which does more; in the order of judging."""
         if self.sites is None:
             return pool.submit(work or self.prepare, chunk, 0)
         return self.sites.of(chunk.table).submit(pool, work or self.prepare, chunk)
@@ -91,9 +92,9 @@ class Signing:
         return Prepared(chunk, batch, pages, turn)
 
     def is_next(self, prepared: Prepared) -> bool:
-        """Return whether a chunk was signed for the pages before it, as it is judged next.
+        """Return whether a chunk was signed after exactly the pages that are judged before it.
 
-        If not, others were judged meanwhile, or are not: it has to be prepared again, without turn.
+        If not, it has to be prepared again, without a turn.
         """
         return self.sites is None or self.sites.of(prepared.chunk.table).settle(prepared.turn)
 

@@ -216,8 +216,8 @@ class Judge:
     ) -> list[Verdicts]:
         """Apply the pages read in [start, end) of a source; return their verdicts.
 
-        `found` is as for `apply`, `numbers` as for `page_record`: not given
-        where there are `tombstones`.
+        `found` is as for `apply`, `numbers` as for `page_record`; without `numbers` where there
+        are `tombstones`.
         """
         if tombstones:
             records = source_records(source, start, end, pages, tombstones)
@@ -287,9 +287,9 @@ class Judge:
     ) -> None:
         """Begin to write all state in one atomic step, after the flush before.
 
-        `owner_state` is called in another thread; when it returns, the outputs that its bytes name
-        of must be safe. `notes` are the owner's, too. With `sweep`, or where that is due, what is
-        forgotten is gone from the disk at the end of it.
+        `owner_state` is called in the flush thread. When it returns, the outputs whose lengths it
+        holds must be on the disk. `notes` are the owner's, too. With `sweep`, or where that is due,
+        what is forgotten is gone from the disk at the end of it.
 
         Raises:
             StoreUnavailable: the flush before failed, or the work after it; the message says which.

@@ -34,7 +34,7 @@ class KnownArchives:
         self._flushing: dict[bytes, _Known] = {}  # by that one, which may not be on the disk yet
         self._sizes: dict[bytes, int] = {}  # before this run, of those here that it has noted
 
-    def take(self, archives: Iterable[Version]) -> None:
+    def note(self, archives: Iterable[Version]) -> None:
         """Note archives whose records are judged now, and of one that grows its largest size.
 
         Many are read at a time, so a run may see the sizes of one that grows in any order.

@@ -94,8 +94,8 @@ def _pack_member(name: str, data: Buffer) -> bytes:
 class OutputFile:
     """An append-only output. `length` is its length in bytes as stored.
 
-    Nothing of a file is changed before `start`, except one that is made. Standard output cannot be
-    cut: after a kill, lines may come again there, the same bytes.
+    No existing file is changed before `start`; `open` may create an empty one. Standard output
+    cannot be cut: after a kill, lines may come again there, the same bytes.
 
     `index` is the folder of the index whose output it is; None for a run without one. A small file
     next to the output names it, so that no other run takes the output for its own.

@@ -107,7 +107,7 @@ class Input(Protocol):
 class FileInput:
     """Files and pipes, one after the other; amounts are bytes as stored.
 
-    Without `complete`, more may come: the last line of a file that has no end is no record yet.
+    Without `complete`, more may come: a file's last line is no record until it has its newline.
     A chunk of a pipe ends `chunk_seconds` after its first record at the latest; None: no limit.
     """
 

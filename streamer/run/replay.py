@@ -283,7 +283,7 @@ class Replay:
         is_next = self._engine.signing.is_next(prepared)
         assert is_next, "chunks are judged in the order of reading"
         self._check_kind(chunk, parsed)
-        self._archives.take(chunk.archives.values())
+        self._archives.note(chunk.archives.values())
         if self._letters is not None and batch.dead:
             letters = [
                 dead_letter(each, self._locate(page_ref(own.source, each.sequence)))

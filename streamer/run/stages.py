@@ -2,10 +2,11 @@
 
     parse             Chunk      -> PageBatch     fields and bodies, dead letters, skips
     sign              PageBatch  -> Pages         signatures, with what a verdict needs
-    apply (shard.py)  Pages      -> Verdicts      the verdicts, and a changed index
+    apply (shard.py)  Record     -> Output        the verdicts, and a changed index
     verdict_lines     Verdicts   -> bytes         one JSON document a verdict
 
-None of them does I/O, or knows more of a batch's origin than the number of its source.
+None of them knows more of a batch's origin than the number of its source. None does I/O, except
+that `apply` reads kept pages from the store.
 
 Threads do what can be done ahead of the judge, and results are taken in order. This has two forms,
 since a replay pulls and a stream pushes. In a replay one thread reads and judges in turns: a
@@ -308,7 +309,7 @@ class Ahead(Generic[Item, Result]):
         future = asyncio.wrap_future(self._begin(item))
         await self._waiting.put((item, future))
 
-    async def take(self) -> tuple[Item, Result]:
+    async def pop(self) -> tuple[Item, Result]:
         """Return the oldest item and what has become of it, once that is done; or raise."""
         item, future = await self._waiting.get()
         return item, await future

@@ -46,7 +46,7 @@ def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdic
             verdict = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{path}:{number}: not a verdict ({error})") from error
-        check.take(verdict, number)
+        check.check(verdict, number)
         yield verdict
 
 

@@ -58,7 +58,7 @@ class VerdictCheck:
         self._seen: dict[int, int] = {}
         self._every = 1
 
-    def take(self, said: _Said, number: int) -> None:
+    def check(self, said: _Said, number: int) -> None:
         """Raise InputError unless the verdict in the line of this number goes with those before."""
         why = ""
         if said.schema != VERDICT_SCHEMA:

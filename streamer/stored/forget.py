@@ -111,7 +111,7 @@ def _order(store: Store, wanted: Forget) -> None:
     state = _state(store)
     own = Forgetting(state.forgotten)
     own.records += 1
-    own.take(wanted, Terms.of(wanted, state.next_row, own.records))
+    own.accept(wanted, Terms.of(wanted, state.next_row, own.records))
     state.forgotten = own.pack()
     store.replace([], state=pack_state(state))
 

@@ -216,7 +216,8 @@ def fill_row(
     place += 8
     rows[place - 2, lane] = counts[:_UNWANTED].sum()
     rows[place - 1, lane] = counts[_UNWANTED:_HINTS].sum()
-    rows[place : place + len(counts), lane] = counts
+    for i in range(len(counts)):  # an assignment of the whole would count references
+        rows[place + i, lane] = counts[i]
     place += len(counts)
     rows[place, lane] = at * 1000 // count
     rows[place + 1, lane] = record[blocks.WORDS_BEFORE] * 1000 // words

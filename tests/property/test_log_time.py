@@ -28,7 +28,7 @@ def test_times_are_those_of_the_definition(seed: int, count: int, width: int, ah
         while at < count:
             part = dates[at : at + random.choice([1, 2, 30, 120])]
             refs = np.arange(at, at + len(part)).astype(np.uint64)
-            found, oldest = (each.tolist() for each in own.take(np.array(part), refs, age))
+            found, oldest = (each.tolist() for each in own.advance(np.array(part), refs, age))
             for date, time, least in zip(part, found, oldest, strict=True):
                 times.append(time)
                 assert plain.take(date) == time

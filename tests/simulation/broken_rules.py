@@ -98,11 +98,11 @@ class TimesAsTheyCome(Shard):
     """Each page's time is taken as it is."""
 
     def _judge(self, pages: Pages, found: Any) -> Verdicts:
-        def take(self: LogTime, dates: Any, _refs: Any, age: int) -> Any:
+        def advance(self: LogTime, dates: Any, _refs: Any, age: int) -> Any:
             self.now = max(self.now, int(dates[-1]))
             return dates, dates - age
 
-        with patch.object(LogTime, "take", take):
+        with patch.object(LogTime, "advance", advance):
             return super()._judge(pages, found)
 
 
@@ -206,11 +206,11 @@ def _forgetting_that(**methods: Any) -> type[Shard]:
 
 
 def _take_for_all(self: Forgetting, forget: Forget, _terms: Terms) -> None:
-    Forgetting.take(self, forget, Terms.of(forget, 1 << 60))
+    Forgetting.accept(self, forget, Terms.of(forget, 1 << 60))
 
 
 def _answer_at_once(self: Forgetting, forget: Forget, terms: Terms) -> None:
-    Forgetting.take(self, forget, terms)
+    Forgetting.accept(self, forget, terms)
     self.done |= {value.decode(): 0 for kind, value in forget.terms if kind == ASK}  # type: ignore[union-attr]
 
 
@@ -282,7 +282,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     ),
     "memtable-remembers": lambda: MemtableRemembers,
     "store-remembers": lambda: _forgetting_that(hide=lambda _self, kept, _rows: kept),
-    "forgets-later-pages": lambda: _forgetting_that(take=_take_for_all),
-    "answers-at-once": lambda: _forgetting_that(take=_answer_at_once),
+    "forgets-later-pages": lambda: _forgetting_that(accept=_take_for_all),
+    "answers-at-once": lambda: _forgetting_that(accept=_answer_at_once),
 }
 WORLD_FLAWS = ("settings-in-code",)

@@ -80,7 +80,7 @@ def test_a_stored_row_is_hidden_from_the_term_until_the_sweep_has_ended() -> Non
     kept = KeptRows(np.zeros((3, 33), np.uint64), REFS.tolist(), URLS, TIMES)
     assert not own.hides
     wanted = Forget([(URL, URLS[1]), (ASK, b"c")], "c")
-    own.take(wanted, Terms.of(wanted, 3))
+    own.accept(wanted, Terms.of(wanted, 3))
     own.begin_sweep()
     assert (own.hides, own.pending, own.done) == (True, 0, {})
     assert own.hide(kept, ROWS).times.tolist() == [100, BEFORE_ALL, 300]
@@ -92,9 +92,9 @@ def test_a_stored_row_is_hidden_from_the_term_until_the_sweep_has_ended() -> Non
 def test_what_arrives_during_a_sweep_waits_for_the_next_one() -> None:
     own = Forgetting(PendingForget())
     first, second = (Forget([(URL, url), (ASK, url)], url.decode()) for url in URLS[:2])
-    own.take(first, Terms.of(first, 3))
+    own.accept(first, Terms.of(first, 3))
     own.begin_sweep()
-    own.take(second, Terms.of(second, 3))
+    own.accept(second, Terms.of(second, 3))
     own.end_sweep({})
     assert (own.pending, own.is_asked, [*own.done]) == (1, True, [URLS[0].decode()])
 

@@ -14,7 +14,7 @@ HALF = DATES // 2
 
 
 def taken(log: LogTime, dates: list[int], age: int = DAY) -> tuple[list[int], list[int]]:
-    times, oldest = log.take(np.array(dates), np.arange(len(dates)).astype(np.uint64), age)
+    times, oldest = log.advance(np.array(dates), np.arange(len(dates)).astype(np.uint64), age)
     return times.tolist(), oldest.tolist()
 
 

@@ -14,7 +14,7 @@ from tests.helpers.kafka_doubles import FakeMessage
 
 
 def take(progress: CopyProgress, number: bytes | None) -> bool | None:
-    return progress.take([("other", b"0:0"), (SEQUENCE, number)])
+    return progress.advance([("other", b"0:0"), (SEQUENCE, number)])
 
 
 def test_a_repeated_verdict_is_no_new_one_at_any_shard() -> None:
@@ -30,7 +30,7 @@ def test_a_repeated_verdict_is_no_new_one_at_any_shard() -> None:
 def test_a_message_without_a_number_is_no_verdict(number: bytes | None) -> None:
     progress = CopyProgress("verdicts", "log")
     assert take(progress, number) is None
-    assert progress.take([]) is None
+    assert progress.advance([]) is None
     assert progress.following == {}
 
 

@@ -433,7 +433,7 @@ def test_dates_that_stay_too_late_are_warned_of_once(owning: Owning) -> None:
     dates, refs = np.full(202, 1 << 40), np.arange(202).astype(np.uint64)
     dates[100] = 1 << 50
     refs[100] = page_ref(2, 17)
-    owning.owner.shard.time.take(dates, refs, 1)
+    owning.owner.shard.time.advance(dates, refs, 1)
     warning = warning_of(owning, "wrong_dates")
     assert (warning["pages"], warning["partition"], warning["offset"]) == (1, 2, 17)
 

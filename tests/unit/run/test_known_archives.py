@@ -23,45 +23,45 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.mark.parametrize("flushes", [0, 1, 2])
 def test_an_archive_that_has_changed_is_refused(store: Store, flushes: int) -> None:
     known = KnownArchives(store)
-    known.take([REMOTE, LOCAL])
+    known.note([REMOTE, LOCAL])
     for _ in range(flushes):
         for key, value in known.to_flush():
             store.put_note(key, value)
     assert bool(known.to_flush()) is not bool(flushes)
-    known.take([REMOTE._replace(query="other", tag="other")])
-    known.take([REMOTE, LOCAL, LOCAL._replace(size=120), LOCAL._replace(size=121)])
+    known.note([REMOTE._replace(query="other", tag="other")])
+    known.note([REMOTE, LOCAL, LOCAL._replace(size=120), LOCAL._replace(size=121)])
     for other in (REMOTE._replace(size=101), REMOTE._replace(tag="two"), LOCAL._replace(tag="two")):
         with pytest.raises(StoreMismatch, match=f"{other.name} has changed since the index"):
-            known.take([other])
+            known.note([other])
 
 
 @pytest.mark.parametrize("flushes", [0, 1, 2])
 def test_the_sizes_of_one_that_grows_come_in_any_order(store: Store, flushes: int) -> None:
     run = KnownArchives(store)
-    run.take([LOCAL])
+    run.note([LOCAL])
     for key, value in run.to_flush():
         store.put_note(key, value)
     for sizes in ([130, 110, 140, 120], [150, 140]):
         known = KnownArchives(store)
         before = LOCAL.size if sizes[0] == 130 else 140
         for size in sizes:
-            known.take([LOCAL._replace(size=size)])
+            known.note([LOCAL._replace(size=size)])
             for _ in range(flushes):
                 for key, value in known.to_flush():
                     store.put_note(key, value)
         with pytest.raises(StoreMismatch, match=f"{before - 1} bytes, not {before}"):
-            known.take([LOCAL._replace(size=before - 1)])
+            known.note([LOCAL._replace(size=before - 1)])
         for key, value in known.to_flush():
             store.put_note(key, value)
 
 
 def test_what_was_flushed_is_known_in_a_new_run(store: Store) -> None:
     known = KnownArchives(store)
-    known.take([REMOTE])
+    known.note([REMOTE])
     for key, value in known.to_flush():
         store.put_note(key, value)
     again = KnownArchives(store)
-    again.take([REMOTE])
+    again.note([REMOTE])
     assert again.to_flush() == []
     with pytest.raises(StoreMismatch):
-        again.take([REMOTE._replace(tag="two")])
+        again.note([REMOTE._replace(tag="two")])

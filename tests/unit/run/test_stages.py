@@ -114,7 +114,7 @@ def test_a_full_queue_holds_back_who_gives_and_hands_out_in_order() -> None:
             giving = asyncio.create_task(ahead.put(3))
             await asyncio.sleep(0.01)
             assert not giving.done()
-            assert [await ahead.take() for _ in range(4)] == [(i, 10 * i) for i in range(4)]
+            assert [await ahead.pop() for _ in range(4)] == [(i, 10 * i) for i in range(4)]
             await giving
             assert ahead.is_empty
 
@@ -127,9 +127,9 @@ def test_whoever_takes_gets_the_error_of_the_work() -> None:
             ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 1 // item), 3)
             await ahead.put(1)
             await ahead.put(0)
-            assert await ahead.take() == (1, 1)
+            assert await ahead.pop() == (1, 1)
             with pytest.raises(ZeroDivisionError):
-                await ahead.take()
+                await ahead.pop()
 
     asyncio.run(run())
 
