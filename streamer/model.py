@@ -170,7 +170,8 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """One page as a crawler sends it: `body` is text or HTML, `body_base64` its bytes.
 
     Exactly one of the two is there. `charset` is the encoding that the crawler was given;
-    `fetched_at` is carried, never compared. Unknown fields are ignored.
+    `fetched_at` decides only which
+    earlier pages have expired. Unknown fields are ignored.
     """
 
     url: str

@@ -74,7 +74,7 @@ class StreamerIndex:
             begin,
             end,
             sequences=list(range(begin, end)),
-            keys=[None] * pages,
+            message_keys=[None] * pages,
             urls=[b"https://site.example/%d" % number for number in range(begin, end)],
             bodies=list(texts),
             flags=[0] * pages,

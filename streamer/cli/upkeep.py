@@ -31,7 +31,8 @@ from streamer.run.catalogue import read_catalogue
 from streamer.run.index_folder import folder_of, shard_folders, store_folder
 from streamer.run.output_checks import check_new
 from streamer.stored.forget import forget as forget_pages
-from streamer.stored.store import Store, has_index
+from streamer.stored.opening import has_index
+from streamer.stored.store import Store
 from streamer.upkeep.pages_of_verdicts import (
     KeptSelection,
     RefOf,

@@ -11,7 +11,7 @@ from streamer.console.inputs import CutOff, read_batches
 from streamer.errors import InputError
 from streamer.run.index_folder import shard_folders
 from streamer.run.output_checks import is_table
-from streamer.stored.store import has_index
+from streamer.stored.opening import has_index
 
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _LETTERS_SUFFIX = ".dead.jsonl"

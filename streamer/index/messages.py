@@ -185,7 +185,10 @@ Items = Pages | IndexSettings | Forget
 
 @dataclass(slots=True)
 class Record:
-    """One record of an index's log: [start, end) of `source`, and the items numbered in it."""
+    """One entry of an index's log: [start, end) of `source`, and the items numbered in it.
+
+    It is no record of the input. A replay makes it in memory, and stores it nowhere.
+    """
 
     source: str
     start: int

@@ -56,7 +56,8 @@ class Limits(NamedTuple):
 
     Attributes:
         bucket_max, candidates_max, measure: as in the index's settings.
-        newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
+        newest_state: a memtable entry answers if its state is after FREE and not after this: KEPT
+            where the hits have what is being flushed, FLUSHED where they do not.
         keep_pages: how many rows before a page's own its candidates may be.
         oldest_row: the limit that earlier settings have left, whatever the page.
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
@@ -98,10 +99,11 @@ class StoredHits(NamedTuple):
     """The postings that the store has under the pages' keys.
 
     Attributes:
-        keys: int64, the places of keys that have any, in the flat array of all, ascending.
+        keys: int64, which keys have postings: their places in the flat array of all, ascending.
         starts: int64, where each one's list starts, and the end of the last.
         rows: int64, ascending in a list.
-        places: int64, of each row among `sketches`; -1: not fetched, since it cannot count.
+        places: int64, for each row its place in `sketches`; -1: it was not fetched, since it
+            cannot count.
         sketches: uint64[rows fetched, 33]; times: int64[rows fetched].
     """
 
@@ -118,8 +120,8 @@ class Judged(NamedTuple):
 
     Attributes:
         outcome: uint8; content: bool, whether a match has the page's own content.
-        best: int64, the memtable entry of the match, or -1 - its place among the stored sketches,
-            or ELSEWHERE.
+        best: int64, of a duplicate its match: a memtable entry, or -1 - its place among the stored
+            sketches, or ELSEWHERE. Of a new page its own memtable entry.
         similarity: int32, of the match, in ten-thousandths; of a new page, that of `near`.
         exact: bool, whether that is the similarity of two sets.
         near: int64, what is nearest to a new page, as `best`, or NOWHERE.

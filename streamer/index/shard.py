@@ -223,10 +223,11 @@ class Shard:
     def batch_of(
         self, pages: Pages, time: LogTime, found: Found | None = None
     ) -> tuple[Batch, Compared | None]:
-        """Look up all that pages are judged by, except what is `found` and still holds.
+        """Advance `time` by the pages' dates, and put pages next to what the store has for them.
 
-        Their dates move the `time`. Return the batch, and how its pages compare with the last
-        versions of their URLs, where these are tracked.
+        `found` is used if it has seen every flush that was released; else all is looked up again.
+        The rule finds the candidates in the memtable. Return the batch, and how its pages compare
+        with the last versions of their URLs, where these are tracked.
         """
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"

@@ -62,7 +62,7 @@ from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import make_index_signer, new_sites
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.settings import read_secret
-from streamer.stored.store import has_index
+from streamer.stored.opening import has_index
 from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.version import __version__
 

@@ -174,7 +174,7 @@ class PageBatch:
     start: int
     end: int
     sequences: list[int] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
+    message_keys: list[bytes | None] = field(default_factory=list)
     urls: list[bytes] = field(default_factory=list)
     bodies: Sequence[Buffer] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
@@ -192,7 +192,15 @@ class PageBatch:
     def keep(self, kept: npt.NDArray[np.bool_]) -> None:
         """Leave out all pages but the `kept` ones from the lists; `bodies` are the caller's."""
         if not kept.all():
-            for name in ("sequences", "keys", "urls", "flags", "carried", "times", "scopes"):
+            for name in (
+                "sequences",
+                "message_keys",
+                "urls",
+                "flags",
+                "carried",
+                "times",
+                "scopes",
+            ):
                 setattr(self, name, list(compress(getattr(self, name), kept.tolist())))
 
 

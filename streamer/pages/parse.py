@@ -143,14 +143,14 @@ class PageParser:
         if chunk.messages:
             messages = self._decode_without_schemas(batch, chunk.messages)
             batch.sequences = [ordinal for ordinal, _, _ in messages]
-            batch.keys = [key for _, key, _ in messages]
+            batch.message_keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
         else:
             records = chunk.pages or chunk.lines
             batch.sequences = [page.sequence for page in chunk.pages] or [
                 *range(chunk.start, chunk.start + len(chunk.lines))
             ]
-            batch.keys = [None] * len(records)
+            batch.message_keys = [None] * len(records)
         self._read_pages(batch, records, "deletion" if chunk.messages else "blank_line")
         if chunk.times:
             ordinals = (ordinal for ordinal, _, _ in chunk.messages)
@@ -294,7 +294,7 @@ class PageParser:
         self, batch: PageBatch, i: int, record: bytes | WarcPage, empty: str
     ) -> PageFields | None:
         """Return the page of any record; where there is none, enter why and return None."""
-        sequence, key = batch.sequences[i], batch.keys[i]
+        sequence, key = batch.sequences[i], batch.message_keys[i]
         value = record.block if isinstance(record, WarcPage) else record
         if isinstance(record, bytes):
             value = record.rstrip(b"\r\n \t") if empty == "blank_line" else record

@@ -21,7 +21,8 @@ from streamer.sketch.settings import (
     derive_seeds,
     read_secret,
 )
-from streamer.stored.store import Store, has_index
+from streamer.stored.opening import has_index
+from streamer.stored.store import Store
 from streamer.stored.witness import make_folder
 
 Identity = dict[str, str | int | float]

@@ -36,8 +36,8 @@ from streamer.run.index_folder import Identity, differences, own_key, shard_fold
 from streamer.run.read_index import ReadIndex
 from streamer.sketch.hash_sets import set_similarity
 from streamer.stored.lookup import StoredLookup
+from streamer.stored.opening import has_index
 from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
-from streamer.stored.store import has_index
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PAIRS_AT_ONCE = 1 << 16  # that are compared: their rows take some 20 MB at the worst

@@ -279,6 +279,7 @@ class Replay:
         entry.finished, entry.status = True, status
 
     def _judge_new(self, prepared: Prepared, parsed: Sequence[Parsed]) -> None:
+        """Judge a chunk, have its lines written, and note the position in each source."""
         chunk, batch, pages, _, found, originals = prepared
         is_next = self._engine.signing.is_next(prepared)
         assert is_next, "chunks are judged in the order of reading"

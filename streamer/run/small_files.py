@@ -137,7 +137,7 @@ def file_alone(chunk: Chunk, number: int) -> Chunk:
 
 
 class Parsed(NamedTuple):
-    """What a chunk has of one source.
+    """The part of a parsed chunk that comes from one source; its pages are elsewhere.
 
     Attributes:
         position, mark: the place after it in its source, as the catalogue keeps it.

@@ -122,7 +122,7 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
         signed = signer.sign(batch.bodies, batch.flags)
     return Pages(
         refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,
-        batch.urls, batch.keys, batch.carried, np.array(batch.times, np.int64), signed.main,
+        batch.urls, batch.message_keys, batch.carried, np.array(batch.times, np.int64), signed.main,
         signed.shingles,
     )  # fmt: skip
 
@@ -256,7 +256,9 @@ def in_order(
     ahead: int,
     shortened: Callable[[Item], int | None] = lambda _item: None,
 ) -> Generator[tuple[Item, Future[Result] | None], None, None]:
-    """Yield items, each with what `begin` returned for it when it was `ahead` items away.
+    """Begin work on each item as it is read; yield items in order, each with its future.
+
+    Up to `ahead` items stay in work.
 
     An item for which `shortened` gives a number is a pause of the input. It is yielded at once, but
     after the items that are done, and after all but so many of the others.

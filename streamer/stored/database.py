@@ -25,14 +25,11 @@ knows RocksDB.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rocksdict import (
@@ -57,6 +54,7 @@ from streamer.errors import (
     explain_failures,
 )
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
+from streamer.stored.database_files import check_logs, link_files
 from streamer.stored.witness import make_folder
 
 _log = logging.getLogger(__name__)
@@ -75,12 +73,6 @@ BATCH_BYTES = 1 << 20  # written in one call, which holds the interpreter
 READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the interpreter
 MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
-LOG_BLOCK_BYTES = 32 << 10  # of RocksDB's logs; no record's part reaches over the end of one
-LOG_HEADER_BYTES = 7  # checksum, length (2 bytes, the lower first), type
-RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})  # of records in logs that are written over
-_LISTS_READ_MAX = 100  # of files, until a writer has not changed it meanwhile
-_STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # the others hold none of the state
-_CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 _writers = set[int]()  # processes, up to this one, that have opened a database to write it
 
 
@@ -116,8 +108,8 @@ class Database:
             StoreDamaged: a file is missing or damaged.
             StoreUnavailable: the system refuses.
         """
-        with _links_to(path) as links, _explain_failures(path, links):
-            _check_logs(path, Path(links))
+        with link_files(path) as links, _explain_failures(path, links):
+            check_logs(path, Path(links))
             there = Rdict.list_cf(links)  # databases of other formats have none of these
             families = [each for each, name in FAMILIES.items() if name in there]
             return cls(path, _open(links, AccessType.read_only(False), families), families)
@@ -417,108 +409,6 @@ def files_to_merge(sizes: Sequence[int]) -> int:
             break
         after, count = after + size, count + 1
     return count if count >= MERGED_FILES else 0
-
-
-def state_files(path: Path) -> Iterator[Path]:
-    """Yield the files of the database in `path` that hold its state."""
-    return itertools.chain.from_iterable(map(path.glob, _STATE_FILES))
-
-
-def remove_copy(path: Path) -> bool:
-    """Remove a copy that `checkpoint` has made; return whether nothing is left of it.
-
-    What holds anything else than the files of a database is no such copy, and stays.
-    """
-    if path.is_symlink() or not path.is_dir():
-        return not os.path.lexists(path)
-    own = {*state_files(path), *path.glob("OPTIONS-*"), path / _CONFIG}
-    files = [*path.iterdir()]
-    is_own = own.issuperset(files) and all(file.is_file() for file in files)
-    if is_own:
-        shutil.rmtree(path, ignore_errors=True)
-    return is_own
-
-
-@contextlib.contextmanager
-def _links_to(path: Path) -> Iterator[str]:
-    """Yield a folder of links to the files in `path` that hold the state, and copies of its logs.
-
-    RocksDB would read the list of files first, and the log after it. A flush of a writer between
-    the two would be a state whose rows are in a file that is not in the list yet. So the log is
-    copied first: then rows may be there that no state counts, as after a crash.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            links = Path(stack.enter_context(TemporaryDirectory(prefix="streamer-")))
-            _copy(path.glob("*.log"), links)
-            for name, file in _copy_and_open(path, links, stack).items():
-                Path(links, name).symlink_to(f"/proc/self/fd/{file}")
-        except OSError as error:
-            raise StoreUnavailable(
-                f"Cannot copy the log of the index {path} to a temporary folder: {error}. "
-                "Name another folder for that with TMPDIR."
-            ) from error
-        yield str(links)
-
-
-def _copy_and_open(path: Path, links: Path, stack: contextlib.ExitStack) -> dict[str, int]:
-    """Copy the list of files, and open them: they are there until then, though a writer drops them.
-
-    It is done again where the list has changed meanwhile.
-    """
-    for _ in range(_LISTS_READ_MAX):
-        seen = _list_size(path)
-        _copy([*path.glob("CURRENT"), *path.glob("MANIFEST-*")], links)
-        opened = {}
-        with contextlib.ExitStack() as closing:
-            for file in path.glob("*.sst"):
-                with contextlib.suppress(FileNotFoundError):
-                    opened[file.name] = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-                    closing.callback(os.close, opened[file.name])
-            if _list_size(path) == seen:
-                stack.push(closing.pop_all())
-                break
-    return opened
-
-
-def _list_size(path: Path) -> list[tuple[str, int]]:
-    found = []
-    for file in path.glob("MANIFEST-*"):
-        with contextlib.suppress(FileNotFoundError):
-            found.append((file.name, file.stat().st_size))
-    return sorted(found)
-
-
-def _copy(files: Iterable[Path], folder: Path) -> None:
-    for file in files:
-        with contextlib.suppress(FileNotFoundError):  # a writer begins another one
-            shutil.copyfile(file, folder / file.name)
-
-
-def _check_logs(path: Path, copies: Path) -> None:
-    """Refuse logs in which RocksDB would go round for ever, holding the interpreter.
-
-    They are `copies` of those of the database in `path`. It goes round at a part of a record that
-    claims to be of a recycled log, which a single flipped bit makes of any other; checksums are
-    compared only later. All other damage it finds itself.
-
-    Raises:
-        StoreDamaged: there is such a part.
-    """
-    for file in [*copies.glob("MANIFEST-*"), *copies.glob("*.log")]:
-        with file.open("rb") as log:
-            at, size = 0, os.fstat(log.fileno()).st_size
-            while at + LOG_HEADER_BYTES <= size:
-                left = LOG_BLOCK_BYTES - at % LOG_BLOCK_BYTES
-                if left < LOG_HEADER_BYTES:
-                    at += left
-                    continue
-                header = os.pread(log.fileno(), LOG_HEADER_BYTES, at)
-                if len(header) == LOG_HEADER_BYTES and header[-1] in RECYCLED_TYPES:
-                    raise damage_error(
-                        path / file.name, f"the record at byte {at:,} has a type that none has"
-                    )
-                at += LOG_HEADER_BYTES + int.from_bytes(header[4:6], "little")
 
 
 def _open(path: str, access: AccessType, families: Sequence[bytes]) -> Any:  # noqa: ANN401 - rocksdict has no types

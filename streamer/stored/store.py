@@ -25,14 +25,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import (
-    StoreDamaged,
-    StoreMismatch,
-    StoreUnavailable,
-    damage_error,
-    explain_failures,
-    is_there,
-)
+from streamer.errors import StoreDamaged, StoreUnavailable, damage_error, explain_failures, is_there
 from streamer.index.codec import (
     BANDS,
     FORMAT,
@@ -45,12 +38,19 @@ from streamer.index.codec import (
     StoreMeta,
     Stretch,
     UrlGeneration,
-    format_of,
 )
 from streamer.index.ports import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
 from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
 from streamer.index.url_versions import url_entries, url_key
-from streamer.stored.database import Database, remove_copy
+from streamer.stored.database import Database
+from streamer.stored.database_files import remove_copy
+from streamer.stored.opening import (
+    describe_unwitnessed,
+    has_index,
+    index_files,
+    list_files,
+    open_newest,
+)
 from streamer.stored.row_blocks import (
     ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
@@ -63,7 +63,7 @@ from streamer.stored.row_blocks import (
     unpack_keys,
 )
 from streamer.stored.witness import NAME as WITNESS
-from streamer.stored.witness import Witness, make_folder, read_places, read_witness
+from streamer.stored.witness import Witness, make_folder, read_witness
 
 _STRETCHES = 16  # rows are dropped in about so many steps: such a share may outlive its time
 _ATTEMPTS = 20  # of a reader to find a consistent set of files while a writer merges them
@@ -124,14 +124,14 @@ class Store:
                 f"There is no index in {path.parent}. Name the folder given as --index."
             )
         for _ in range(_ATTEMPTS):
-            seen = _list_names(path)
+            seen = list_files(path)
             try:
-                return cls(path, *_read(path), None)
+                return cls(path, *open_newest(path), None)
             except StoreDamaged:
-                if _list_names(path) == seen:
+                if list_files(path) == seen:
                     raise  # and not a writer that has changed the files meanwhile
             time.sleep(_ATTEMPT_SECONDS)
-        return cls(path, *_read(path), None)
+        return cls(path, *open_newest(path), None)
 
     @classmethod
     def _open_to_write(cls, path: Path) -> Store:
@@ -139,14 +139,14 @@ class Store:
         folder = path.parent
         is_new = not has_index(folder)
         if not is_new and read_witness(folder) is None:
-            raise _describe_unwitnessed(path)
+            raise describe_unwitnessed(path)
         with explain_failures(folder):
             make_folder(folder)
         witness = Witness(folder)
         try:
             if is_new:
                 witness.begin()
-            return cls(path, *_read(path), witness)
+            return cls(path, *open_newest(path), witness)
         except BaseException:
             witness.close()
             raise
@@ -418,7 +418,7 @@ class Store:
     def size_bytes(self) -> int:
         """Return the bytes of the store's files."""
         total = 0
-        for file in _files_of(self.path.parent):
+        for file in index_files(self.path.parent):
             with suppress(FileNotFoundError):  # merged meanwhile
                 total += file.stat().st_size
         return total
@@ -484,88 +484,3 @@ def first_to_stay(stretches: list[Stretch], horizon: Horizon) -> int:
         if stretch.newest >= horizon.time and stretch.last_row >= horizon.row:
             return i
     return len(stretches)
-
-
-def has_index(folder: Path) -> bool:
-    """Return whether `folder` has an index, or what is left of one."""
-    others = any(file.name != WITNESS for file in _files_of(folder))
-    return others or any(number is not None for number in read_places(folder) or ())
-
-
-def _files_of(folder: Path) -> Iterator[Path]:
-    """Yield the files of an index; its secret is not among them."""
-    for pattern in (WITNESS, "store/*"):
-        yield from folder.glob(pattern)
-
-
-def _list_names(path: Path) -> list[tuple[str, int]]:
-    """Return the names and sizes of the database's files."""
-    found = []
-    for file in path.glob("*"):
-        with suppress(FileNotFoundError):
-            found.append((file.name, file.stat().st_size))
-    return sorted(found)
-
-
-def _describe_unwitnessed(path: Path) -> StoreDamaged:
-    """Return the error about an index without a witness.
-
-    Raises:
-        StoreMismatch: it is none, or has another format.
-    """
-    if _has_database(path):
-        database = Database.look(path)
-        try:
-            _load(path, database)
-        finally:
-            database.close()
-    return damage_error(path.parent / WITNESS, "it is missing")
-
-
-def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
-    """Return the database as it is now, and its state; None where there is no flush yet.
-
-    The witness is read before and after, since a writer may be active.
-    """
-    before = read_witness(path.parent)
-    if before is None:
-        raise _describe_unwitnessed(path)
-    if not _has_database(path):
-        if before:
-            raise damage_error(path / "CURRENT", "it is missing")
-        return None, None
-    database = Database.look(path)
-    try:
-        meta = _load(path, database)
-        seq, after = meta.seq if meta else 0, read_witness(path.parent) or 0
-        if not before <= seq <= after + 1:
-            raise damage_error(path, f"it has flush {seq}, and {after} was written to it")  # noqa: TRY301 - it is closed here
-    except BaseException:
-        database.close()
-        raise
-    return database, meta
-
-
-def _has_database(path: Path) -> bool:
-    with explain_failures(path):
-        return is_there(path / "CURRENT")
-
-
-def _load(path: Path, database: Database) -> StoreMeta | None:
-    """Return the state that a database has, None of an empty one."""
-    last = database.last()
-    if last is None:
-        return None
-    key, value = last
-    if key != STATE_KEY:
-        raise StoreMismatch(f"{path} holds something else than an index. Use another --index.")
-    try:
-        if (other := format_of(value)) != FORMAT:
-            raise StoreMismatch(
-                f"The index {path} has format {other}, this version reads {FORMAT}. Use the "
-                "version that wrote it, or give this one another folder: a replay builds the index "
-                "from its files there."
-            )
-        return msgspec.msgpack.decode(value, type=StoreMeta)
-    except msgspec.MsgspecError as error:
-        raise damage_error(path, f"its state does not fit: {error}") from error

@@ -35,7 +35,7 @@ import xxhash
 from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explain_failures
 from streamer.index.codec import StoreMeta
 from streamer.run.index_folder import own_key, read_meta, store_folder
-from streamer.stored.database import remove_copy, state_files
+from streamer.stored.database_files import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
 from streamer.upkeep.snapshot_places import (

@@ -57,7 +57,7 @@ def check_batch(batch: PageBatch, records: int) -> None:
     assert all(batch.start <= sequence < batch.end for sequence in placed), placed
     assert len(placed) + batch.skipped.total() == records, (len(placed), batch.skipped, records)
     assert dead == sorted(dead), dead
-    columns = (batch.keys, batch.urls, batch.bodies, batch.flags, batch.carried)
+    columns = (batch.message_keys, batch.urls, batch.bodies, batch.flags, batch.carried)
     assert {len(column) for column in columns} == {len(batch)}, columns
     for url, body, flags, carried in zip(*columns[1:], strict=True):
         assert url.decode(), url

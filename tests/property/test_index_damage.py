@@ -19,7 +19,7 @@ from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions, replay_judge
-from streamer.stored.database import state_files
+from streamer.stored.database_files import state_files
 from streamer.stored.deep_check import check_index
 from tests.helpers.damage import FLIP, Damage, digests, some_damage
 from tests.helpers.kafka_doubles import take

@@ -85,8 +85,8 @@ def test_a_batch_gives_the_pages_of_the_careful_way_in_order(batch: list[bytes])
     listed = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
     quick = PageParser().parse_messages(0, len(batch), listed)
     careful = PageParser(carry=["nothing"]).parse_messages(0, len(batch), listed)
-    assert (quick.sequences, quick.keys, quick.urls, quick.carried, quick.skipped) == (
-        careful.sequences, careful.keys, careful.urls, careful.carried, careful.skipped,
+    assert (quick.sequences, quick.message_keys, quick.urls, quick.carried, quick.skipped) == (
+        careful.sequences, careful.message_keys, careful.urls, careful.carried, careful.skipped,
     )  # fmt: skip
     assert list(map(text_of, quick.bodies, quick.flags)) == list(
         map(text_of, careful.bodies, careful.flags)

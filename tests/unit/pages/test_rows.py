@@ -136,7 +136,7 @@ def test_quotes_behind_backslashes_are_named_as_these(tmp_path: Path, row: str) 
 
 def test_what_separates_cells_is_named_where_it_is_not_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "pages.csv").write_text("url;body\nu;b\n")
-    with pytest.raises(InputError, match="separated by ';' and not by a comma; write it anew"):
+    with pytest.raises(InputError, match="separated by ';' and not by a comma; write it again"):
         read(tmp_path / "pages.csv")
     (tmp_path / "pages.tsv").write_bytes(b"url\tbody\nu\tone\rtwo\n")
     assert rows_of(read(tmp_path / "pages.tsv")) == [{"url": "u", "body": "one two"}]

@@ -11,7 +11,8 @@ import pytest
 from streamer.errors import StoreDamaged, StoreUnavailable
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, URLS, Entry, entry_key
 from streamer.stored import database as module
-from streamer.stored.database import MERGED_FILES, Database, files_to_merge, remove_copy
+from streamer.stored.database import MERGED_FILES, Database, files_to_merge
+from streamer.stored.database_files import remove_copy
 
 STATE = (STATE_KEY, b"state")
 

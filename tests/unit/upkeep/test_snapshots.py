@@ -383,6 +383,7 @@ def test_a_snapshot_of_another_format_is_refused(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("streamer.stored.store.FORMAT", 99)
+        patch.setattr("streamer.stored.opening.FORMAT", 99)
         grow(index, range(5))
         take_snapshot(index, snapshots, 0)
     with pytest.raises(StoreMismatch, match="has format 99"):
