@@ -49,12 +49,9 @@ from streamer.text import blocks
 from streamer.text.main_text import (
     FEATURES,
     FEATURES_VERSION,
-    LEAVES_MAX,
     PAGE_FEATURES,
-    SCORE_ONE,
     WORDS_MIN,
     MainText,
-    Rows,
     fill_page_row,
     fill_row,
     has_main_text,
@@ -65,6 +62,7 @@ from streamer.text.main_text import (
     score_blocks,
 )
 from streamer.text.slices import Slices
+from streamer.text.trees import LEAVES_MAX, SCORE_ONE, Rows
 from streamer.text.visible import scratch_bytes
 from streamer.text.words import canonical_words
 

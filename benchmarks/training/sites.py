@@ -29,6 +29,7 @@ from streamer.sketch.signer import NativeSigner
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
 from streamer.text import blocks, main_text
 from streamer.text.scan import Bytes
+from streamer.text.trees import Rows
 from streamer.text.visible import HTML
 
 TABLE_BYTES = 64 << 20
@@ -58,7 +59,7 @@ class SiteReader:
 class Labelled(NamedTuple):
     """Scored blocks to train on: rows, what is main text of them, and weights."""
 
-    rows: main_text.Rows
+    rows: Rows
     main: npt.NDArray[np.bool_]
     weights: npt.NDArray[np.float64]
 
@@ -73,7 +74,7 @@ class Labelled(NamedTuple):
         return cls(np.concatenate(rows), np.concatenate(main), np.concatenate(weights))
 
 
-def site_columns(repeats: Bytes, words: main_text.Rows) -> main_text.Rows:
+def site_columns(repeats: Bytes, words: Rows) -> Rows:
     """Return what the rows of a page's scored blocks have of repeats: int16[blocks, 4]."""
     own, each = np.minimum(repeats, main_text.REPEATS_MAX).astype(np.int16), words.astype(np.int64)
     share = int(each[own > 0].sum()) * 1000 // max(1, int(each.sum()))

@@ -66,6 +66,7 @@ NATIVE_SIGNATURE = SignatureSettings()
 MAIN_TEXT_SIGNATURE = SignatureSettings(canonical=MAIN_TEXT)
 ONLY_MAIN_TEXT = {
     "streamer.text.blocks", "streamer.text.furniture", "streamer.text.main_text",
+    "streamer.text.trees",
 }  # fmt: skip
 POLL_SECONDS = 0.1
 

@@ -6,10 +6,6 @@ row a score, and a block of 0 or more is main text; a few words that are links a
 is integer arithmetic, so every machine decides alike. The trees are data (`main_text.json`, made by
 `make train`); their digest is part of an index's fingerprint.
 
-The trees are asked without branches, 32 blocks at a time: each node whose test fails strikes out
-the leaves that cannot be reached any more, and the first leaf that is left is the answer
-(QuickScorer: Lucchese et al., SIGIR 2015).
-
 Lists, front pages, forums, shops and code have no main text, though some of their blocks look like
 it. So there is a second decision, of the page: a row of integers describes how the chosen blocks
 are spread over it (their share, their runs, how many are sentences, how sure the trees are of
@@ -18,8 +14,8 @@ WORDS_MIN words in chosen blocks has none either, nor one of too many blocks. Al
 counts then.
 """
 
-# The trees take 0.05 ns per node and block. Half of all blocks have fewer than 12 words, all in
-# links: these are boilerplate without evaluation, at the same F1. The second decision uses no class
+# Half of all blocks have fewer than 12 words, all in links: these are boilerplate without
+# evaluation, at the same F1. The second decision uses no class
 # names and no words, since it is trained on generated pages. These are not the first model's
 # training pages, about which that model is too sure.
 
@@ -30,13 +26,9 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
@@ -52,20 +44,13 @@ from streamer.text.blocks import (
     new_structure,
 )
 from streamer.text.html import text_bytes_max
-from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, in_all_lanes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes
+from streamer.text.trees import LANES, SCORE_ONE, Forest, Integers, Rows, ask_trees, forest_of
 
 FEATURES_VERSION = 2  # of the rows: of blocks.py and this file
 MODEL = Path(__file__).with_name("main_text.json")
 SITE_MODEL = Path(__file__).with_name("main_text_sites.json")
 
-LANES = 32  # blocks that are scored at a time
-LEAVES_MAX = 16
-NODES_MAX = LEAVES_MAX - 1
-SCORE_ONE = 1024  # a score of 1, in log odds
-SUM_MAX = 1 << 30
 WORDS_MIN = 25  # fewer words are no main text
 LONG_WORDS = 20  # words outside links that make a block a paragraph
 LINKS_MAX = 12  # a block of fewer words, all of them in links, is furniture: half of all blocks
@@ -104,24 +89,6 @@ REPEATS_MAX = 32  # more are no more
 _PAGE_LINKS = PAGE_FEATURES.index("links")
 _HINTS = len(blocks.HINTS)
 _UNWANTED = _HINTS - blocks.WANTED_HINTS
-
-Rows = npt.NDArray[np.int16]
-Integers = npt.NDArray[np.int32]
-
-
-class Forest(NamedTuple):
-    """An ensemble of trees as arrays.
-
-    Attributes:
-        nodes: int16[trees, NODES_MAX, 3]: a feature, a threshold, and the leaves that are left, as
-            bits, where the feature of a row is above it.
-        leaves: int32[trees, LEAVES_MAX], scores, from left to right.
-        base: int32[1], the score before any tree.
-    """
-
-    nodes: Rows
-    leaves: Integers
-    base: Integers
 
 
 class MainText(NamedTuple):
@@ -273,62 +240,6 @@ def _fill_repeats(main: MainText, place: int, share: int, lane: int) -> None:
     rows[first + 3, lane] = share
 
 
-def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
-    """Add the answers of a tree to the sums, in each lane: the first leaf that its nodes leave.
-
-    It is the last leaf where a made-up model leaves none.
-    What is left stays in registers: a loop over an array reads and writes it at each node.
-    """
-    bits, wide = (ir.VectorType(ir.IntType(size), LANES) for size in (16, 32))
-    every = ir.Constant(bits, [-1] * LANES)
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        model = [builder.extract_value(arguments[0], i) for i in range(2)]
-        kinds = (*forest.types[:2], rows, sums)
-        nodes, leaves, row_data, sum_data = (
-            context.make_array(kind)(context, builder, array).data
-            for kind, array in zip(kinds, (*model, *arguments[1:3]), strict=True)
-        )
-        tree = arguments[3]
-
-        def load(data: Any, a_tree: int, place: int) -> Any:  # noqa: ANN401
-            first = builder.mul(tree, tree.type(a_tree))
-            return builder.load(builder.gep(data, [builder.add(first, tree.type(place))]))
-
-        left = every
-        for node in range(NODES_MAX):
-            feature, *others = (load(nodes, 3 * NODES_MAX, 3 * node + i) for i in range(3))
-            threshold, mask = (in_all_lanes(builder, each, LANES) for each in others)
-            place = builder.mul(builder.sext(feature, tree.type), tree.type(LANES))
-            row = builder.bitcast(builder.gep(row_data, [place]), bits.as_pointer())
-            is_above = builder.icmp_signed(">", builder.load(row, align=2), threshold)
-            left = builder.and_(left, builder.select(is_above, mask, every))
-        values = [
-            in_all_lanes(builder, load(leaves, LEAVES_MAX, i), LANES) for i in range(LEAVES_MAX)
-        ]
-        answer = values[-1]
-        for leaf in reversed(range(LEAVES_MAX - 1)):
-            bit = builder.and_(left, ir.Constant(bits, [1 << leaf] * LANES))
-            is_left = builder.icmp_unsigned("!=", bit, ir.Constant(bits, [0] * LANES))
-            answer = builder.select(is_left, values[leaf], answer)
-        total = builder.bitcast(sum_data, wide.as_pointer())
-        builder.store(builder.add(builder.load(total, align=4), answer), total, align=4)
-        return context.get_dummy_value()
-
-    return types.void(forest, rows, sums, types.intp), generate
-
-
-add_tree = cast("Callable[[Forest, Rows, Integers, int], None]", intrinsic(_add_tree))
-
-
-@kernel
-def _ask_trees(forest: Forest, rows: Rows, sums: Integers) -> None:
-    """Write the scores of the rows to `sums`."""
-    sums[:] = forest.base[0]
-    for tree in range(forest.leaves.shape[0]):
-        add_tree(forest, rows, sums, tree)
-
-
 @kernel
 def score_blocks(main: MainText) -> int:
     """Score the blocks that the records have; return their number, 0 for a page of too many."""
@@ -349,7 +260,7 @@ def score_blocks(main: MainText) -> int:
             lanes += 1
             scored += 1
         if lanes == LANES or (lanes and at == count - 1):
-            _ask_trees(main.forest, main.rows, main.sums)
+            ask_trees(main.forest, main.rows, main.sums)
             for lane in range(lanes):
                 main.scores[main.places[lane]] = main.sums[lane]
             lanes = 0
@@ -421,7 +332,7 @@ def has_main_text(main: MainText, count: int) -> bool:
     """Return whether the chosen ones of a page's `count` blocks are its main text."""
     if fill_page_row(main, count) < WORDS_MIN or main.rows[_PAGE_LINKS, 0] > LINKS_SHARE_MAX:
         return False
-    _ask_trees(main.page_forest, main.rows, main.sums)
+    ask_trees(main.page_forest, main.rows, main.sums)
     return bool(main.sums[0] >= 0)
 
 
@@ -534,27 +445,6 @@ def new_main_text(model: Model) -> MainText:
     )
 
 
-def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
-    """Return trees as arrays.
-
-    Raises:
-        ValueError: they are none that the rows fit, or have numbers that are too large.
-    """
-    kinds = (np.int16, np.int16, np.uint16)
-    nodes = np.full((len(trees), NODES_MAX, 3), (0, 0, -1), np.int16)  # -1: a node that keeps all
-    leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
-    for own, row, tree in zip(nodes, leaves, trees, strict=True):
-        row[: len(tree["leaves"])] = tree["leaves"]
-        columns = list(zip(*tree["nodes"], strict=True)) or [(), (), ()]
-        parts = [np.array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
-        own[: len(tree["nodes"])] = np.stack([part.view(np.int16) for part in parts], axis=1)
-    if not ((nodes[..., 0] >= 0) & (nodes[..., 0] < features_count)).all():
-        raise ValueError(f"a tree asks for a feature beyond the {features_count} that there are")
-    if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
-        raise ValueError("the scores of its leaves are too large")
-    return Forest(nodes, leaves, np.array([base], np.int32))
-
-
 NO_PAGE_TREES: Mapping[str, Any] = {"trees": [], "base": 0}
 
 
@@ -565,9 +455,9 @@ def model_of(
 
     Without those of the page, every page with some chosen words has a main text.
     """
-    page_forest = _forest(page["trees"], page["base"], len(PAGE_FEATURES))
+    page_forest = forest_of(page["trees"], page["base"], len(PAGE_FEATURES))
     features = len(SITE_FEATURES if sites else FEATURES)
-    return Model(_forest(trees, base, features), page_forest, "", sites)
+    return Model(forest_of(trees, base, features), page_forest, "", sites)
 
 
 def read_model(path: Path | None = None) -> Model:

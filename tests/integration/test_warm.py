@@ -113,7 +113,7 @@ def all_kernels(text: str) -> set[str]:
         if each.py_func.__module__.startswith("streamer.")  # not those of other tests
     }
     for_main_text = {
-        name for name in names if name.startswith(("blocks.", "furniture.", "main_text."))
+        name for name in names if name.startswith(("blocks.", "furniture.", "main_text.", "trees."))
     }
     assert len(for_main_text) > 9
     return names if text == "main" else names - for_main_text
