@@ -1,10 +1,9 @@
 """Lines as LineReader takes them, next to the rule written in plain Python over a list of lines."""
 
-from __future__ import annotations
-
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -15,9 +14,6 @@ from streamer.pages import lines as module
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.lines import LineReader
 from streamer.text.tokens import SLACK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHUNK_BYTES = 24
 LIMIT = 30  # of a line: longer than a chunk

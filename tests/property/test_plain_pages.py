@@ -1,7 +1,5 @@
 """What is found of a batch of messages at once is what is found of each one."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -4,8 +4,6 @@ A file as a whole is read or refused in one sentence; each of its records is a p
 or a count.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import gzip

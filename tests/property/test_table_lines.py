@@ -1,7 +1,5 @@
 """Rows of tables become the JSON lines that msgspec makes of a dictionary for each row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

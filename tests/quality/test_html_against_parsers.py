@@ -11,13 +11,11 @@ noscript, and resolves a reference without its semicolon by libxml2's rules.
 On the LLVM documentation no page has any of these: every word is equal.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 import lxml.html
 import numpy as np
@@ -26,9 +24,6 @@ import pytest
 from streamer.text.html import html_to_text, text_bytes_max
 from tests.helpers.labelled import labelled_set
 from tests.oracles.visible_text import BLOCKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg"})
 NAMES = frozenset(name.decode() for name in BLOCKS)

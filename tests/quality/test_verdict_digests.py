@@ -1,7 +1,5 @@
 """No verdict differs from those whose digests are written, whatever the options."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

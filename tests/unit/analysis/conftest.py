@@ -1,7 +1,5 @@
 """A small labelled dataset."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

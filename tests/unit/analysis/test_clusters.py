@@ -1,7 +1,5 @@
 """Clusters of a verdict file: scopes, survivors, rows, what is suspicious; and the command."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

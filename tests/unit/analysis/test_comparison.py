@@ -1,7 +1,5 @@
 """Texts side by side: which pieces are coloured, and where they are on the page."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Labelled datasets, and partitions of their pages."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts from files: plain text, saved pages and page files give their visible text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

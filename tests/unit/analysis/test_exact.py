@@ -1,7 +1,5 @@
 """Exact comparison of texts: shares of shingles, edits, shared fragments and their colours."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

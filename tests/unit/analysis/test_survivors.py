@@ -1,7 +1,5 @@
 """Survivors among the pages: the join against a plain oracle, and pages of another run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Evaluating methods: datasets, partitions of their pages, and what a pass over them gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The choice of bands and rows: by areas under curves, on a sample of pages, and as a command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

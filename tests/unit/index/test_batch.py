@@ -1,7 +1,5 @@
 """A batch of pages: which keys they have, which rows are fetched for them, and their verdicts."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

@@ -1,7 +1,5 @@
 """What the database holds, as bytes: keys in the order of their numbers, states by their fields."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

@@ -3,8 +3,6 @@
 property/test_index_forgetting.py has the same in a whole index, next to a serial one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The memtable: the states of its entries, and what finds them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import settings

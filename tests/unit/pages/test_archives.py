@@ -1,7 +1,5 @@
 """Places in archives: near ones in one request, and what fails told of one archive or of all."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Avro records as JSON objects; schemas and bytes that would take the process with them."""
 
-from __future__ import annotations
-
 import json
 import resource
 from typing import Any

@@ -1,7 +1,5 @@
 """What a body is: types as browsers read them, bytes that are no text, and HTML without a type."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """CDX files: lines lead to records, and what is wrong with either is a dead letter."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files that tools leave next to pages are known, and passed over by kind."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

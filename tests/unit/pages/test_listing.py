@@ -1,7 +1,5 @@
 """Listings of object stores that hold what is not a path, or do not end."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lists of page files: what their lines name, here and elsewhere."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which fields of a message make a page: pointers, presets, times and what is refused."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """What is said of a record that is no JSON."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.errors import InvalidPage

@@ -1,7 +1,5 @@
 """Files that are one page each."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Remote files: the bytes of a file on a web server, whatever becomes of its connections."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random

@@ -1,7 +1,5 @@
 """CSV and TSV as records: each row is an object under the names of the first row."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Messages that name their schema, and a registry that answers, does not, or is none."""
 
-from __future__ import annotations
-
 import base64
 import gc
 import json

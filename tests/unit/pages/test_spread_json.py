@@ -1,7 +1,5 @@
 """Objects in an array, over several lines or several on a line are read as one object a line."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

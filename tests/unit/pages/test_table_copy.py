@@ -1,7 +1,5 @@
 """Chosen rows of Parquet and Arrow files as one such file."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parquet and Arrow files as records."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import decimal

@@ -1,7 +1,5 @@
 """WACZ: the WARC files of a ZIP archive, as if they followed each other."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Signing by a method: what stays native, what a page lacks, and who signs what."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

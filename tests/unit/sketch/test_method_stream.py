@@ -1,15 +1,16 @@
 """Every method runs in the stream: it finds copies, and a restart shows in no verdict."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from streamer.analysis.sample.crawl import Crawl
-from streamer.config import load_settings
+from streamer.config import Settings, load_settings
 from streamer.errors import StoreMismatch
+from streamer.index.messages import Pages
+from streamer.pages.chunk import PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
@@ -17,15 +18,7 @@ from streamer.run.stages import sign
 from streamer.sketch.method import ABSENT_KEY, PageText
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import PRESETS, methods, scheme_of
-from tests.helpers.serial_index import judged
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.config import Settings
-    from streamer.index.messages import Pages
-    from streamer.pages.chunk import PageBatch
-    from tests.helpers.serial_index import Judged
+from tests.helpers.serial_index import Judged, judged
 
 SECRET = bytes(range(32))
 RECORDS, COPIES = 60, 20

@@ -3,8 +3,6 @@
 The seed is fixed, so nothing here can fail by chance; the bounds are those of sampling theory.
 """
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which methods there are, how they are named and set, and what becomes of a wrong word."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scopes: a tenant neither sees nor displaces the pages of another one, whatever it publishes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

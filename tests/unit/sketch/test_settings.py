@@ -1,21 +1,20 @@
 """The secret and what comes of it."""
 
-from __future__ import annotations
-
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.sketch.settings import SECRET_BYTES, create_secret, derive_seeds, read_secret
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.sketch.settings import HashSeeds
+from streamer.sketch.settings import (
+    SECRET_BYTES,
+    HashSeeds,
+    create_secret,
+    derive_seeds,
+    read_secret,
+)
 
 SECRET = bytes(range(SECRET_BYTES))
 

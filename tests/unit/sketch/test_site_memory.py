@@ -1,21 +1,16 @@
 """What is known of sites is a fold of the judged pages, whatever was learned ahead of them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from random import Random
 from threading import Event
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from streamer.sketch.site_memory import PART_BYTES, SiteKeys, SiteMemory, SiteTables
 from streamer.text.furniture import Furniture, PageBlocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SIZE = 4 * PART_BYTES
 

@@ -1,7 +1,5 @@
 """Bags of words in native code are those of the method in Python, bit for bit."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

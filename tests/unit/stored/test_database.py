@@ -1,7 +1,5 @@
 """The database: what is written is there as a whole, and is read without leaving a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

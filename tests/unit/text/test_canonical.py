@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF001 - letters that look alike are what these tests are about
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

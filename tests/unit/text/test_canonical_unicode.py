@@ -1,18 +1,13 @@
 """The same text has the same tokens under each version of Unicode that Python may have."""
 
-from __future__ import annotations
-
 import unicodedata
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 import unicodedata2
 
 from streamer.text import canonical
 from streamer.text.canonical import CODE_POINTS, UNICODE, category, class_of, fold, is_assigned
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 # What Unicode 18.0 says otherwise of a character that 14.0 had. Neither is of another class.
 CHANGED = {"\u0295": ("Ll", "Lo"), "\U0001171e": ("Mn", "Mc")}

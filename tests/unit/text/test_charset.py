@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF001 - the sample texts are in many scripts
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

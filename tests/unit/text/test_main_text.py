@@ -1,7 +1,5 @@
 """Main text: what is taken of a page, what falls back, hostile pages, and models."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import json

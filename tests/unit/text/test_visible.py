@@ -1,7 +1,5 @@
 """Whether a body is HTML; its visible text and description, as methods in Python get them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The parts of an audit: the table of pages, the reading of a log, columns and examples."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The pairs of kept pages that an audit finds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random

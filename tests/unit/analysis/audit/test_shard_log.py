@@ -1,7 +1,5 @@
 """The fold of a log under audit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from streamer.analysis.audit.shard_log import FreshShard

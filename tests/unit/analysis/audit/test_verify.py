@@ -1,11 +1,10 @@
 """The audit of an index: clean where it is right, and each way of being wrong is noticed."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +19,6 @@ from tests.helpers.audited_index import (
     SmallIndex,
     small_index,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

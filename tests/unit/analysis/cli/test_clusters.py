@@ -1,7 +1,5 @@
 """The command `clusters`: its outputs, its warnings and what it refuses."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`compare` and `uniqueness` as their users meet them."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import closing

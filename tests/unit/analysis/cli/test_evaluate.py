@@ -1,7 +1,5 @@
 """The commands `evaluate` and `tune`: what they print, draw and refuse."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

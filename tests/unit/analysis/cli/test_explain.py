@@ -1,7 +1,5 @@
 """`explain` as its users meet it: kept pages, duplicates by their text, and what would change."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The command `hints`: its outputs and its table, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,14 +1,9 @@
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.helpers.commands import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

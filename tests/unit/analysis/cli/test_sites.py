@@ -1,7 +1,5 @@
 """`sites` as its users meet it: what an index has learned of a host, by the host's pages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

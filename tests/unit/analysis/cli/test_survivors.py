@@ -1,7 +1,5 @@
 """The command `select`: its outputs and what it refuses, with nothing left of a refused run."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

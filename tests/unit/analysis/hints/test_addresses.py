@@ -1,7 +1,5 @@
 """URLs in parts: what counts and what does not, and what families have in common."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Verdicts sorted by host: what is added, in which order, and what the disk refuses."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import msgspec

@@ -1,7 +1,5 @@
 """Rules made of hints: which URLs they rewrite or refuse, and the files that hold them."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """The statistics of hints: the bound of the error, evidence, and what must still be fetched."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.analysis.hints.hint import Evidence, HintLimits, error_bound

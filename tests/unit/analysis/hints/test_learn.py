@@ -1,7 +1,5 @@
 """The hints of a host: their order and fields, and what canonical links say of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from streamer.analysis.hints import learn

@@ -1,7 +1,5 @@
 """Parameters that do not change a page: alone, together, in one directory; and those that do."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Segments that may be left out or vary, soft errors, and traps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

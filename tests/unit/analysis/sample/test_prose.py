@@ -1,7 +1,5 @@
 """Articles of the sample crawl: their words, their edits and their print view."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +16,6 @@ from streamer.errors import InputError
 from streamer.model import Location
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def words(count: int, start: int = 0) -> str:

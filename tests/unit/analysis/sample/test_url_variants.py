@@ -1,7 +1,5 @@
 """Sites with several URLs a page: the same bytes each time, and the truth about them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

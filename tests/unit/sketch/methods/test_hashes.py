@@ -1,7 +1,5 @@
 """Hash functions give their published values at seed 0, and others at every other seed."""
 
-from __future__ import annotations
-
 import random
 import zlib
 

@@ -1,7 +1,5 @@
 """What each method of strings makes of a page, by its definition."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 

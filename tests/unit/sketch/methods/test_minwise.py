@@ -1,7 +1,5 @@
 """Methods of min-hashes over shingles hold what their definitions promise."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """What the methods of sentences make of a page, by their definitions."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import chain

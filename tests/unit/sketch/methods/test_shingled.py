@@ -1,7 +1,5 @@
 """Methods over shingles hold what their definitions promise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
