@@ -22,10 +22,11 @@ from streamer.kafka.topics import Names
 from streamer.run.warm import warm_kernels
 from tests.campaign import replays
 from tests.campaign.campaign import Row
-from tests.helpers.broker import free_port, listens, running_broker
+from tests.helpers.broker import running_broker
 from tests.helpers.cable import DIRECTIONS, Cable, cable
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import KEY, ROOT, fleet
+from tests.helpers.ports import free_port, listens
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import Run, disturb, load, make_crawl
 

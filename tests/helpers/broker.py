@@ -3,9 +3,7 @@
 import asyncio
 import fcntl
 import os
-import random
 import shutil
-import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from tests.helpers.missing import leave_out
+from tests.helpers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "deploy" / "broker" / "broker"
@@ -30,23 +29,6 @@ def need_broker() -> None:
     """Leave a test out where no broker can be started."""
     if missing := _missing_for_broker():
         leave_out(*missing)
-
-
-def free_port() -> int:
-    """Return a port that is free, and the one after it too.
-
-    It is below those that systems give to outgoing connections, or one of these might take it
-    before the broker does.
-    """
-    while True:
-        port = random.SystemRandom().randrange(15_000, 32_000)
-        with socket.socket() as one, socket.socket() as other:
-            try:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 def _missing_for_broker() -> tuple[str, str] | None:
@@ -129,16 +111,6 @@ def shared_broker(folder: Path) -> Iterator[str]:
         count(-1)
 
 
-def free_ports(count: int) -> list[int]:
-    """Return free ports, as `free_port` does; none of them is another one or the one after it."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = free_port()
-        if all(abs(port - other) > 1 for other in ports):
-            ports.append(port)
-    return ports
-
-
 @contextmanager
 def running_broker(folder: Path, port: int) -> Iterator[str]:
     """Start a broker with its data in `folder`; stop it at the end."""
@@ -148,12 +120,6 @@ def running_broker(folder: Path, port: int) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         broker("stop", folder)
-
-
-def listens(port: int, host: str = "127.0.0.1") -> bool:
-    """Return whether something listens on a port of this machine."""
-    with socket.socket() as probe:
-        return probe.connect_ex((host, port)) == 0
 
 
 def messages_of(brokers: str, topic: str) -> dict[int, list[Any]]:

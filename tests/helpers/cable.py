@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tests.helpers.broker import free_port
+from tests.helpers.ports import free_port
 
 DIRECTIONS = ("to the broker", "from the broker", "both ways")
 

@@ -15,8 +15,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import administer, free_ports, listens, running_broker
+from tests.helpers.broker import administer, running_broker
 from tests.helpers.fleet import ROOT, streamer
+from tests.helpers.ports import free_ports, listens
 from tests.helpers.secure_broker import listeners
 from tests.helpers.wait import wait_until
 

@@ -1,7 +1,6 @@
 """An object store that speaks as S3 does, on files of this machine: the real gateway, no double."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.helpers.broker import free_port, listens
 from tests.helpers.kubernetes_tools import tool
-from tests.helpers.wait import wait_until
+from tests.helpers.ports import free_port, listening
 
 
 class ObjectStore(NamedTuple):
@@ -35,19 +33,12 @@ def running_store(folder: Path) -> Iterator[ObjectStore]:
     bucket.mkdir(parents=True)
     users = {"ROOT_ACCESS_KEY": "tester", "ROOT_SECRET_KEY": "not-a-secret"}
     command = [gateway, "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(folder)]
-    with (
-        (folder.parent / f"{folder.name}.log").open("w") as log,
-        subprocess.Popen(command, env=os.environ | users, stdout=log, stderr=log) as process,
-    ):
-        try:
-            wait_until(lambda: listens(port))
-            environment = {
-                "AWS_ACCESS_KEY_ID": users["ROOT_ACCESS_KEY"],
-                "AWS_SECRET_ACCESS_KEY": users["ROOT_SECRET_KEY"],
-                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-                "AWS_ALLOW_HTTP": "true",
-                "AWS_REGION": "us-east-1",
-            }
-            yield ObjectStore("s3://bucket/index", bucket, environment)
-        finally:
-            process.kill()
+    with listening(port, command, folder.with_name(f"{folder.name}.log"), os.environ | users):
+        environment = {
+            "AWS_ACCESS_KEY_ID": users["ROOT_ACCESS_KEY"],
+            "AWS_SECRET_ACCESS_KEY": users["ROOT_SECRET_KEY"],
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+        }
+        yield ObjectStore("s3://bucket/index", bucket, environment)

@@ -3,21 +3,18 @@
 import io
 import json
 import ssl
-import subprocess
-import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import fastavro
 
-from tests.helpers.broker import free_port, listens
 from tests.helpers.missing import leave_out
-from tests.helpers.wait import wait_until
+from tests.helpers.ports import free_port, listening
+from tests.helpers.web_server import HttpAnswers, serving
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "build" / "registry"
@@ -51,15 +48,8 @@ def running_registry(folder: Path) -> Iterator[str]:
     port = free_port()
     command = ["java", "-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # starts sooner
     command += ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]
-    with (
-        folder.joinpath("registry.log").open("w") as log,
-        subprocess.Popen([*command, "-jar", runner], stdout=log, stderr=log) as process,
-    ):
-        try:
-            wait_until(lambda: listens(port))
-            yield f"http://127.0.0.1:{port}/apis/ccompat/v7"
-        finally:
-            process.kill()
+    with listening(port, [*command, "-jar", str(runner)], folder / "registry.log"):
+        yield f"http://127.0.0.1:{port}/apis/ccompat/v7"
 
 
 def register(url: str, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> int:
@@ -110,35 +100,13 @@ def fake_registry(context: ssl.SSLContext | None = None) -> Iterator[FakeRegistr
     """Run a double, with TLS if there is a context for it."""
     reported = FakeRegistry()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
+    class Registry(HttpAnswers):
+        def answer(self) -> None:
             reported.asked.append(self.path)
             reported.logins.append(self.headers["Authorization"])
             status, body = reported.answer(self.path.partition("?")[0])
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            if status == 302:
-                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-            self.end_headers()
-            self.wfile.write(body)
+            moved = {"Location": "http://127.0.0.1:1/elsewhere"} if status == 302 else {}
+            self.give(status, body, **moved)
 
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = False
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        reported.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
-        if context:
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield reported
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Registry, context) as reported.url:
+        yield reported

@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from tests.helpers.broker import free_ports, listens, running_broker
+from tests.helpers.broker import running_broker
+from tests.helpers.ports import free_ports, listens
 from tests.helpers.wait import wait_until
 
 T = TypeVar("T")

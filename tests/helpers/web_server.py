@@ -1,5 +1,6 @@
 """A web server on loopback whose files a test changes, and that breaks off where a test wants."""
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -56,15 +57,51 @@ def web_server() -> Iterator[WebServer]:
     """Run a server."""
     served = WebServer()
 
-    class Handler(_Handler):
+    class Answers(_FileAnswers):
         web = served
 
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        served.url = f"http://127.0.0.1:{server.server_port}"
+    with serving(Answers) as served.url:
+        yield served
+
+
+class HttpAnswers(BaseHTTPRequestHandler):
+    """Answers requests by `answer`, without a word on the terminal."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        """Answer the request, whose parts are attributes."""
+        raise NotImplementedError
+
+    def give(self, status: int, body: bytes, **headers: str) -> None:
+        """Answer with a status, a body and more headers."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def serving(handler: type[HttpAnswers], context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Run a server of these answers, with TLS if there is a context for it; yield its URL."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        if context:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield served
+            yield f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -74,22 +111,11 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64  # files are looked up many at a time
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class _FileAnswers(HttpAnswers):
     web: WebServer
     lock = threading.Lock()
 
-    def log_message(self, *_arguments: object) -> None:
-        pass
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
+    def answer(self) -> None:
         web, path = self.web, urlsplit(self.path).path
         asked = self.headers.get("Range") or ""
         web.asked.append(f"{self.command} {path} {asked}".rstrip())
@@ -104,9 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD" and status == 200:
             status = web.heads
         if status == 204:
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.give(200, b"")
             return
         if self.command == "GET":
             status = web.statuses.get(path, status)

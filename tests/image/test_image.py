@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from tests.helpers.broker import free_port, listens
 from tests.helpers.podman import BROKER, HARDENED, ROOT, VERSION, WORKER, Podman
+from tests.helpers.ports import free_port, listens
 from tests.helpers.secure_broker import PASSWORD, USER, Authority
 from tests.helpers.wait import PATIENCE_S, wait_until
 

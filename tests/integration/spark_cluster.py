@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from tests.helpers.broker import free_port
 from tests.helpers.kubernetes_tools import TOOLS
+from tests.helpers.ports import free_port
 from tests.integration.test_spark import ROOT, drawn, replayed, run, write
 
 PAGES = 20_000

@@ -15,8 +15,9 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import broker, free_port, make_topic, running_broker, send
+from tests.helpers.broker import broker, make_topic, running_broker, send
 from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.ports import free_port
 from tests.helpers.wait import wait_until
 
 PROMISED_SECONDS = 30.0

@@ -19,18 +19,10 @@ from streamer.console.view import VerdictView
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
-from tests.helpers.broker import (
-    broker,
-    delete_topic,
-    fill_topic,
-    free_port,
-    listens,
-    make_topic,
-    running_broker,
-    send,
-)
+from tests.helpers.broker import broker, delete_topic, fill_topic, make_topic, running_broker, send
 from tests.helpers.fleet import Fleet, fleet
 from tests.helpers.missing import leave_out
+from tests.helpers.ports import free_port, listens
 from tests.helpers.verdict_lines import unique
 from tests.helpers.wait import PATIENCE_S
 from tests.integration.test_console import BROWSER, console, wait_until

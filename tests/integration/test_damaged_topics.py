@@ -21,8 +21,9 @@ from streamer.kafka.retry import Which, send_again
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.topic_input import Wanted
 from streamer.kafka.topics import Names, ensure_topic, sites_topic
-from tests.helpers.broker import administer, free_port, make_topic, running_broker, send
+from tests.helpers.broker import administer, make_topic, running_broker, send
 from tests.helpers.fleet import fleet
+from tests.helpers.ports import free_port
 from tests.integration.test_follow import publish
 from tests.integration.test_worker import page
 

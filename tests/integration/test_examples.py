@@ -18,8 +18,9 @@ import pytest
 from pyarrow import parquet
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import LIBRARIES, fill_topic, free_port, make_topic, send
+from tests.helpers.broker import LIBRARIES, fill_topic, make_topic, send
 from tests.helpers.missing import leave_out
+from tests.helpers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/README.md"))

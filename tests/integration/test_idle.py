@@ -14,16 +14,9 @@ from aiokafka.structs import TopicPartition
 
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from tests.helpers.broker import (
-    broker,
-    free_port,
-    make_topic,
-    messages_of,
-    running_broker,
-    send,
-    verdicts_of,
-)
+from tests.helpers.broker import broker, make_topic, messages_of, running_broker, send, verdicts_of
 from tests.helpers.fleet import fleet
+from tests.helpers.ports import free_port
 from tests.integration.chaos import start_owner
 from tests.integration.test_kept_topic import copies, kept, see_copies, topic_of, wait_until_copied
 from tests.integration.test_worker import page

@@ -26,7 +26,6 @@ from streamer.kafka.topics import Names
 from tests.helpers.broker import (
     administer,
     fill_topic,
-    free_port,
     make_topic,
     messages_of,
     running_broker,
@@ -35,6 +34,7 @@ from tests.helpers.broker import (
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.guarded_broker import NAMES, Right, ask, guarded_broker
+from tests.helpers.ports import free_port
 from tests.helpers.secure_broker import run
 from tests.integration.chaos import (
     broker_kills,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from tests.helpers.broker import listens
+from tests.helpers.ports import listens
 from tests.helpers.wait import wait_until
 from tests.integration.test_console import wait_until as wait_for
 from tests.unit.run.test_page_check import text_of

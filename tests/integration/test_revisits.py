@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.helpers.broker import free_port
 from tests.helpers.kubernetes_tools import TOOLS
 from tests.helpers.missing import leave_out
 from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.ports import free_port
 from tests.integration.test_page_outputs import expanded, text_of
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"

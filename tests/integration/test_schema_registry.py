@@ -16,8 +16,9 @@ from aiokafka import AIOKafkaProducer
 from streamer.kafka.dead_letters import CODE
 from streamer.kafka.topics import Names
 from streamer.pages.schema_registry import HEADER
-from tests.helpers.broker import free_port, make_topic, messages_of, verdicts_of
+from tests.helpers.broker import make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import Fleet, fleet, streamer
+from tests.helpers.ports import free_port
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
     avro_page,

@@ -23,13 +23,13 @@ from tests.helpers.broker import (
     administer,
     delete_topic,
     fill_topic,
-    free_port,
     make_topic,
     messages_of,
     send,
     verdicts_of,
 )
 from tests.helpers.fleet import KEY, ROOT, Fleet, fleet, streamer
+from tests.helpers.ports import free_port
 from tests.integration.chaos import judging, load, start_all, start_owner
 
 TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on and wonder"

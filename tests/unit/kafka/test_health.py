@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamer.errors import SettingsError
 from streamer.kafka.health import HealthServer
 from streamer.metrics import Metrics
-from tests.helpers.broker import free_port
 from tests.helpers.kafka_doubles import in_loop
+from tests.helpers.ports import free_port
 
 HERE = "127.0.0.1"
 Answer = tuple[int, Any]

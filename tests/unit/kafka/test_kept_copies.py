@@ -23,8 +23,8 @@ from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
-from tests.helpers.broker import free_port
 from tests.helpers.kafka_doubles import FakeMessage
+from tests.helpers.ports import free_port
 
 SECONDS = 20.0
 

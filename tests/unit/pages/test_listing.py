@@ -1,9 +1,7 @@
 """Listings of object stores that hold what is not a path, or do not end."""
 
 import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
@@ -15,6 +13,7 @@ from streamer.errors import InputError, StoreUnavailable
 from streamer.pages.files import open_sources
 from streamer.pages.remote import Stores, look_up
 from tests.helpers.object_store import running_store
+from tests.helpers.web_server import HttpAnswers, serving
 
 PAGE_KEYS = 3
 
@@ -58,29 +57,18 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeStore]:
     pytest.importorskip("obstore")
     served = FakeStore()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-        def do_GET(self) -> None:
+    class Listing(HttpAnswers):
+        def answer(self) -> None:
             query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
-            body = served.page(query).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.give(200, served.page(query).encode())
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+    with serving(Listing) as url:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_ENDPOINT", url)
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         yield served
-        server.shutdown()
 
 
 @pytest.fixture(params=["signed", "public"])
