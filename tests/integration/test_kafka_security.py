@@ -182,18 +182,16 @@ def test_a_client_without_a_certificate_that_the_broker_trusts_is_told(
         assert message.endswith("check --security-protocol and --ssl-certfile.")
 
 
+SPOKEN = {
+    "PLAINTEXT": ("SASL_SSL", "SSL", "SASL_PLAINTEXT"),
+    "SASL_PLAINTEXT": ("SASL_SSL", "PLAINTEXT"),
+    "SSL": ("PLAINTEXT", "SASL_SSL"),
+    "SASL_SSL": ("PLAINTEXT",),
+}
+
+
 @pytest.mark.parametrize(
-    ("protocol", "spoken"),
-    [
-        ("PLAINTEXT", "SASL_SSL"),
-        ("PLAINTEXT", "SSL"),
-        ("PLAINTEXT", "SASL_PLAINTEXT"),
-        ("SASL_PLAINTEXT", "SASL_SSL"),
-        ("SASL_PLAINTEXT", "PLAINTEXT"),
-        ("SSL", "PLAINTEXT"),
-        ("SSL", "SASL_SSL"),
-        ("SASL_SSL", "PLAINTEXT"),
-    ],
+    ("protocol", "spoken"), [(name, other) for name, others in SPOKEN.items() for other in others]
 )
 def test_another_protocol_is_told(broker: SecureBroker, protocol: str, spoken: str) -> None:
     brokers = getattr(broker, spoken.lower())

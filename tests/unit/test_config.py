@@ -62,35 +62,27 @@ def test_each_part_gets_what_was_set() -> None:
     assert settings.signing_threads == 3
 
 
+BAD_VALUES: dict[str, tuple[Any, ...]] = {
+    "threshold": (0.0, 1.01, float("nan"), "high"),
+    "shingle_width": (0, 33),
+    "bands": (0, 49),
+    "rows": (33, 1.5),
+    "min_shingles": (33,),
+    "bucket_max": (0,),
+    "candidates_max": (4097,),
+    "threads": (-1,),
+    "page_bytes_max": (1023,),
+    "head_pages": (0,),
+    "expire_after": ("30", "0s", "30 days", 30),
+    "keep_pages": (-1,),
+    "index_memory": ("much", -1),
+    "security_protocol": ("TLS",),
+    "sasl_mechanism": ("GSSAPI",),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("threshold", 0.0),
-        ("threshold", 1.01),
-        ("threshold", float("nan")),
-        ("threshold", "high"),
-        ("shingle_width", 0),
-        ("shingle_width", 33),
-        ("bands", 0),
-        ("bands", 49),
-        ("rows", 33),
-        ("rows", 1.5),
-        ("min_shingles", 33),
-        ("bucket_max", 0),
-        ("candidates_max", 4097),
-        ("threads", -1),
-        ("page_bytes_max", 1023),
-        ("head_pages", 0),
-        ("expire_after", "30"),
-        ("expire_after", "0s"),
-        ("expire_after", "30 days"),
-        ("expire_after", 30),
-        ("keep_pages", -1),
-        ("index_memory", "much"),
-        ("index_memory", -1),
-        ("security_protocol", "TLS"),
-        ("sasl_mechanism", "GSSAPI"),
-    ],
+    ("name", "value"), [(name, value) for name, all_bad in BAD_VALUES.items() for value in all_bad]
 )
 def test_a_bad_value_gives_one_sentence_that_names_the_setting(name: str, value: Any) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -175,14 +167,10 @@ def test_a_misspelt_variable_is_an_error_that_names_the_one_meant(
     "name",
     [
         *OTHER_VARIABLES,
-        "STREAMER_PORT",
-        "STREAMER_SERVICE_HOST",
-        "STREAMER_HEALTH_SERVICE_HOST",
-        "STREAMER_HEALTH_SERVICE_PORT",
-        "STREAMER_HEALTH_SERVICE_PORT_HTTP",
-        "STREAMER_SIGN_PORT_8080_TCP",
-        "STREAMER_SIGN_PORT_8080_TCP_ADDR",
         "STREAMERS",
+        *(f"STREAMER_{rest}" for rest in ("PORT", "SERVICE_HOST", "HEALTH_SERVICE_HOST")),
+        *(f"STREAMER_HEALTH_SERVICE_{rest}" for rest in ("PORT", "PORT_HTTP")),
+        *(f"STREAMER_SIGN_PORT_8080_{rest}" for rest in ("TCP", "TCP_ADDR")),
     ],
 )
 def test_variables_of_services_are_no_settings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
