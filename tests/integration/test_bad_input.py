@@ -135,9 +135,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(st.lists(st.binary(max_size=40) | MESSAGES, max_size=12), st.booleans())
 @example([b'{"url": "u", "body": "\\ud800"}', b"", GOOD], True)
 def test_any_bytes_as_lines_end_in_exactly_one_of_pages_dead_letters_and_counts(
-    scratch: Path,
-    lines: list[bytes],
-    carrying: bool,  # noqa: FBT001 - drawn by Hypothesis
+    scratch: Path, lines: list[bytes], carrying: bool
 ) -> None:
     content = b"\n".join(lines)
     archives = GZIP_MAGIC, ZSTD_MAGIC, DICTIONARY_MAGIC

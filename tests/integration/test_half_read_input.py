@@ -184,7 +184,7 @@ def test_a_pipe_that_ends_within_a_line_is_not_done(place: HalfRead) -> None:
 
 
 @pytest.mark.parametrize("keep_time", [True, False])
-def test_an_edit_in_the_middle_of_a_file_is_refused(place: HalfRead, keep_time: bool) -> None:  # noqa: FBT001 - a parameter
+def test_an_edit_in_the_middle_of_a_file_is_refused(place: HalfRead, keep_time: bool) -> None:
     pages = [*map(page, range(500))]
     path = place.write("a.jsonl", b"".join(pages))
     assert place.replay(path) == 0

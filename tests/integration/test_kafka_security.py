@@ -153,9 +153,7 @@ def refusal(wrong: Connection) -> str:
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("changed", [{"sasl_password": WRONG}, {"sasl_username": "nobody"}])
-def test_a_wrong_login_is_named(
-    broker: SecureBroker, protocol: str, changed: dict[str, str]
-) -> None:
+def test_a_bad_login_is_named(broker: SecureBroker, protocol: str, changed: dict[str, str]) -> None:
     message = refusal(connection(broker, protocol, **changed))
     assert "it refuses the login ([Error 58] SaslAuthenticationFailed" in message
     assert message.endswith("check --sasl-username and the password.")

@@ -298,9 +298,7 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
     see_copies(brokers, names, f"{topic_of(names)}-again")
 
 
-def test_a_topic_that_takes_no_copies_is_refused(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_a_topic_that_takes_no_copy_is_refused(brokers: str, names: Names, tmp_path: Path) -> None:
     make_topic(brokers, names.pages)
     small = NewTopic(topic_of(names), 1, 1, topic_configs={"max.message.bytes": "1000"})
     administer(brokers, lambda admin: admin.create_topics([small]))

@@ -70,7 +70,7 @@ class PlainTable:
         tag = key & 0xFFFF_FFFF
         return next((each for each in self._bucket(key) if each.tag == tag), None)
 
-    def _see(self, key: int, url: int, size: int, is_version: bool) -> int:  # noqa: FBT001 - of a test
+    def _see(self, key: int, url: int, size: int, is_version: bool) -> int:
         bucket, seen, count = self._bucket(key), self._find(key), 0
         if seen is not None:
             is_other = not is_version and seen.page != self.now and seen.url != url

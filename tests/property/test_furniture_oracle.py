@@ -83,7 +83,7 @@ def test_the_hash_of_a_block_is_the_oracles(text: bytes, host: int) -> None:
 
 
 @pytest.mark.parametrize("escaped", [False, True])
-def test_the_scored_blocks_of_pages_with_a_host_are_listed(escaped: bool) -> None:  # noqa: FBT001
+def test_the_scored_blocks_of_pages_with_a_host_are_listed(escaped: bool) -> None:
     page = b"<p>One two.<ul><li><a href=x>three four</a><li>five\\nsix</ul><div>" + b"w " * 30
     source = page.replace(b"\\n", b"\n") if escaped else page
     oracle = BlockPage(source)

@@ -89,7 +89,7 @@ def test_blocks_are_cut_from_the_visible_text_as_the_oracle_cuts_them(page: byte
 
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(anything, st.tuples(pages, pages, pages).map(b" ".join)), st.booleans())
-def test_the_main_text_is_the_oracles(page: bytes, is_half: bool) -> None:  # noqa: FBT001 - drawn
+def test_the_main_text_is_the_oracles(page: bytes, is_half: bool) -> None:
     source, out = arrays(page)
     memory, model = (HALF_MEMORY, HALVES) if is_half else (MEMORY, CONTENT)
     end, is_main = html_to_main_text(source, 7, 7 + len(page), out, memory)

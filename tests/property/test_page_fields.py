@@ -50,7 +50,7 @@ def is_json(value: bytes) -> bool:
 
 
 @given(values, layouts, st.booleans())
-def test_every_value_is_passed_to_its_end(value: Any, layout: Any, ascii_only: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+def test_every_value_is_passed_to_its_end(value: Any, layout: Any, ascii_only: bool) -> None:
     written = json.dumps(value, ensure_ascii=False, **layout).encode()
     assert end_of(written) == len(written)
     if ascii_only and isinstance(value, str | list):

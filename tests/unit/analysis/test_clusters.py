@@ -97,9 +97,7 @@ def test_the_survivor_of_a_cluster_comes_first(tmp_path: Path, shown: str) -> No
     assert found(tmp_path, said, policy) == clusters
 
 
-def test_dead_letters_and_blank_lines_are_passed_over_and_a_repeat_does_not_count(
-    tmp_path: Path,
-) -> None:
+def test_dead_letters_and_blank_lines_are_passed_over_and_no_repeat_counts(tmp_path: Path) -> None:
     file = write(tmp_path / "v.jsonl", [verdict(0), {"code": "invalid_json", "page": place(9)}])
     with file.open("a", encoding="utf-8") as more:
         more.write("\n" + json.dumps(verdict(1, 0)) + "\n")

@@ -50,9 +50,7 @@ def test_a_page_file_of_none_or_several_is_no_single_text(
         read_body(pages(tmp_path / "some.jsonl", *texts)).document(FORM)
 
 
-def test_a_place_is_that_of_its_own_file_and_never_of_another_one_of_that_name(
-    tmp_path: Path,
-) -> None:
+def test_a_place_is_that_of_its_own_file_and_never_of_another_of_that_name(tmp_path: Path) -> None:
     paths = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -63,9 +63,7 @@ def test_a_word_is_covered_if_a_shingle_about_it_stands_in_the_other_text(
 
 
 @given(items, items)
-def test_the_bag_counts_each_word_as_often_as_it_stands_there(
-    one: list[str], other: list[str]
-) -> None:
+def test_the_bag_counts_each_word_as_often_as_it_is_there(one: list[str], other: list[str]) -> None:
     least = sum(min(one.count(item), other.count(item)) for item in "abcdef")
     most = sum(max(one.count(item), other.count(item)) for item in "abcdef")
     assert bag_resemblance(one, other) == (least / most if most else None)
@@ -190,9 +188,7 @@ def test_a_fragment_goes_on_to_the_right_as_far_as_both_texts_agree(
 
 
 @given(texts, texts, widths)
-def test_every_shared_shingle_of_either_text_lies_in_a_fragment(
-    one: str, other: str, width: int
-) -> None:
+def test_a_shared_shingle_of_either_text_is_in_a_fragment(one: str, other: str, width: int) -> None:
     first, second = words_with_spans(one), words_with_spans(other)
     found = find_shared_fragments(first, second, width)
     a, b = shingles([w.text for w in first], width), shingles([w.text for w in second], width)

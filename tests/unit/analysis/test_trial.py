@@ -42,9 +42,7 @@ def test_parameters_of_the_default_are_those_that_are_given() -> None:
     assert one.signature == SignatureSettings(bands=20, rows=5, shingle_width=3)
 
 
-def test_a_trial_gives_the_ratios_that_score_gives_of_the_replay(
-    crawl: Path, tmp_path: Path
-) -> None:
+def test_a_trial_gives_the_ratios_that_score_has_of_the_replay(crawl: Path, tmp_path: Path) -> None:
     pages, verdicts = str(crawl / "pages.jsonl"), str(tmp_path / "v.jsonl")
     key = tmp_path / "key"
     key.write_text(secret_of(0).hex())

@@ -30,9 +30,7 @@ def test_the_curve_has_its_published_values(
 
 
 @given(st.floats(0.05, 0.95), st.integers(1, 200))
-def test_both_areas_are_those_that_a_sum_over_many_strips_gives(
-    threshold: float, hashes: int
-) -> None:
+def test_both_areas_are_what_a_sum_over_many_strips_gives(threshold: float, hashes: int) -> None:
     strips = 4000
     middles = (np.arange(strips) + 0.5) / strips
     for banding in tuning.rank_bandings(threshold, hashes)[:3]:
@@ -124,9 +122,7 @@ def plain_pairs(keys: list[list[int]], bucket_max: int) -> set[tuple[int, int]]:
     ),
     st.integers(1, 4),
 )
-def test_pairs_are_those_of_earlier_pages_in_a_bucket(
-    keys: list[list[int]], bucket_max: int
-) -> None:
+def test_pairs_are_with_earlier_pages_of_a_bucket(keys: list[list[int]], bucket_max: int) -> None:
     found = tuning.candidate_pairs(np.array(keys, np.uint64), bucket_max).tolist()
     assert {(pair >> 32, pair & 0xFFFF_FFFF) for pair in found} == plain_pairs(keys, bucket_max)
     assert found == sorted(set(found))

@@ -99,7 +99,7 @@ def test_a_foreign_verdict_is_refused(
 
 
 @pytest.mark.parametrize("shows_text", [True, False])
-def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text: bool) -> None:  # noqa: FBT001 - of pytest
+def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text: bool) -> None:
     lines: list[dict[str, Any]] = [
         {"url": "https://a.example/", "body": f"<p>one</p>\n\n <p>{text_of(1)}"},
         {"url": "https://b.example/", "body": text_of(2)},

@@ -20,7 +20,7 @@ OWN_KEYS = 4
     [(5, 9, 0b1111, False), (4, 9, 0b1000, True), (4, 0, 0, True)],
     ids=["enough", "short: its content only", "empty: none"],
 )
-def test_which_keys_a_page_has(distinct: int, tokens: int, mask: int, is_short: bool) -> None:  # noqa: FBT001 - a case
+def test_which_keys_a_page_has(distinct: int, tokens: int, mask: int, is_short: bool) -> None:
     pages = made_pages([shares(1, 2, 3, 4)], [SAME], distinct=distinct, tokens=tokens)
     masks, short = key_masks(pages, np.array([5], np.int32))
     assert (masks.tolist(), short.tolist()) == ([mask], [is_short])

@@ -98,9 +98,7 @@ def test_places_behind_the_end_have_no_bytes(web: WebServer, tmp_path: Path) -> 
         assert read(places[:1]) == ["archive_unreadable: it has 700,000 bytes"]
 
 
-def test_what_is_wrong_with_one_archive_is_a_fault_of_its_records(
-    web: WebServer, tmp_path: Path
-) -> None:
+def test_what_is_wrong_with_an_archive_is_its_records_fault(web: WebServer, tmp_path: Path) -> None:
     good = ArchiveRange(web.put("/good", DATA), 0, 5)
     broken, forbidden = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in ("500", "403"))
     web.statuses = {"/500": 500, "/403": 403}

@@ -190,5 +190,5 @@ def test_other_beginnings_are_no_html(body: bytes) -> None:
         ("text/plain", False), ("application/json", False), ("image/svg+xml", False),
     ],
 )  # fmt: skip
-def test_a_type_is_believed_against_the_body(kind: str, is_html: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_a_type_is_believed_against_the_body(kind: str, is_html: bool) -> None:
     assert looks_like_html(b"text" if is_html else b"<html>", kind) == is_html

@@ -57,7 +57,7 @@ def letters(folder: Path, *lines: bytes) -> list[tuple[int, str, str]]:
         ("cdx-00123.gz", True), ("xcdx-00123.gz", False), ("cdx-1.gz", False),
     ],
 )  # fmt: skip
-def test_a_cdx_file_is_known_by_its_name(name: str, is_one: bool) -> None:  # noqa: FBT001 - a case
+def test_a_cdx_file_is_known_by_its_name(name: str, is_one: bool) -> None:
     assert (format_by_name(name) is CDX) is is_one
 
 

@@ -148,16 +148,14 @@ def test_any_bytes_give_a_bounded_body_or_a_code(body: bytes, names: list[str]) 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 50), st.booleans())
 def test_chunks_are_undone_with_and_without_a_header(
-    body: bytes,
-    size: int,
-    declared: bool,  # noqa: FBT001 - drawn by Hypothesis
+    body: bytes, size: int, declared: bool
 ) -> None:
     assert undo_chunks(chunked(body, size), declared=declared) == body
 
 
 @pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize("body", [PAGE, b"abc def", b"10 little\r\nlines", b"7\r\nof nine", b""])
-def test_a_body_without_chunks_stays_as_it_is(body: bytes, declared: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_body_without_chunks_stays_as_it_is(body: bytes, declared: bool) -> None:
     assert undo_chunks(body, declared=declared) in ({body, b"of nine"} if declared else {body})
 
 

@@ -60,11 +60,7 @@ def path(tmp_path: Path) -> Path:
     ),
     st.booleans(),
 )
-def test_every_line_has_its_ordinal(
-    scratch: Path,
-    parts: list[bytes],
-    ended: bool,  # noqa: FBT001 - drawn by Hypothesis
-) -> None:
+def test_every_line_has_its_ordinal(scratch: Path, parts: list[bytes], ended: bool) -> None:
     content = b"\n".join(parts) + (b"\n" if ended else b"")
     scratch.write_bytes(content)
     expected = list(io.BytesIO(content))
@@ -90,9 +86,7 @@ def test_the_compression_is_told_by_content_and_several_members_are_one_input(
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_complete_lines_before_a_tear_are_read_and_the_rest_is_left(
-    path: Path, pack: type[bytes]
-) -> None:
+def test_lines_before_a_tear_are_read_and_the_rest_is_left(path: Path, pack: type[bytes]) -> None:
     whole = pack(b"first\nsecond\nthi")
     torn = pack(os.urandom(3000).hex().encode())
     path.write_bytes(whole + torn[: len(torn) // 2])
@@ -322,9 +316,7 @@ def test_lines_that_only_begin_as_an_arc_file_are_read_as_lines(path: Path) -> N
     assert lines_of(read(path)) == {0: b"filedesc:", 1: b"\0"}
 
 
-def test_standard_input_is_read_and_left_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stdin_is_read_and_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "in"
     path.write_bytes(gzip.compress(b"a\nb\n"))
     with path.open("rb") as file:

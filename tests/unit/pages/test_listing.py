@@ -91,9 +91,7 @@ BAD = [
 
 @pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize("bad", [*([key] for key in BAD), BAD])
-def test_a_key_that_is_not_a_path_is_passed_over_and_reported(
-    fake: FakeStore, bad: list[str]
-) -> None:
+def test_a_key_that_is_no_path_is_passed_over_and_reported(fake: FakeStore, bad: list[str]) -> None:
     good = [f"p/{n} +é.jsonl" for n in range(7)]
     fake.keys = [*good, *bad, "q/other.jsonl"]
     found = open_sources(["s3://bucket/p/"])
@@ -138,9 +136,7 @@ def test_a_listing_of_snapshots_that_does_not_end_is_refused(
         snapshot_bucket.Bucket("s3://bucket/p").sizes()
 
 
-def test_a_store_gives_its_pages_to_signed_urls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signed_urls_get_a_stores_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("obstore")
     from streamer.pages import listing  # noqa: PLC0415 - an extra
 

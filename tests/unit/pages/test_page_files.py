@@ -88,9 +88,7 @@ def test_beside_records_a_folder_has_no_page_files_and_beside_json_no_csv(tmp_pa
         assert sorted(names + others) == sorted(path.name for path in tmp_path.iterdir())
 
 
-def test_a_page_over_the_limit_is_a_dead_letter_and_an_empty_file_has_no_page(
-    tmp_path: Path,
-) -> None:
+def test_too_large_a_page_is_a_dead_letter_and_an_empty_file_has_no_page(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_bytes(b"<p>" + b"x" * 5000)
     (batch,) = parsed(Source(str(path), is_regular=True, page_bytes_max=1024, url="u"))

@@ -58,7 +58,7 @@ def only(url: str) -> Source:
         ("s3", False),
     ],
 )
-def test_a_url_is_told_from_a_path(name: str, is_one: bool) -> None:  # noqa: FBT001 - a case
+def test_a_url_is_told_from_a_path(name: str, is_one: bool) -> None:
     assert is_remote(name) is is_one
 
 

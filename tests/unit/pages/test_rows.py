@@ -46,10 +46,7 @@ def path(tmp_path: Path) -> Path:
     st.booleans(),
 )
 def test_what_csv_writes_is_read_again(
-    scratch: Path,
-    rows: list[list[str]],
-    end: str,
-    packed: bool,  # noqa: FBT001 - drawn
+    scratch: Path, rows: list[list[str]], end: str, packed: bool
 ) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)

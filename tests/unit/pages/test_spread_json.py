@@ -159,9 +159,7 @@ def test_indented_objects_are_pages(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("between", ["", " ; ", "\r", ",\n", "\n|\n", "\n\x1e"])
 @pytest.mark.parametrize("count", [3, 2000])
-def test_objects_are_pages_whatever_is_between_them(
-    tmp_path: Path, between: str, count: int
-) -> None:
+def test_objects_are_pages_whatever_parts_them(tmp_path: Path, between: str, count: int) -> None:
     path = tmp_path / "pages.jsonl"
     pages = [page(n) for n in range(count)]
     pages[0]["body"] *= 9 if count == 3 else 1  # longer than what is looked at first

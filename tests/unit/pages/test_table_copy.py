@@ -159,9 +159,7 @@ def test_views_of_strings_stay_what_they_are(tmp_path: Path, name: str) -> None:
     assert found.to_pylist() == rows.to_pylist()[::2]
 
 
-def test_a_type_of_which_no_rows_can_be_chosen_is_refused_before_any_is_read(
-    tmp_path: Path,
-) -> None:
+def test_a_type_of_which_no_row_can_be_chosen_is_refused_before_any_is_read(tmp_path: Path) -> None:
     runs = pa.RunEndEncodedArray.from_arrays([1, 3], ["a", "b"])
     path = write(tmp_path / "runs.arrow", pa.table({"url": runs}))
     why = r"'url' has the type run_end_encoded.*no rows can be chosen .*name the output \.jsonl"

@@ -121,9 +121,7 @@ def test_a_first_part_may_be_shorter_than_the_head(tmp_path: Path) -> None:
     assert not ending.damage
 
 
-def test_a_file_that_was_written_again_with_other_rows_is_noticed(
-    tmp_path: Path, kind: Kind
-) -> None:
+def test_a_file_written_again_with_other_rows_is_noticed(tmp_path: Path, kind: Kind) -> None:
     path = kind.file(tmp_path, pages(250))
     *_, last = all_chunks(source_of(path))
     kind.file(tmp_path, pages(249))

@@ -61,9 +61,7 @@ def test_reading_goes_on_at_a_mark(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "pack"), PACKED[::2])
-def test_damage_within_is_told_and_never_taken_for_the_end(
-    path: Path, suffix: str, pack: Any
-) -> None:
+def test_damage_within_is_told_and_not_taken_for_an_end(path: Path, suffix: str, pack: Any) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/a.warc", warc_record(0))
         archive.writestr(f"archive/b.warc{suffix}", pack(os.urandom(100_000))[:-4000])

@@ -86,7 +86,7 @@ def codes(batch: PageBatch) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_records_of_the_usual_writer_are_read(path: Path, packed: bool) -> None:  # noqa: FBT001 - a parameter
+def test_records_of_the_usual_writer_are_read(path: Path, packed: bool) -> None:
     out = io.BytesIO()
     writer = WARCWriter(out, gzip=packed)
     headers = StatusAndHeaders("200 OK", [HTML_TYPE], protocol="HTTP/1.1")
@@ -146,7 +146,7 @@ def test_other_statuses_are_skipped(path: Path, status: str) -> None:
         ("application/octet-stream", False),
     ],
 )
-def test_the_type_decides_what_is_a_page(path: Path, kind: str, accepted: bool) -> None:  # noqa: FBT001 - a parameter
+def test_the_type_decides_what_is_a_page(path: Path, kind: str, accepted: bool) -> None:
     batch = parse(path, response(PAGE, ("content-type", kind)))
     assert batch.skipped == ({} if accepted else {"type_not_text": 1})
     assert len(batch) == accepted
@@ -263,9 +263,7 @@ def test_a_response_with_unusable_http_headers_is_a_dead_letter(path: Path, bloc
         b"WARC/1.0\r\nContent-Length: 0\r\n" + b"a: b\r\n" * (HEADERS_BYTES_MAX // 6 + 2) + b"\r\n",
     ],
 )
-def test_garbage_is_one_dead_letter_and_the_next_record_is_found(
-    path: Path, garbage: bytes
-) -> None:
+def test_garbage_is_one_dead_letter_and_the_next_record_is_read(path: Path, garbage: bytes) -> None:
     good = response(PAGE, HTML_TYPE)
     batch = parse(path, good + garbage + good)
     assert codes(batch) == [(1, "bad_warc_record")]
@@ -301,9 +299,7 @@ def test_what_damage_cuts_off_is_left_and_told(path: Path, tail: bytes) -> None:
 
 
 @given(st.lists(st.one_of(st.binary(max_size=60), st.just(response(PAGE, HTML_TYPE)))))
-def test_any_bytes_as_warc_end_in_pages_dead_letters_or_counts(
-    scratch: Path, parts: list[bytes]
-) -> None:
+def test_any_warc_ends_in_pages_dead_letters_or_counts(scratch: Path, parts: list[bytes]) -> None:
     parse(scratch, b"WARC/1.0\r\n" + b"\r\n".join(parts))  # checks that no ordinal is lost
 
 
@@ -347,7 +343,7 @@ def with_dictionary(records: list[bytes], *, packed: bool) -> bytes:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_file_of_zstd_frames_may_begin_with_its_dictionary(tmp_path: Path, packed: bool) -> None:  # noqa: FBT001 - drawn
+def test_a_file_of_zstd_frames_may_begin_with_its_dictionary(tmp_path: Path, packed: bool) -> None:
     records = [response(b"<p>page %d" % i, HTML_TYPE) for i in range(8)]
     content = with_dictionary(records, packed=packed)
     for name, data in (

@@ -144,9 +144,7 @@ def test_a_file_that_is_not_there_is_an_error_of_the_method(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_a_methods_parameters_say_the_fingerprint_of_the_collection(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_methods_parameters_say_its_collections_fingerprint(tmp_path: Path, name: str) -> None:
     out = build(tmp_path, ["one page", "and another page"])
     one = method(name, {"collection": str(out)}, SECRET)
     assert write_options(one.parameters)["collection"] == load_collection(out).fingerprint

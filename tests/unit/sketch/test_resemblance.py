@@ -34,9 +34,7 @@ def sketches(a: Words, b: Words, keys: HashSeeds) -> tuple[Words, Words]:
 
 @pytest.mark.parametrize("size", [50, 200, 1000, 5000])
 @pytest.mark.parametrize("resemblance", [0.0, 0.2, 0.5, 0.8, 0.95])
-def test_min_hashes_agree_as_often_as_the_sets_resemble_each_other(
-    size: int, resemblance: float
-) -> None:
+def test_min_hashes_agree_as_often_as_the_sets_are_alike(size: int, resemblance: float) -> None:
     true, drawn = pairs(size, resemblance)
     agreed = np.mean([min_hashes(a, keys) == min_hashes(b, keys) for a, b, keys in drawn])
     assert agreed == pytest.approx(true, abs=4 * sqrt(true * (1 - true) / (PAIRS * HASHES)) + 1e-4)

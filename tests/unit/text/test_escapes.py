@@ -40,7 +40,7 @@ def test_an_escape_becomes_what_it_stands_for(inside: bytes, expected: bytes) ->
 
 
 @given(st.text(st.characters(codec="utf-8")), st.booleans())
-def test_every_json_string_reads_as_the_standard_library_reads_it(text: str, ascii_: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+def test_every_json_string_reads_as_the_standard_library_reads_it(text: str, ascii_: bool) -> None:
     assert unescaped(json.dumps(text, ensure_ascii=ascii_).encode()[1:-1]) == text.encode()
 
 

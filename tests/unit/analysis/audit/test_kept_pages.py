@@ -178,9 +178,7 @@ def test_the_kernel_compares_what_the_rule_says(
 @pytest.mark.parametrize(
     "term", [("url", b"u0"), ("ref", 0), ("before", 1), ("url", b"https://a.b.example/")]
 )
-def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
-    tmp_path: Path, term: Term
-) -> None:
+def test_a_page_forgotten_before_the_other_came_is_no_pair(tmp_path: Path, term: Term) -> None:
     terms = [("host", b".b.example") if term[1] == b"https://a.b.example/" else term]
     for moment, violations in enumerate((1, 0, 1)):
         kept = KeptPages(Path(mkdtemp(dir=tmp_path)), BANDS)

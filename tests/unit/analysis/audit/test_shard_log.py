@@ -10,9 +10,7 @@ from tests.helpers.memory_index import MemoryLookup, said
 from tests.helpers.signed_pages import BANDS
 
 
-def test_a_fold_that_flushes_often_emits_the_same_and_keeps_its_memtable_small(
-    tmp_path: Path,
-) -> None:
+def test_a_fold_that_flushes_often_emits_the_same_and_its_memtable_is_small(tmp_path: Path) -> None:
     index = small_index(pages=400)
     whole = Shard(BANDS, MemoryLookup())
     fresh = FreshShard(tmp_path, BANDS, head_pages=8)

@@ -69,9 +69,7 @@ def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> 
     assert "Warning" not in quiet.stderr
 
 
-def test_a_preference_comes_before_the_policy_and_its_missing_field_is_warned_of(
-    verdicts: Path,
-) -> None:
+def test_a_preference_precedes_the_policy_and_a_missing_field_is_warned_of(verdicts: Path) -> None:
     lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
     for line in lines[8:]:
         line["carried"] = {"rank": 2}
@@ -85,9 +83,7 @@ def test_a_preference_comes_before_the_policy_and_its_missing_field_is_warned_of
 
 
 @pytest.mark.parametrize("out", ["clusters.txt", "verdicts.jsonl"])
-def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
-    verdicts: Path, out: str
-) -> None:
+def test_an_output_of_unknown_form_or_the_input_itself_is_refused(verdicts: Path, out: str) -> None:
     before = verdicts.read_bytes()
     with pytest.raises(SettingsError):
         run("clusters", verdicts, "--out", verdicts.with_name(out))

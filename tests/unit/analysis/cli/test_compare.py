@@ -90,9 +90,7 @@ def test_a_preset_and_two_methods_in_sequence_are_asked_like_any_other(tmp_path:
     [("minhash", "5 distinct shingles"), ("bottom_k", "5 distinct words"),
      ("short-texts", "3 distinct words")],
 )  # fmt: skip
-def test_texts_too_short_for_a_verdict_are_called_so(
-    tmp_path: Path, method: str, least: str
-) -> None:
+def test_texts_too_short_to_judge_are_called_so(tmp_path: Path, method: str, least: str) -> None:
     (said,) = said_of(tmp_path, "one two", "one two one", "--method", method)
     assert (said["duplicate"], said["unavailable"]) == (False, f"Fewer than {least}.")
     (same,) = said_of(tmp_path, "one two", "One, two!", "--method", method)
@@ -205,9 +203,7 @@ def test_a_text_without_words_has_no_uniqueness(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--method", "simhash"]])
-def test_an_index_tells_the_kept_pages_that_a_text_is_near(
-    tmp_path: Path, options: list[str]
-) -> None:
+def test_an_index_names_the_kept_pages_near_a_text(tmp_path: Path, options: list[str]) -> None:
     bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
     # A key of its own would, now and then, put no key of the two texts in common.
     (tmp_path / "key").write_text("5a" * 32, "utf-8")

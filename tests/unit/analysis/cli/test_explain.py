@@ -67,9 +67,7 @@ def test_a_duplicate_is_explained_by_its_text_as_it_was_judged(folder: Path) -> 
     assert found["edits"] == {"differ": True, "shingles": 12, "words": 3}
 
 
-def test_a_kept_page_is_found_by_url_and_by_place_and_is_not_compared_with_itself(
-    folder: Path,
-) -> None:
+def test_a_kept_page_is_found_by_url_and_place_and_not_compared_with_itself(folder: Path) -> None:
     by_url = explain(folder, "http://a/further")
     assert by_url["kept"] is True
     assert by_url["verdict"] == "unique"
@@ -156,9 +154,7 @@ def test_a_kept_page_that_only_the_first_shard_has_is_explained_too(folder: Path
     assert found["nearest"]["shared_keys"] == 0
 
 
-def test_of_the_indexes_of_partitions_the_one_with_the_page_explains_it(
-    tmp_path: Path, key: Path
-) -> None:
+def test_the_partitions_index_with_the_page_explains_it(tmp_path: Path, key: Path) -> None:
     here, there = ({name: PAGES[name]} for name in ("http://a/kept", "http://b/other"))
     for number, pages in enumerate((here, there)):
         own = tmp_path / str(number)
@@ -250,9 +246,7 @@ def test_a_page_of_html_is_explained_by_all_that_its_verdict_rests_on(
             assert found["nearest"]["similarity"] == said["similarity"]
 
 
-def test_other_indexes_that_pages_are_compared_with_are_named_as_not_looked_at(
-    tmp_path: Path,
-) -> None:
+def test_other_indexes_compared_with_are_named_as_not_looked_at(tmp_path: Path) -> None:
     clean, own = tmp_path / "clean", tmp_path / "own"
     judge(clean, PAGES)
     key = str(clean / "index" / "secret.key")

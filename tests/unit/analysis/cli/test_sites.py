@@ -107,9 +107,7 @@ def test_what_cannot_be_answered_is_refused(
         listed(folder, *arguments)
 
 
-def test_another_key_is_refused_as_its_hashes_would_find_nothing(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_another_key_is_refused_as_its_hashes_find_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("11" * 32)
     with pytest.raises(StoreMismatch, match="another key file"):
         reported(folder, *ONE, "--key-file", str(tmp_path / "key"))

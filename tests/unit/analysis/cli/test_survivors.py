@@ -53,9 +53,7 @@ def run(crawl: Path, *options: str | Path, out: str = "out.jsonl") -> Result:
         ("https", 2), ("nutch", 2), ("fetched_at:max", 1), ("score:min", 0),
     ],
 )  # fmt: skip
-def test_the_survivor_of_a_cluster_is_by_the_policy(
-    crawl: Path, policy: str, survivor: int
-) -> None:
+def test_the_survivor_of_a_cluster_is_by_policy(crawl: Path, policy: str, survivor: int) -> None:
     result = run(crawl, "--policy", policy)
     assert (crawl / "out.jsonl").read_bytes() == line(survivor) + line(3)
     summary = [" ".join(each.split()) for each in result.stdout.splitlines()]

@@ -134,9 +134,7 @@ def test_missing_and_repeated_verdicts_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["renamed.jsonl", "elsewhere/pages.jsonl"])
-def test_verdicts_are_those_of_the_records_whatever_their_file_is_called(
-    tmp_path: Path, name: str
-) -> None:
+def test_verdicts_are_of_the_records_whatever_the_files_name(tmp_path: Path, name: str) -> None:
     bodies = [words(50), words(50, 500), words(50), words(50, 900)]
     lines = [{"url": f"u{at // 2}", "body": body} for at, body in enumerate(bodies)]  # twice each
     pages = write_lines(tmp_path / "pages.jsonl", lines)

@@ -20,9 +20,7 @@ def test_the_same_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> 
     assert digest.hexdigest() == "7213850ec01cfc06"
 
 
-def test_the_truth_is_of_hosts_that_have_pages_and_counter_examples_have_none(
-    tmp_path: Path,
-) -> None:
+def test_the_truth_is_of_hosts_with_pages_and_counter_examples_have_none(tmp_path: Path) -> None:
     write_url_variants(tmp_path, 1)
     lines = (tmp_path / PAGES_FILE).read_text("utf-8").splitlines()
     hosts = {urlsplit(json.loads(line)["url"]).hostname for line in lines}

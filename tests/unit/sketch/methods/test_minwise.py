@@ -72,9 +72,7 @@ def test_equal_texts_are_wholly_similar_and_strangers_not_at_all(name: str) -> N
         ("one_permutation", {}, 0.1), ("minhash", {}, 0.1),
     ],
 )  # fmt: skip
-def test_the_estimate_is_near_the_resemblance(
-    name: str, options: dict[str, Any], off_by: float
-) -> None:
+def test_estimates_are_near_the_truth(name: str, options: dict[str, Any], off_by: float) -> None:
     for shared in (900, 700, 400):  # of 996 shingles each
         true = (shared - 4) / (2 * 996 - (shared - 4))
         estimate = similarity(name, words(0, 1000), words(1000 - shared, 2000 - shared), **options)
@@ -104,7 +102,7 @@ def test_few_shingles_are_compared_exactly_and_a_text_that_has_none_equals_itsel
     ("change", "differs"),
     [({"seed": 1}, True), ({"hash": "crc32"}, True), ({"unit": "characters"}, True), ({}, False)],
 )
-def test_seed_hash_and_unit_give_other_signatures(change: dict[str, Any], differs: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_seed_hash_and_unit_give_other_signatures(change: dict[str, Any], differs: bool) -> None:
     page = PageText(words(0, 50))
     keys = [method("banding", one, SECRET).sign(page).keys for one in ({}, change)]
     assert (keys[0] != keys[1]) == differs

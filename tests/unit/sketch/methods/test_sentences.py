@@ -39,9 +39,7 @@ TEXT = " ".join(f"w{n}" for n in range(100))
 
 
 @given(st.lists(st.text(max_size=3), max_size=50), st.integers(1, 20))
-def test_pieces_hold_all_parts_in_order_and_are_of_about_one_size(
-    parts: list[str], pieces: int
-) -> None:
+def test_pieces_hold_all_parts_in_order_and_are_of_like_size(parts: list[str], pieces: int) -> None:
     result = cut(parts, pieces)
     assert list(chain.from_iterable(result)) == parts
     sizes = [len(piece) for piece in result]
