@@ -8,6 +8,7 @@ is what was kept of them alone, the same command forgets nothing and changes not
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -98,10 +99,14 @@ def _judge(folder: Path, seed: int, options: tuple[str, ...]) -> Path:
             "replay", file, "--index", index, "--verdicts", folder / "v.jsonl", "--key-file", key,
             "--also", f"other={reference}", *options,
         )  # fmt: skip
-    store = Store.open(store_folder(index), writable=False)
-    assert read_note(store).count, "keys are frozen"
-    store.close()
+    with reading(index) as store:
+        assert read_note(store).count, "keys are frozen"
     return index
+
+
+def reading(index: Path) -> closing[Store]:
+    """Return the store of an index, which is closed at the end."""
+    return closing(Store.open(store_folder(index), writable=False))
 
 
 def _done(*arguments: object) -> str:
@@ -129,9 +134,8 @@ def _crawls(draw: Random, original: Path) -> Iterator[tuple[str, ...]]:
 
 def _edges(index: Path) -> tuple[str, ...]:
     """Return the URLs whose versions are the first and last of all: RocksDB notes their keys."""
-    store = Store.open(store_folder(index), writable=False)
-    versions = [version for _, version in store.scan_urls()]
-    store.close()
+    with reading(index) as store:
+        versions = [version for _, version in store.scan_urls()]
     return "--url", url_of(versions[0]).decode(), "--url", url_of(versions[-1]).decode()
 
 
@@ -167,8 +171,7 @@ def _forget(index: Path, options: tuple[str, ...]) -> None:
 
 def _traces(index: Path) -> Iterator[tuple[bytes, bytes]]:
     """Yield what the store has of pages, each with the URL that it is of."""
-    store = Store.open(store_folder(index), writable=False)
-    try:
+    with reading(index) as store:
         assert store.meta is not None
         for part in store.keys(1024):
             kept = gather_rows(rows_at(part.slots, store.row_blocks))
@@ -180,8 +183,6 @@ def _traces(index: Path) -> Iterator[tuple[bytes, bytes]]:
         for key, version in store.scan_urls():
             yield url_of(version), key
             yield url_of(version), version
-    finally:
-        store.close()
 
 
 def _is_named(url: bytes, options: tuple[str, ...]) -> bool:

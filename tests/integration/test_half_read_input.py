@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from streamer.compression import zstd
+from tests.helpers.cdx import warc_record
 from tests.helpers.pipes import arc_record
 from tests.helpers.place import Place, lines
 
@@ -277,9 +278,7 @@ def test_responses_without_http_headers_are_pages(place: HalfRead) -> None:
     body = b"<html><body><p>Bread at five and cake at six.</p></body></html>"
     types = ["application/http; msgtype=response", "text/html", "text/dns"]
     records = [
-        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%d\r\n"
-        b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
-        % (number, kind.encode(), len(body), body)
+        warc_record("response", f"http://a.example/{number}", body, ("Content-Type", kind))
         for number, kind in enumerate(types)
     ]
     path = place.write("a.warc", b"".join(records))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.helpers.cdx import warc_record
 from tests.helpers.kubernetes_tools import TOOLS
 from tests.helpers.missing import leave_out
 from tests.helpers.place import Place, killed_replay, lines, page
@@ -35,14 +36,13 @@ def headers_of(number: int) -> bytes:
 
 def record(number: int, *, digest: str = "") -> bytes:
     block = headers_of(number) + body_of(number)
-    fields = [
-        "WARC/1.0", "WARC-Type: response", f"WARC-Target-URI: http://a.example/{number}",
-        f"WARC-Record-ID: <urn:uuid:{number:08x}-0000-4000-8000-000000000000>",
-        f"WARC-Date: 2026-01-{1 + number // 24:02}T{number % 24:02}:00:00Z",
-        "Content-Type: application/http; msgtype=response", f"Content-Length: {len(block)}",
-        *([f"WARC-Payload-Digest: {digest}"] if digest else []),
-    ]  # fmt: skip
-    return "\r\n".join(fields).encode() + b"\r\n\r\n" + block + b"\r\n\r\n"
+    fields = {
+        "WARC-Record-ID": f"<urn:uuid:{number:08x}-0000-4000-8000-000000000000>",
+        "WARC-Date": f"2026-01-{1 + number // 24:02}T{number % 24:02}:00:00Z",
+        "Content-Type": "application/http; msgtype=response",
+        **({"WARC-Payload-Digest": digest} if digest else {}),
+    }
+    return warc_record("response", f"http://a.example/{number}", block, *fields.items())
 
 
 def warc(place: Place, name: str, numbers: range) -> Path:

@@ -254,17 +254,10 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     text = tmp_path / "text.html"
     text.write_text(ODD[0])
     folder, index = str(tmp_path), str(tmp_path / "index")
+    by_simhash = ("--method", "simhash", "--overwrite")
     commands = [
         ["replay", str(pages), "--verdicts", f"{folder}/m.jsonl", "--index", index],
-        [
-            "replay",
-            str(pages),
-            "--verdicts",
-            f"{folder}/t.jsonl",
-            "--method",
-            "simhash",
-            "--overwrite",
-        ],
+        ["replay", str(pages), "--verdicts", f"{folder}/t.jsonl", *by_simhash],
         ["compare", str(text), str(text)],
     ]
     for command in commands:

@@ -25,6 +25,7 @@ from streamer.errors import StreamerError
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from tests.campaign.judging import check_batch
+from tests.helpers.cdx import warc_record
 from tests.helpers.chunks import all_chunks
 
 TEXTS = (
@@ -119,12 +120,9 @@ def response(each: Drawn) -> bytes:
 def warc(pages: list[Drawn], pack: Callable[[bytes], bytes] = bytes) -> bytes:
     found = b""
     for number, each in enumerate(pages):
-        block = response(each)
-        head = (
-            "WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http\r\n"
-            f"WARC-Target-URI: <http://a.example/{number}>\r\nContent-Length: {len(block)}\r\n\r\n"
-        )
-        found += pack(head.encode() + block + b"\r\n\r\n")
+        kind = ("Content-Type", "application/http")
+        url = f"<http://a.example/{number}>"
+        found += pack(warc_record("response", url, response(each), kind))
     return found
 
 
@@ -132,11 +130,8 @@ def arc(pages: list[Drawn]) -> bytes:
     found = b"filedesc://a.arc 0.0.0.0 20260101000000 text/plain 10\n1 0 a\n\nURL\n"
     for number, each in enumerate(pages):
         block = response(each)
-        found += b"http://a.example/%d 10.0.0.1 20260101000000 text/html %d\n" % (
-            number,
-            len(block),
-        )
-        found += block + b"\n"
+        head = f"http://a.example/{number} 10.0.0.1 20260101000000 text/html {len(block)}\n"
+        found += head.encode() + block + b"\n"
     return found
 
 

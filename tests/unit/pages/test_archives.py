@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,29 +45,20 @@ def read(places: Sequence[ArchiveRange], root: str = "") -> list[bytes | str]:
 
 
 def test_near_places_are_one_request() -> None:
-    near, far = 10 * K + GAP_BYTES_MAX, 10 * K + GAP_BYTES_MAX + 1
+    in_a, end = partial(ArchiveRange, "a"), 10 * K
+    near, far = end + GAP_BYTES_MAX, end + GAP_BYTES_MAX + 1
     assert ranges([]) == []
-    assert ranges([ArchiveRange("a", near, near + 5), ArchiveRange("a", 0, 10 * K)]) == [
-        ("a", 0, near + 5, [1, 0])
-    ]
-    assert ranges([ArchiveRange("a", far, far + 5), ArchiveRange("a", 0, 10 * K)]) == [
-        ("a", 0, 10 * K, [1]),
-        ("a", far, far + 5, [0]),
-    ]
-    assert ranges([ArchiveRange("a", 0, 5), ArchiveRange("b", 5, 9)]) == [
-        ("a", 0, 5, [0]),
-        ("b", 5, 9, [1]),
-    ]
-    assert ranges([ArchiveRange("a", 0, 9), ArchiveRange("a", 2, 3), ArchiveRange("a", 0, 9)]) == [
-        ("a", 0, 9, [0, 2, 1])
-    ]
+    assert ranges([in_a(near, near + 5), in_a(0, end)]) == [("a", 0, near + 5, [1, 0])]
+    apart = [("a", 0, end, [1]), ("a", far, far + 5, [0])]
+    assert ranges([in_a(far, far + 5), in_a(0, end)]) == apart
+    others = [("a", 0, 5, [0]), ("b", 5, 9, [1])]
+    assert ranges([in_a(0, 5), ArchiveRange("b", 5, 9)]) == others
+    assert ranges([in_a(0, 9), in_a(2, 3), in_a(0, 9)]) == [("a", 0, 9, [0, 2, 1])]
 
 
 def test_a_request_is_bounded_unless_a_place_is_larger() -> None:
     size = archives.RANGE_BYTES_MAX
-    places = [
-        ArchiveRange("a", number * size // 4, (number + 1) * size // 4) for number in range(9)
-    ]
+    places = [ArchiveRange("a", n * size // 4, (n + 1) * size // 4) for n in range(9)]
     assert [len(numbers) for *_, numbers in ranges(places)] == [4, 4, 1]
     assert ranges([ArchiveRange("a", 0, 3 * size)]) == [("a", 0, 3 * size, [0])]
 
@@ -89,11 +81,8 @@ def test_places_behind_the_end_have_no_bytes(web: WebServer, tmp_path: Path) -> 
     path = tmp_path / "a"
     path.write_bytes(DATA)
     for name in (web.put("/a", DATA), str(path)):
-        places = [
-            ArchiveRange(name, 900_000, 900_005),
-            ArchiveRange(name, 0, 5),
-            ArchiveRange(name, 699_999, 700_009),
-        ]
+        ends = ((900_000, 900_005), (0, 5), (699_999, 700_009))
+        places = [ArchiveRange(name, *each) for each in ends]
         assert read(places) == ["archive_unreadable: it has 700,000 bytes", DATA[:5], DATA[-1:]]
         assert read(places[:1]) == ["archive_unreadable: it has 700,000 bytes"]
 

@@ -154,12 +154,8 @@ def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
         with pytest.raises(InputError, match="is not there"):
             file.read()
     web.put("/a.jsonl", DATA)
-    for status, reported in (
-        (403, "no permission"),
-        (401, "no permission"),
-        (500, "cannot be read"),
-    ):
-        web.status = status
+    answers = {403: "no permission", 401: "no permission", 500: "cannot be read"}
+    for web.status, reported in answers.items():
         with pytest.raises(InputError, match=reported):
             look_up([url])
     web.status, web.lengths = 200, False
