@@ -116,7 +116,7 @@ def test_it_can_be_left_in_silence(brokers: str, names: Names, main: str) -> Non
     make_topic(brokers, names.verdicts, 2)
     publish(brokers, names, 0, 5)
     program = LEFT.replace("{}", main)
-    checks = ["-X", "dev"] if main == "main_with()" else []
+    checks = ["-W", "always"] if main == "main_with()" else []  # of what was left open
     done = subprocess.run(
         [sys.executable, *checks, "-c", program, brokers, names.index],
         capture_output=True, text=True, timeout=300, check=False,
