@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.reader import Reader, fetch_all, open_reader, reach
+from streamer.kafka.reader import Reader, fetch_all, reader_of
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
@@ -65,9 +65,7 @@ class ArrivingMessages:
             StreamerError: the brokers cannot be reached, or refuse.
         """
         if self._reader is None:
-            await reach(self._connection)
-            opened = open_reader(self._connection.client_options())
-            self._reader = await self._opened.enter_async_context(opened)
+            self._reader = await self._opened.enter_async_context(reader_of(self._connection))
             await self._begin(self._reader)
         answer = await fetch_all(self._reader.consumer, self._next, limit)
         self._next |= {place: records[-1].offset + 1 for place, records in answer.items()}

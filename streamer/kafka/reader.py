@@ -292,6 +292,20 @@ async def open_reader(
         await admin.close()
 
 
+@asynccontextmanager
+async def reader_of(
+    connection: Connection, fetch_bytes: int = FETCH_BYTES_MAX
+) -> AsyncIterator[Reader]:
+    """Connect for reading, as `open_reader`, once the brokers were reached, as `reach` does.
+
+    Raises:
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    await reach(connection)
+    async with open_reader(connection.client_options(), fetch_bytes) as reader:
+        yield reader
+
+
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
     """Stop a consumer, telling it again each second until it has heard.
 

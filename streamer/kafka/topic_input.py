@@ -23,8 +23,8 @@ import concurrent.futures
 import re
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeVar
@@ -40,11 +40,10 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,
     PATIENCE_SECONDS,
-    Fetched,
     Reader,
     fetch,
     open_reader,
-    reach,
+    reader_of,
 )
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
@@ -221,7 +220,7 @@ Result = TypeVar("Result")
 
 
 class WaitingLoop:
-    """An event loop to wait on; a context manager."""
+    """An event loop to wait on; a context manager, whose end leaves all that was entered in it."""
 
     def __enter__(self) -> Self:
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -233,6 +232,7 @@ class WaitingLoop:
     async def _turn(self, started: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        self._entered = AsyncExitStack()
         started.set_result(None)
         await self._ended.wait()
 
@@ -263,10 +263,26 @@ class WaitingLoop:
         finally:
             future.cancel()  # of no effect on one that is done
 
+    def enter(self, context: AbstractAsyncContextManager[Result]) -> Result:
+        """Enter a context in the loop, as `run`; it is left at the end."""
+        return self.run(self._entered.enter_async_context(context))
+
+    def each(self, items: AsyncIterator[Result]) -> Iterator[Result]:
+        """Yield what comes of `items`, none of which is None; each is waited for as by `run`."""
+
+        async def following() -> Result | None:
+            return await anext(items, None)
+
+        while (item := self.run(following())) is not None:
+            yield item
+
     def __exit__(self, *_error: object) -> None:
-        """Cancel what is still going on, and end the thread."""
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
+        """Leave what was entered, cancel what is still going on, and end the thread."""
+        try:
+            self.run(self._entered.aclose())
+        finally:
+            self._loop.call_soon_threadsafe(self._ended.set)
+            self._thread.join()
 
 
 FETCHED_BYTES_MAX = 64 << 20  # of all partitions that are read side by side
@@ -380,12 +396,7 @@ class PageTopic:
 
     def log(self, log: str, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield the records of a log before `end`, each with its offset."""
-        chunks = self._reader.read(log, 0, 0, end)
-
-        async def following() -> Fetched | None:
-            return await anext(chunks, None)
-
-        while (chunk := self._loop.run(following())) is not None:
+        for chunk in self._loop.each(self._reader.read(log, 0, 0, end)):
             for record in chunk.records:
                 yield record.offset, record.value
 
@@ -399,14 +410,9 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
         StreamerError: the brokers cannot be reached, or refuse.
     """
     with WaitingLoop() as loop:
-        loop.run(reach(connection))
-        stack, options = AsyncExitStack(), connection.client_options()
-        try:
-            reader = loop.run(stack.enter_async_context(open_reader(options)))
-            partitions = loop.run(reader.partitions(name))
-            share = FETCHED_BYTES_MAX // max(1, len(partitions))
-            share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
-            second = loop.run(stack.enter_async_context(open_reader(options, share)))
-            yield PageTopic(loop, reader, second.consumer, name, partitions)
-        finally:
-            loop.run(stack.aclose())
+        reader = loop.enter(reader_of(connection))
+        partitions = loop.run(reader.partitions(name))
+        share = FETCHED_BYTES_MAX // max(1, len(partitions))
+        share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
+        second = loop.enter(open_reader(connection.client_options(), share))
+        yield PageTopic(loop, reader, second.consumer, name, partitions)
