@@ -28,7 +28,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Reader, fetch, reader_of
+from streamer.kafka.reader import Reader, fetch, read_from, reader_of
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import (
     LogIdentity,
@@ -116,8 +116,7 @@ async def _wait_for_answers(
     """
     ask, start, shards = asked
     place = TopicPartition(names.gauge, 0)
-    reader.consumer.assign([place])
-    reader.consumer.seek(place, start)
+    read_from(reader.consumer, {place: start})
     deadline = time.monotonic() + seconds
     pages: dict[int, int] = {}
     while time.monotonic() <= deadline:

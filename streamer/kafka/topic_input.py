@@ -43,6 +43,7 @@ from streamer.kafka.reader import (
     Reader,
     fetch,
     open_reader,
+    read_from,
     reader_of,
 )
 from streamer.kafka.topics import topic_id
@@ -321,26 +322,17 @@ class PageTopic:
 
         Where there is none it is the end that the partition had when the topic was opened.
         """
-        places = {TopicPartition(self.name, partition): moment_ms for partition in self.bounds}
-
-        async def ask() -> Mapping[TopicPartition, tuple[int, int] | None]:
-            found: Mapping[TopicPartition, tuple[int, int] | None]
-            found = await self._consumer.offsets_for_times(places)
-            return found
-
-        answer = self._loop.run(ask()) if places else {}
-        found = {place.partition: first[0] for place, first in answer.items() if first}
-        return {p: min(found.get(p, end), end) for p, (_, end) in self.bounds.items()}
+        ends = {partition: end for partition, (_, end) in self.bounds.items()}
+        return self._loop.run(self._reader.first_since(self.name, moment_ms, ends))
 
     def begin(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on, and no others."""
+        places = {TopicPartition(self.name, p): offset for p, offset in starts.items()}
 
-        async def assign() -> None:
-            self._consumer.assign([TopicPartition(self.name, p) for p in starts])
-            for partition, offset in starts.items():
-                self._consumer.seek(TopicPartition(self.name, partition), offset)
+        async def begin() -> None:
+            read_from(self._consumer, places)
 
-        self._loop.run(assign())
+        self._loop.run(begin())
         self._fetched = {partition: _Buffered(offset) for partition, offset in starts.items()}
 
     def read(
