@@ -53,7 +53,6 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.faust_chunks import fail_on_error
 from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies, stable_offsets
 from streamer.kafka.kept_topic import KeptTopic
 from streamer.kafka.page_fetcher import PageFetcher
@@ -66,6 +65,7 @@ from streamer.kafka.reader import (
     open_reader,
     stop_consumer,
 )
+from streamer.kafka.tasks import fail_on_error
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
