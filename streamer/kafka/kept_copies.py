@@ -353,10 +353,8 @@ class _Copier:
         rest = deque(records)
         while rest:
             async with self.producer.transaction():
-                copies, end = (
-                    _Copies(self.producer, self._topic),
-                    time.monotonic() + TRANSACTION_SECONDS,
-                )
+                copies = _Copies(self.producer, self._topic)
+                end = time.monotonic() + TRANSACTION_SECONDS
                 while rest and copies.bytes < TRANSACTION_BYTES and time.monotonic() < end:
                     self.position = rest[0].offset + 1
                     await self._copy_one(rest.popleft(), copies)

@@ -211,7 +211,7 @@ class ShardApp:
         self._checkpoint = Checkpoint(owner, outlet, self._judge, metrics, fail)
         self._applying = asyncio.Lock()
         self._log = TP(names.log(owner.number), 0)
-        self._progress = ShardProgress(owner, self._log, metrics)
+        self.progress = ShardProgress(owner, self._log, metrics)
         self._configured = False
         self._shared_logged, self._shared_looked_at = set[str](), 0.0
         self._gauge = self._new_gauge()
@@ -224,11 +224,6 @@ class ShardApp:
         self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **options)
         topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
         self.app.agent(topic, concurrency=1)(self.index)
-
-    @property
-    def caught_up(self) -> bool:
-        """Return whether the log is folded up to the end that it had at the assignment."""
-        return self._progress.caught_up
 
     async def start(self) -> None:
         """Join the group."""
@@ -286,7 +281,7 @@ class ShardApp:
                 self._fail(error)
                 continue
             position = self.owner.offset
-            self._progress.note_assigned(position, offset, end)
+            self.progress.note_assigned(position, offset, end)
             begin = max(position, offset)
             starts[tp] = Start(begin, begin, self.owner.stored_offset)
             if position < offset:
@@ -303,10 +298,10 @@ class ShardApp:
         async with self._applying:
             await self._checkpoint.has_arrived()
             # The committed offset may grow meanwhile: another owner for a time, then us again.
-            while (start := self.owner.offset) < self._progress.committed:
+            while (start := self.owner.offset) < self.progress.committed:
                 if self._stopping:
                     break
-                await asyncio.to_thread(self._catch_up.fold, start, self._progress.committed)
+                await asyncio.to_thread(self._catch_up.fold, start, self.progress.committed)
             self._gauge = self._new_gauge()
         if not self._stopping:
             self.app.chunks.release([self._log])
@@ -327,7 +322,7 @@ class ShardApp:
             event, read = await self._ahead.pop()
             async with self._applying:
                 packed = await loop.run_in_executor(
-                    self._judge, self._fold, event.value, read, self._progress.committed
+                    self._judge, self._fold, event.value, read, self.progress.committed
                 )
                 self._gauge = self._new_gauge()
                 acknowledge = partial(self.app.chunks.ack, event.message)
@@ -354,10 +349,10 @@ class ShardApp:
         """Put settings into the log, and flush an idle shard when it is due."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            if not self._progress.is_assigned:
+            if not self.progress.is_assigned:
                 continue  # not assigned yet: nothing to publish, and no consumer to ask
-            self._progress.observe(self.app.chunks)
-            if self.caught_up and not self._configured:
+            self.progress.observe(self.app.chunks)
+            if self.progress.caught_up and not self._configured:
                 await self._configure()
             if self.owner.flush_is_due and not self._applying.locked():
                 async with self._applying:
@@ -393,7 +388,7 @@ class ShardApp:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             due = time.monotonic() - self._gauge_sent_at >= REPEAT_SECONDS
-            if not self._progress.is_assigned_now(self.app.chunks) or (
+            if not self.progress.is_assigned_now(self.app.chunks) or (
                 self._gauge == self._gauge_sent and not due
             ):
                 continue

@@ -311,7 +311,7 @@ class SignApp:
         """Count published pages; with the first MISSING_AFTER_PAGES, warn of fields none had."""
         before, self._pages = self._pages, self._pages + pages
         if before < MISSING_AFTER_PAGES <= self._pages and (
-            fields := self._signer.missing_fields()
+            fields := self._signer.parser.missing_fields()
         ):
             _log.warning(
                 "carried_fields_missing", fields=fields, pages=self._pages,

@@ -252,7 +252,7 @@ class Worker:
         reasons = [
             f"shard {app.owner.number} has not folded its log yet"
             for app in self.shards
-            if not app.caught_up
+            if not app.progress.caught_up
         ]
         reasons += [hole for app in self.shards for hole in app.owner.holes()]
         if self.wanted is None:

@@ -344,13 +344,13 @@ async def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned
     owning: Owning,
 ) -> None:
     log = a_log(2)
-    assert not owning.app.caught_up
+    assert not owning.app.progress.caught_up
     owning.consumer.end = 3
     await owning.starts(0)
     for start, end in ((0, 2), (2, 3)):
-        assert not owning.app.caught_up
+        assert not owning.app.progress.caught_up
         await owning.run(chunk(log, start, end))
-    assert owning.app.caught_up
+    assert owning.app.progress.caught_up
 
 
 @in_loop
@@ -425,7 +425,7 @@ def warning_of(owning: Owning, event: str) -> Any:
     consumer.highwater = consumer.committed = lambda _place: 3
     with capture_logs() as logged:
         for _ in range(2):
-            owning.app._progress.observe(consumer)  # noqa: SLF001 - what the watch does
+            owning.app.progress.observe(consumer)
     (warning,) = [line for line in logged if line["event"] == event]
     return warning
 
