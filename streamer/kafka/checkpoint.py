@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 
 from streamer.errors import StreamerError
-from streamer.kafka.faust_chunks import fail_on_error
 from streamer.kafka.owner import Outlet, Owner, Packed
 from streamer.kafka.role_metrics import ShardMetrics
+from streamer.kafka.tasks import fail_on_error
 from streamer.metrics import Stage
 from streamer.run.large_clusters import SharedTexts
 

@@ -124,12 +124,12 @@ class Connection:
             _show(context, self.ssl_certfile, self.ssl_keyfile)
         return context
 
+    def _options(self, *names: str) -> dict[str, Any]:
+        """Return these settings by the options that give them."""
+        return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+
     def _check_sasl(self) -> None:
-        settings = {
-            "--sasl-mechanism": self.sasl_mechanism,
-            "--sasl-username": self.sasl_username,
-            "--sasl-password": self.sasl_password,
-        }
+        settings = self._options("sasl_mechanism", "sasl_username", "sasl_password")
         given = [option for option, value in settings.items() if value]
         if not self._sasl:
             self._refuse_unused(given, "SASL_SSL" if self._tls else "SASL_SSL or SASL_PLAINTEXT")
@@ -146,11 +146,7 @@ class Connection:
             )
 
     def _check_files(self) -> None:
-        files = {
-            "--ssl-cafile": self.ssl_cafile,
-            "--ssl-certfile": self.ssl_certfile,
-            "--ssl-keyfile": self.ssl_keyfile,
-        }
+        files = self._options("ssl_cafile", "ssl_certfile", "ssl_keyfile")
         given = {option: path for option, path in files.items() if path}
         if not self._tls:
             self._refuse_unused(given, "SASL_SSL" if self._sasl else "SSL or SASL_SSL")

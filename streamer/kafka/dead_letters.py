@@ -14,14 +14,13 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
 from typing import Any
 
 from aiokafka.codec import zstd_encode
 
 from streamer.kafka.connection import Connection
 from streamer.kafka.publisher import Message
-from streamer.kafka.reader import Fetched, Reader, open_reader, reach
+from streamer.kafka.reader import reader_of
 from streamer.kafka.topic_input import WaitingLoop
 from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
 from streamer.model import DeadLetter, Location
@@ -103,27 +102,13 @@ def read_dead_letters(
         StreamerError: the brokers cannot be reached, or refuse.
     """
     with WaitingLoop() as loop:
-        loop.run(reach(connection))
-        stack = AsyncExitStack()
-        try:
-            reader = loop.run(stack.enter_async_context(open_reader(connection.client_options())))
-            for partition in loop.run(reader.partitions(topic)):
-                for message in _messages(loop, reader, topic, partition):
+        reader = loop.enter(reader_of(connection))
+        for partition in loop.run(reader.partitions(topic)):
+            bounds = loop.run(reader.bounds(topic, partition))
+            for chunk in loop.each(reader.read(topic, partition, *bounds)):
+                for message in chunk.records:
                     if index is None or is_of_index(message, index):
                         yield dead_letter_in(message)
-        finally:
-            loop.run(stack.aclose())
-
-
-def _messages(loop: WaitingLoop, reader: Reader, topic: str, partition: int) -> Iterator[Any]:
-    """Yield the messages of a partition up to its present end."""
-    chunks = reader.read(topic, partition, *loop.run(reader.bounds(topic, partition)))
-
-    async def following() -> Fetched | None:
-        return await anext(chunks, None)
-
-    while (chunk := loop.run(following())) is not None:
-        yield from chunk.records
 
 
 def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above

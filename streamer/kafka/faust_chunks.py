@@ -25,7 +25,7 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -54,15 +54,6 @@ LANE_SECONDS = 0.05  # in which a partition is looked at again that had no room
 FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as a whole
 REBALANCE_SECONDS_MAX = 300.0  # it takes seconds, or as long as the brokers are away
 WATCH_SECONDS = 1.0
-
-
-@contextmanager
-def fail_on_error(fail: Callable[[BaseException], None]) -> Iterator[None]:
-    """Give `fail` whatever is raised: the process may not go on then."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - whatever it is
-        fail(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.reader import Reader, fetch_all, open_reader, reach
+from streamer.kafka.reader import Reader, fetch_all, read_from, reader_of
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
@@ -65,9 +65,7 @@ class ArrivingMessages:
             StreamerError: the brokers cannot be reached, or refuse.
         """
         if self._reader is None:
-            await reach(self._connection)
-            opened = open_reader(self._connection.client_options())
-            self._reader = await self._opened.enter_async_context(opened)
+            self._reader = await self._opened.enter_async_context(reader_of(self._connection))
             await self._begin(self._reader)
         answer = await fetch_all(self._reader.consumer, self._next, limit)
         self._next |= {place: records[-1].offset + 1 for place, records in answer.items()}
@@ -83,9 +81,7 @@ class ArrivingMessages:
         if self._since is not None:
             self.starts |= await _starts(reader, topic, bounds, self._since)
         self._next = {TopicPartition(topic, each): self.starts[each] for each in partitions}
-        reader.consumer.assign([*self._next])
-        for place, start in self._next.items():
-            reader.consumer.seek(place, start)
+        read_from(reader.consumer, self._next)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -179,12 +175,8 @@ async def _starts(
     """
     if isinstance(since, datetime):
         moment_ms = max(0, round(since.timestamp() * 1000))
-        asked = {TopicPartition(topic, each): moment_ms for each in bounds}
-        found = await reader.consumer.offsets_for_times(asked)
-        return {
-            place.partition: first[0] if first else bounds[place.partition][1]
-            for place, first in found.items()
-        }
+        ends = {partition: end for partition, (_, end) in bounds.items()}
+        return await reader.first_since(topic, moment_ms, ends)
     for partition, offset in since.items():
         start, end = bounds.get(partition, (0, -1))
         if not start <= offset <= end:

@@ -88,6 +88,10 @@ class FlowControl:
 
     `log_id` is the id of that log's topic. A gauge of another log is ignored: it was published
     before the log was made again.
+
+    Attributes:
+        heard: when the shard was heard last, in seconds of the monotonic clock.
+        open_pages: pages that were published here and are not judged yet.
     """
 
     def __init__(self, window: int, log_end: int, log_id: str = "") -> None:
@@ -97,18 +101,13 @@ class FlowControl:
         self._gauge: Gauge | None = None
         self.heard = time.monotonic()
         self._published: list[tuple[str, int, int]] = []  # source, end, pages
-        self._open_pages = 0
+        self.open_pages = 0
         self._changed = asyncio.Event()
 
     @property
     def positions(self) -> dict[str, int]:
         """Return how far the shard is in each source, as far as it has said so."""
         return self._gauge.positions if self._gauge else {}
-
-    @property
-    def open_pages(self) -> int:
-        """Return the pages that were published here and are not judged yet."""
-        return self._open_pages
 
     @property
     def paused(self) -> bool:
@@ -125,7 +124,7 @@ class FlowControl:
         if end <= self.positions.get(source, 0):
             return  # the shard was quicker than the answer of the brokers
         self._published.append((source, end, pages))
-        self._open_pages += pages
+        self.open_pages += pages
 
     def note_gauge(self, gauge: Gauge) -> None:
         """Take what the shard says."""
@@ -134,7 +133,7 @@ class FlowControl:
         self._gauge, self.heard = gauge, time.monotonic()
         taken = gauge.positions
         self._published = [each for each in self._published if each[1] > taken.get(each[0], 0)]
-        self._open_pages = sum(pages for _, _, pages in self._published)
+        self.open_pages = sum(pages for _, _, pages in self._published)
         self._changed.set()
 
     async def wait_for_change(self) -> None:

@@ -53,7 +53,6 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.dead_letters import INDEX
-from streamer.kafka.faust_chunks import fail_on_error
 from streamer.kafka.kept_offsets import CopyProgress, decode_progress, has_copies, stable_offsets
 from streamer.kafka.kept_topic import KeptTopic
 from streamer.kafka.page_fetcher import PageFetcher
@@ -66,6 +65,7 @@ from streamer.kafka.reader import (
     open_reader,
     stop_consumer,
 )
+from streamer.kafka.tasks import fail_on_error
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
@@ -353,10 +353,8 @@ class _Copier:
         rest = deque(records)
         while rest:
             async with self.producer.transaction():
-                copies, end = (
-                    _Copies(self.producer, self._topic),
-                    time.monotonic() + TRANSACTION_SECONDS,
-                )
+                copies = _Copies(self.producer, self._topic)
+                end = time.monotonic() + TRANSACTION_SECONDS
                 while rest and copies.bytes < TRANSACTION_BYTES and time.monotonic() < end:
                     self.position = rest[0].offset + 1
                     await self._copy_one(rest.popleft(), copies)

@@ -12,14 +12,13 @@ OffsetFetchRequest.json in the sources of Apache Kafka has version 7.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError, KafkaTimeoutError, NotCoordinatorError, for_code
+from aiokafka.errors import KafkaTimeoutError, NotCoordinatorError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
     Boolean,
@@ -34,9 +33,8 @@ from aiokafka.protocol.types import (
 
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
-from streamer.kafka.reader import COORDINATOR_SECONDS, Reader
+from streamer.kafka.reader import COORDINATOR_SECONDS, Reader, ask_again
 
-RETRY_SECONDS = 0.1
 COPIES_BEFORE = 100  # offsets at a partition's end among which a copy is looked for first
 _UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
 
@@ -137,6 +135,10 @@ class _StableOffsetsRequest(Request[_StableOffsetsStruct]):  # type: ignore[misc
         return request_struct_class(self._group, self._topics, True, {})
 
 
+class _OffsetPendingError(KafkaTimeoutError):  # type: ignore[misc]
+    retriable = True
+
+
 async def stable_offsets(
     admin: AIOKafkaAdminClient, group: str, topic: str, partitions: Iterable[int]
 ) -> dict[int, tuple[int, str]]:
@@ -148,23 +150,12 @@ async def stable_offsets(
         KafkaError: the brokers refuse, or an offset is pending for COORDINATOR_SECONDS.
     """
     request = _StableOffsetsRequest(group, topic, sorted(partitions))
-    deadline = time.monotonic() + COORDINATOR_SECONDS
-    while True:
-        try:
-            if (found := await _ask(admin, group, request)) is not None:
-                return found
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-        if time.monotonic() > deadline:
-            raise KafkaTimeoutError(f"The brokers do not say what {group} has committed.")
-        await asyncio.sleep(RETRY_SECONDS)
+    return await ask_again(partial(_ask, admin, group, request), COORDINATOR_SECONDS)
 
 
 async def _ask(
     admin: AIOKafkaAdminClient, group: str, request: _StableOffsetsRequest
-) -> dict[int, tuple[int, str]] | None:
-    """Return what was answered; None: an offset is pending."""
+) -> dict[int, tuple[int, str]]:
     client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
     node = await admin.find_coordinator(group)
     if not await client.ready(node):
@@ -173,7 +164,7 @@ async def _ask(
     rows = [row for _, partitions, _ in answer.topics for row in partitions]
     codes = {answer.error_code, *(row[4] for row in rows)} - {0}
     if _UNSTABLE in codes:
-        return None
+        raise _OffsetPendingError(f"The brokers do not say yet what {group} has committed.")
     for code in codes:
         raise for_code(code)(group)
     return {row[0]: (row[1], row[3] or "") for row in rows if row[1] >= 0}

@@ -28,7 +28,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Reader, fetch, open_reader, reach
+from streamer.kafka.reader import Reader, fetch, read_from, reader_of
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import (
     LogIdentity,
@@ -50,8 +50,7 @@ async def fingerprint_of_log(connection: Connection, names: Names) -> str:
         InputError: there is no such index.
         StreamerError: the brokers are away or refuse.
     """
-    await reach(connection)
-    async with open_reader(connection.client_options()) as reader:
+    async with reader_of(connection) as reader:
         await _check_there(reader, names)
         return (await _identity(reader, names)).fingerprint
 
@@ -67,9 +66,7 @@ async def forget_in_log(
         InputError: there is no such index.
         StreamerError: the brokers are away or refuse, or there is no answer within `wait_s`.
     """
-    await reach(connection)
-    options = connection.client_options()
-    async with open_reader(options) as reader:
+    async with reader_of(connection) as reader:
         await _check_there(reader, names)
         identity = await _identity(reader, names)
         topics = await reader.admin.list_topics()
@@ -77,7 +74,7 @@ async def forget_in_log(
         _, start = await reader.bounds(names.gauge, 0)
         ask = uuid.uuid4().hex
         all_terms: list[Term] = [*terms, (ASK, ask.encode())]  # the question comes last
-        publisher = Publisher(options)
+        publisher = Publisher(connection.client_options())
         await publisher.start()
         try:
             for first in range(0, len(all_terms), TERMS_A_RECORD):
@@ -119,8 +116,7 @@ async def _wait_for_answers(
     """
     ask, start, shards = asked
     place = TopicPartition(names.gauge, 0)
-    reader.consumer.assign([place])
-    reader.consumer.seek(place, start)
+    read_from(reader.consumer, {place: start})
     deadline = time.monotonic() + seconds
     pages: dict[int, int] = {}
     while time.monotonic() <= deadline:
@@ -158,8 +154,7 @@ async def trim(
         StoreUnavailable: there is none.
         StreamerError: the brokers are away, or refuse.
     """
-    await reach(connection)
-    async with open_reader(connection.client_options()) as reader:
+    async with reader_of(connection) as reader:
         for part in snapshots.parts():
             found = await _find_before_oldest(reader, names, snapshots.below(part))
             if delete and found.end > found.start:

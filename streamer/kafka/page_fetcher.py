@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 from streamer.errors import StoreMismatch
-from streamer.kafka.reader import PATIENCE_SECONDS, fetch
+from streamer.kafka.reader import PATIENCE_SECONDS, fetch, read_from
 
 AHEAD_MAX = 4000  # offsets that are read and dropped, instead of a seek
 
@@ -45,11 +45,8 @@ class PageFetcher:
     def assign(self, partitions: Iterable[int]) -> None:
         """Read these partitions from now on, and no others."""
         self._ahead = {partition: _FetchedAhead() for partition in partitions}
-        places = [self._place(partition) for partition in self._ahead]
-        self._consumer.assign(places)
-        for place in places:
-            self._consumer.seek(place, 0)
-        self._consumer.pause(*places)
+        read_from(self._consumer, dict.fromkeys(map(self._place, self._ahead), 0))
+        self.pause()
 
     def pause(self) -> None:
         """Fetch nothing until something is wanted; what was fetched is kept."""

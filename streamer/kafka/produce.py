@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
-from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import reach
+from streamer.kafka.publisher import open_producer
+from streamer.kafka.reader import reader_of
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
 from streamer.pages.chunk import Chunk, PageBatch
@@ -47,31 +44,6 @@ class Produced:
     too_large: int = 0
 
 
-@asynccontextmanager
-async def _connect(
-    connection: Connection,
-) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaProducer]]:
-    await reach(connection)
-    admin = AIOKafkaAdminClient(**connection.client_options())
-    producer = AIOKafkaProducer(
-        **connection.client_options(),
-        acks="all",
-        enable_idempotence=True,
-        compression_type="zstd",
-        max_batch_size=BATCH_BYTES_MAX,
-        max_request_size=2 * MESSAGE_BYTES_MAX,
-    )
-    try:
-        await admin.start()
-        await producer.start()
-        yield admin, producer
-    except KafkaError as error:
-        raise StreamerError(f"The brokers {connection.brokers} refused: {error!r}.") from error
-    finally:
-        await producer.stop()
-        await admin.close()
-
-
 async def produce(
     sources: Sequence[Source],
     topic: str,
@@ -87,8 +59,12 @@ async def produce(
         StreamerError: the brokers cannot be reached, or refuse; or as `PageReader.read`.
     """
     sent = Produced()
-    async with _connect(connection) as (admin, producer):
-        await ensure_topic(admin, pages_topic(topic, partitions, replicas), check=False)
+    sizes = {"max_batch_size": BATCH_BYTES_MAX, "max_request_size": 2 * MESSAGE_BYTES_MAX}
+    async with (
+        reader_of(connection) as brokers,
+        open_producer(connection.client_options(), **sizes) as producer,
+    ):
+        await ensure_topic(brokers.admin, pages_topic(topic, partitions, replicas), check=False)
         numbers = sorted(await producer.partitions_for(topic))
         waiting = deque[Future[object]]()
         for _, chunk, batch in reader.read(sources):

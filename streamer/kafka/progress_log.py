@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import structlog
 
@@ -60,8 +59,7 @@ class ProgressLog:
             rate = done / (now - self._looked_at)
             _log.info("worker_progress", pages_per_second=round(rate, 1), **self.figures())
             self._logged_at = now
-        for event, fields in self._warnings(counts, before):
-            _log.warning(event, **fields)
+        self._warn(counts, before)
         self._before, self._looked_at = counts, now
 
     def figures(self) -> dict[str, int]:
@@ -75,45 +73,33 @@ class ProgressLog:
             figures |= {"skipped": counts.skipped.total(), "lag_records": counts.lag.total()}
         return figures
 
-    def _warnings(
-        self, now: WorkerCounts, before: WorkerCounts
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what is wrong: an event, and its values."""
+    def _warn(self, now: WorkerCounts, before: WorkerCounts) -> None:
+        """Warn of what looks wrong in what was done since `before`."""
         read, dead = now.read - before.read, now.dead - before.dead
         if read >= RECORDS_MIN and dead.total() > MOSTLY * read:
             code, count = dead.most_common(1)[0]
-            yield (
-                "mostly_dead_letters",
-                {
-                    "reason": f"{dead.total():,} of {read:,} records read since the last look "
-                    f"became dead letters, {count:,} of them for {code}. Check --fields and "
-                    "--preset; docs/dead-letters.md explains the code.",
-                    "code": code,
-                    "example": now.newest_dead.get(code, ""),
-                },
-            )
+            _log.warning(
+                "mostly_dead_letters", code=code, example=now.newest_dead.get(code, ""),
+                reason=f"{dead.total():,} of {read:,} records read since the last look became dead "
+                f"letters, {count:,} of them for {code}. Check --fields and --preset; "
+                "docs/dead-letters.md explains the code.",
+            )  # fmt: skip
         elif read >= RECORDS_MIN and now.signed == before.signed:
             code = (now.skipped - before.skipped).most_common(1)[0][0]
-            yield (
-                "nothing_judged",
-                {
-                    "reason": f"None of {read:,} records read since the last look was a page; "
-                    f"most were skipped for {code}. Check that this is the topic of pages.",
-                    "code": code,
-                },
-            )
+            _log.warning(
+                "nothing_judged", code=code,
+                reason=f"None of {read:,} records read since the last look was a page; most were "
+                f"skipped for {code}. Check that this is the topic of pages.",
+            )  # fmt: skip
         if (lag := now.lag.total()) and before.lag.total() and now.read == before.read:
-            yield "nothing_judged", {"reason": self._why_not_read(), "lag_records": lag}
+            _log.warning("nothing_judged", reason=self._why_not_read(), lag_records=lag)
         is_behind = now.log_lag.total() and before.log_lag.total()
         if is_behind and now.applied == before.applied:
-            yield (
-                "nothing_judged",
-                {
-                    "reason": "No record of the log was applied since the last look, and there are "
-                    "some. See that the brokers are up and the disk is not full.",
-                    "log_lag_records": now.log_lag.total(),
-                },
-            )
+            _log.warning(
+                "nothing_judged", log_lag_records=now.log_lag.total(),
+                reason="No record of the log was applied since the last look, and there are some. "
+                "See that the brokers are up and the disk is not full.",
+            )  # fmt: skip
 
     def _why_not_read(self) -> str:
         if self._counts.is_paused:

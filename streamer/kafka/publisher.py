@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -127,6 +128,23 @@ class Publisher:
                     raise
                 self._teller = teller
             return self._teller
+
+
+@asynccontextmanager
+async def open_producer(options: Options, **sizes: int) -> AsyncIterator[AIOKafkaProducer]:
+    """Connect for sending messages once each, compressed; `sizes` are those of aiokafka.
+
+    Raises:
+        KafkaError: the brokers refuse.
+    """
+    producer = AIOKafkaProducer(
+        **options, acks="all", enable_idempotence=True, compression_type="zstd", **sizes
+    )
+    try:
+        await producer.start()
+        yield producer
+    finally:
+        await producer.stop()
 
 
 def append_to(batch: BatchBuilder, message: Message) -> bool:

@@ -13,10 +13,19 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -43,10 +52,12 @@ SHORT_POLL_MILLISECONDS = 100  # of one partition of many
 SINGLY_MAX = 500  # messages, between two tries to take all that is there
 PATIENCE_SECONDS = 60.0
 COORDINATOR_SECONDS = 20.0
+RETRY_SECONDS = 0.1
 STOP_AGAIN_SECONDS = 1.0
 FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait for such a fetch
 
 Options = Mapping[str, Any]  # what every client of the library takes
+Answered = TypeVar("Answered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,29 @@ async def ends_of(options: Options, topics: Iterable[str]) -> dict[str, int]:
     return {place.topic: end for each in ends for place, end in each.items()}
 
 
+async def ask_again(ask: Callable[[], Awaitable[Answered]], patience_s: float) -> Answered:
+    """Return what the brokers answer; they are asked again after an error that passes.
+
+    Raises:
+        KafkaError: it is none of these, or one comes after `patience_s` still.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return await ask()
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+def read_from(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int]) -> None:
+    """Have a consumer read these partitions from these offsets on, and no others."""
+    consumer.assign([*starts])
+    for place, start in starts.items():
+        consumer.seek(place, start)
+
+
 class Reader:
     """Reads topics over one connection; made by `open_reader`."""
 
@@ -117,20 +151,25 @@ class Reader:
         ends = await self.consumer.end_offsets([place])
         return starts[place], ends[place]
 
+    async def first_since(
+        self, topic: str, moment_ms: int, ends: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Return by partition the first offset with a timestamp of `moment_ms` or later.
+
+        Where there is none, or only one that came after `ends`, it is that of `ends`.
+        """
+        asked = {TopicPartition(topic, partition): moment_ms for partition in ends}
+        found = await self.consumer.offsets_for_times(asked) if asked else {}
+        firsts = {place.partition: first[0] for place, first in found.items() if first}
+        return {partition: min(firsts.get(partition, end), end) for partition, end in ends.items()}
+
     async def committed(self, group: str, topic: str) -> dict[int, int]:
         """Return up to where a group has committed, by partition; nothing of those it has not.
 
         Brokers that have just begun do not know at once: they are asked for some seconds.
         """
-        deadline = time.monotonic() + COORDINATOR_SECONDS
-        while True:
-            try:
-                found = await self.admin.list_consumer_group_offsets(group)
-                break
-            except KafkaError as error:
-                if not error.retriable or time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.2)
+        asking = partial(self.admin.list_consumer_group_offsets, group)
+        found = await ask_again(asking, COORDINATOR_SECONDS)
         return {
             place.partition: committed.offset
             for place, committed in found.items()
@@ -158,8 +197,7 @@ class Reader:
         """
         place = TopicPartition(topic, partition)
         if start < end:  # what is assigned is fetched, which not everybody may
-            self.consumer.assign([place])
-            self.consumer.seek(place, start)
+            read_from(self.consumer, {place: start})
         heard = time.monotonic()
         while start < end:
             fetched = await fetch(self.consumer, place, start)
@@ -183,41 +221,32 @@ async def fetch(consumer: AIOKafkaConsumer, place: TopicPartition, start: int) -
     Raises:
         InputError: it cannot be decoded. What comes before it is returned first.
     """
-    try:
-        answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-    except Exception as error:  # noqa: BLE001 - what damaged bytes lead to may be anything
-        raise_permission_error(error)
-        consumer.seek(place, start)
-        return await _fetch_singly(consumer, place, start)
-    return list(answer.get(place, ()))
+    return (await fetch_all(consumer, {place: start})).get(place, [])
 
 
 async def fetch_all(
     consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], limit: int | None = None
 ) -> dict[TopicPartition, list[Any]]:
-    """Return what comes next of all assigned partitions, read up to `starts`, as `fetch` of one."""
+    """Return what comes next of partitions, read up to `starts`, as `fetch` of one."""
     try:
-        answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS, max_records=limit)
-    except Exception as error:  # noqa: BLE001 - as above
+        return dict(
+            await consumer.getmany(*starts, timeout_ms=POLL_MILLISECONDS, max_records=limit)
+        )
+    except Exception as error:  # noqa: BLE001 - what damaged bytes lead to may be anything
         raise_permission_error(error)
-    else:
-        return dict(answer)
     for place, start in starts.items():
         consumer.seek(place, start)
     most = min(limit or SINGLY_MAX, SINGLY_MAX)
+    poll_ms = POLL_MILLISECONDS if len(starts) == 1 else SHORT_POLL_MILLISECONDS
     return {
         place: records
         for place, start in starts.items()
-        if (records := await _fetch_singly(consumer, place, start, most, SHORT_POLL_MILLISECONDS))
+        if (records := await _fetch_singly(consumer, place, start, most, poll_ms))
     }
 
 
 async def _fetch_singly(
-    consumer: AIOKafkaConsumer,
-    place: TopicPartition,
-    start: int,
-    most: int = SINGLY_MAX,
-    poll_ms: int = POLL_MILLISECONDS,
+    consumer: AIOKafkaConsumer, place: TopicPartition, start: int, most: int, poll_ms: int
 ) -> list[Any]:
     """Return what can be decoded from `start` on, as `fetch`."""
     records: list[Any] = []
@@ -290,6 +319,20 @@ async def open_reader(
     finally:
         await stop_consumer(consumer)
         await admin.close()
+
+
+@asynccontextmanager
+async def reader_of(
+    connection: Connection, fetch_bytes: int = FETCH_BYTES_MAX
+) -> AsyncIterator[Reader]:
+    """Connect for reading, as `open_reader`, once the brokers were reached, as `reach` does.
+
+    Raises:
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    await reach(connection)
+    async with open_reader(connection.client_options(), fetch_bytes) as reader:
+        yield reader
 
 
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:

@@ -9,7 +9,6 @@ part of one chunk may be sent twice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +29,8 @@ from streamer.kafka.dead_letters import (
     retries_of,
     schema_header,
 )
-from streamer.kafka.reader import Fetched, open_reader, reach
+from streamer.kafka.publisher import open_producer
+from streamer.kafka.reader import Fetched, reader_of
 from streamer.kafka.topic_input import Wanted, resolve
 from streamer.kafka.topics import HEADERS_BYTES_MAX
 
@@ -90,24 +90,20 @@ async def send_again(
     if not topic.removesuffix(SUFFIX) or not topic.endswith(SUFFIX):
         raise SettingsError(f"--from-topic {topic} is no topic of dead letters, as pages{SUFFIX}.")
     done = Retried(topic.removesuffix(SUFFIX))
-    await reach(connection)
-    async with AsyncExitStack() as stack:
-        reader = await stack.enter_async_context(open_reader(connection.client_options()))
+    async with reader_of(connection) as reader:
         await reader.partitions(done.topic)  # a mistyped name must not make a topic
         numbers = await reader.partitions(topic)
         bounds = {each: await reader.bounds(topic, each) for each in numbers}
         ranges = resolve(wanted, topic, bounds, {})
         done.offsets = {partition: one.start for partition, one in ranges.items()}
-        producer = AIOKafkaProducer(
-            **connection.client_options(), acks="all", enable_idempotence=True,
-            compression_type="zstd", max_request_size=WHOLE_BYTES_MAX + HEADERS_BYTES_MAX,
-        )  # fmt: skip
-        stack.push_async_callback(producer.stop)
+        largest = WHOLE_BYTES_MAX + HEADERS_BYTES_MAX
         try:
-            await producer.start()
-            for partition, one in ranges.items():
-                async for chunk in reader.read(topic, partition, one.start, one.end):
-                    await _send(producer, chunk, which, done, dry_run=dry_run)
+            async with open_producer(
+                connection.client_options(), max_request_size=largest
+            ) as producer:
+                for partition, one in ranges.items():
+                    async for chunk in reader.read(topic, partition, one.start, one.end):
+                        await _send(producer, chunk, which, done, dry_run=dry_run)
         except InputError as error:
             raise InputError(
                 f"{error} {done.sent:,} messages were sent. Go on with --offsets "

@@ -26,11 +26,12 @@ from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, config_record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.checkpoint import Checkpoint
-from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, fail_on_error
+from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.role_metrics import ShardMetrics
+from streamer.kafka.tasks import begin_task, fail_on_error
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
 from streamer.model import split_ref
@@ -210,7 +211,7 @@ class ShardApp:
         self._checkpoint = Checkpoint(owner, outlet, self._judge, metrics, fail)
         self._applying = asyncio.Lock()
         self._log = TP(names.log(owner.number), 0)
-        self._progress = ShardProgress(owner, self._log, metrics)
+        self.progress = ShardProgress(owner, self._log, metrics)
         self._configured = False
         self._shared_logged, self._shared_looked_at = set[str](), 0.0
         self._gauge = self._new_gauge()
@@ -224,15 +225,10 @@ class ShardApp:
         topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
         self.app.agent(topic, concurrency=1)(self.index)
 
-    @property
-    def caught_up(self) -> bool:
-        """Return whether the log is folded up to the end that it had at the assignment."""
-        return self._progress.caught_up
-
     async def start(self) -> None:
         """Join the group."""
         work = self._apply(), self._watch(), self._tell_gauge()
-        self._tasks = [*map(asyncio.create_task, work)]
+        self._tasks = [begin_task(each, self._fail) for each in work]
         self.app.finalize()
         await self.app.start()
 
@@ -285,7 +281,7 @@ class ShardApp:
                 self._fail(error)
                 continue
             position = self.owner.offset
-            self._progress.note_assigned(position, offset, end)
+            self.progress.note_assigned(position, offset, end)
             begin = max(position, offset)
             starts[tp] = Start(begin, begin, self.owner.stored_offset)
             if position < offset:
@@ -296,20 +292,19 @@ class ShardApp:
         """Let nothing be delivered until the index is at the committed offset."""
         self.app.chunks.hold([self._log])
         if self._catching_up is None or self._catching_up.done():
-            self._catching_up = asyncio.create_task(self._fold_what_is_out())
+            self._catching_up = begin_task(self._fold_what_is_out(), self._fail)
 
     async def _fold_what_is_out(self) -> None:
-        with fail_on_error(self._fail):
-            async with self._applying:
-                await self._checkpoint.has_arrived()
-                # The committed offset may grow meanwhile: another owner for a time, then us again.
-                while (start := self.owner.offset) < self._progress.committed:
-                    if self._stopping:
-                        break
-                    await asyncio.to_thread(self._catch_up.fold, start, self._progress.committed)
-                self._gauge = self._new_gauge()
-            if not self._stopping:
-                self.app.chunks.release([self._log])
+        async with self._applying:
+            await self._checkpoint.has_arrived()
+            # The committed offset may grow meanwhile: another owner for a time, then us again.
+            while (start := self.owner.offset) < self.progress.committed:
+                if self._stopping:
+                    break
+                await asyncio.to_thread(self._catch_up.fold, start, self.progress.committed)
+            self._gauge = self._new_gauge()
+        if not self._stopping:
+            self.app.chunks.release([self._log])
 
     async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, and have them read ahead."""
@@ -323,18 +318,17 @@ class ShardApp:
     async def _apply(self) -> None:
         """Apply chunks in order; publish and acknowledge them; flush when it is due."""
         loop = asyncio.get_running_loop()
-        with fail_on_error(self._fail):
-            while True:
-                event, read = await self._ahead.pop()
-                async with self._applying:
-                    packed = await loop.run_in_executor(
-                        self._judge, self._fold, event.value, read, self._progress.committed
-                    )
-                    self._gauge = self._new_gauge()
-                    acknowledge = partial(self.app.chunks.ack, event.message)
-                    await self._checkpoint.commit(packed, acknowledge)
-                    if self.owner.flush_is_due:
-                        await self._checkpoint.flush()
+        while True:
+            event, read = await self._ahead.pop()
+            async with self._applying:
+                packed = await loop.run_in_executor(
+                    self._judge, self._fold, event.value, read, self.progress.committed
+                )
+                self._gauge = self._new_gauge()
+                acknowledge = partial(self.app.chunks.ack, event.message)
+                await self._checkpoint.commit(packed, acknowledge)
+                if self.owner.flush_is_due:
+                    await self._checkpoint.flush()
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
@@ -353,19 +347,18 @@ class ShardApp:
 
     async def _watch(self) -> None:
         """Put settings into the log, and flush an idle shard when it is due."""
-        with fail_on_error(self._fail):
-            while True:
-                await asyncio.sleep(WATCH_SECONDS)
-                if not self._progress.is_assigned:
-                    continue  # not assigned yet: nothing to publish, and no consumer to ask
-                self._progress.observe(self.app.chunks)
-                if self.caught_up and not self._configured:
-                    await self._configure()
-                if self.owner.flush_is_due and not self._applying.locked():
-                    async with self._applying:
-                        await self._checkpoint.flush()
-                self._warn_of_shared_texts()
-                await self._answer()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            if not self.progress.is_assigned:
+                continue  # not assigned yet: nothing to publish, and no consumer to ask
+            self.progress.observe(self.app.chunks)
+            if self.progress.caught_up and not self._configured:
+                await self._configure()
+            if self.owner.flush_is_due and not self._applying.locked():
+                async with self._applying:
+                    await self._checkpoint.flush()
+            self._warn_of_shared_texts()
+            await self._answer()
 
     def _warn_of_shared_texts(self) -> None:
         """Name each host of which many pages share one text of a few words, once."""
@@ -392,17 +385,16 @@ class ShardApp:
 
     async def _tell_gauge(self) -> None:
         """Publish the gauge as the owner: when it has changed, and again before it is forgotten."""
-        with fail_on_error(self._fail):
-            while True:
-                await asyncio.sleep(WATCH_SECONDS)
-                due = time.monotonic() - self._gauge_sent_at >= REPEAT_SECONDS
-                if not self._progress.is_assigned_now(self.app.chunks) or (
-                    self._gauge == self._gauge_sent and not due
-                ):
-                    continue
-                gauge, key = self._gauge, b"%s%d" % (GAUGE, self.owner.number)
-                if await self._publisher.notify(self._names.gauge, pack(gauge), key):
-                    self._gauge_sent, self._gauge_sent_at = gauge, time.monotonic()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            due = time.monotonic() - self._gauge_sent_at >= REPEAT_SECONDS
+            if not self.progress.is_assigned_now(self.app.chunks) or (
+                self._gauge == self._gauge_sent and not due
+            ):
+                continue
+            gauge, key = self._gauge, b"%s%d" % (GAUGE, self.owner.number)
+            if await self._publisher.notify(self._names.gauge, pack(gauge), key):
+                self._gauge_sent, self._gauge_sent_at = gauge, time.monotonic()
 
     async def _configure(self) -> None:
         """Put a CONFIG record into the log if these settings are not in force."""

@@ -29,13 +29,14 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import dead_letter_message
-from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, fail_on_error
+from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start
 from streamer.kafka.gauge import SILENT_SECONDS, FlowControl
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
 from streamer.kafka.signing import ChunkSigner, Signed
 from streamer.kafka.sites_topic import PartitionSites
+from streamer.kafka.tasks import begin_task, fail_on_error
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
@@ -130,7 +131,7 @@ class SignApp:
     async def start(self) -> None:
         """Join the group."""
         work = [part(lane) for lane in self._lanes for part in (self._take, self._publish)]
-        self._tasks = [*map(asyncio.create_task, work), asyncio.create_task(self._watch())]
+        self._tasks = [begin_task(each, self._fail) for each in (*work, self._watch())]
         self.app.finalize()
         await self.app.start()
 
@@ -209,42 +210,41 @@ class SignApp:
             self.app.chunks.release(begins)
             return
         self.app.chunks.hold(begins)
-        lane.comparing = asyncio.create_task(self._begin_at_shard(lane, begins, log_end))
+        lane.comparing = begin_task(self._begin_at_shard(lane, begins, log_end), self._fail)
 
     async def _begin_at_shard(self, lane: _Lane, begins: Mapping[TP, int], log_end: int) -> None:
         """Begin where the shard is, once it has applied its log up to `log_end`, if it is less.
 
         What was committed before the log ended there is in it.
         """
-        with fail_on_error(self._fail):
-            this = asyncio.current_task()
+        this = asyncio.current_task()
 
-            def is_wanted() -> bool:
-                return lane.comparing is this  # else there was another assignment
+        def is_wanted() -> bool:
+            return lane.comparing is this  # else there was another assignment
 
-            while any(begin > lane.position(tp) for tp, begin in begins.items()):
-                if not is_wanted() or lane.flow.has_reached(log_end):
-                    break
-                await lane.flow.wait_for_change()
-            if not is_wanted():
-                return
-            lane.overruled = {tp for tp, begin in begins.items() if begin > lane.position(tp)}
-            for tp in sorted(lane.overruled):
-                _log.warning(
-                    "offset_ahead_of_index", partition=tp.partition, offset=begins[tp],
-                    position=lane.position(tp), reason=f"The log of shard {lane.shard} does not "
-                    "have what was signed: it was lost or made again. The pages between are signed "
-                    "again.",
-                )  # fmt: skip
-            if lane.overruled:
-                await self.app.chunks.perform_seek()
-                return
-            if sites := self._how.sites:
-                for tp, begin in begins.items():
-                    await sites.restore(tp.partition, begin, self._signer.learn, is_wanted)
-            if is_wanted():
-                lane.comparing = None
-                self.app.chunks.release(begins)
+        while any(begin > lane.position(tp) for tp, begin in begins.items()):
+            if not is_wanted() or lane.flow.has_reached(log_end):
+                break
+            await lane.flow.wait_for_change()
+        if not is_wanted():
+            return
+        lane.overruled = {tp for tp, begin in begins.items() if begin > lane.position(tp)}
+        for tp in sorted(lane.overruled):
+            _log.warning(
+                "offset_ahead_of_index", partition=tp.partition, offset=begins[tp],
+                position=lane.position(tp), reason=f"The log of shard {lane.shard} does not "
+                "have what was signed: it was lost or made again. The pages between are signed "
+                "again.",
+            )  # fmt: skip
+        if lane.overruled:
+            await self.app.chunks.perform_seek()
+            return
+        if sites := self._how.sites:
+            for tp, begin in begins.items():
+                await sites.restore(tp.partition, begin, self._signer.learn, is_wanted)
+        if is_wanted():
+            lane.comparing = None
+            self.app.chunks.release(begins)
 
     async def _note_joined(self, *_arguments: object, **_options: object) -> None:
         self.joined = True  # also where there are more signers than partitions
@@ -259,11 +259,10 @@ class SignApp:
 
     async def _take(self, lane: _Lane) -> None:
         """Have the chunks of a lane signed, in order, while its shard keeps up."""
-        with fail_on_error(self._fail):
-            while True:
-                event = await lane.waiting.get()
-                await self._wait_for_index(lane.flow)
-                await lane.ahead.put(event)
+        while True:
+            event = await lane.waiting.get()
+            await self._wait_for_index(lane.flow)
+            await lane.ahead.put(event)
 
     def _begin(self, event: Any) -> Future[Signed]:  # noqa: ANN401 - Faust's event
         if sites := self._how.sites:
@@ -282,40 +281,37 @@ class SignApp:
 
     async def _publish(self, lane: _Lane) -> None:
         """Publish signed chunks in order, as many at once as are ready; acknowledge them."""
-        with fail_on_error(self._fail):
-            while True:
-                events, signed = await self._next(lane)
-                with self._metrics.stage(Stage.PUBLISH_BANDS):
-                    for one in signed:
-                        await self._publish_dead_letters(one)
-                    records: list[Message] = [
-                        (None, record, [], one.timestamp)
-                        for one in signed
-                        for record in one.records
-                    ]
-                    batches = self._publisher.batches(records)
-                    await self._publisher.publish(self._names.log(lane.shard), 0, batches)
-                for event, one in zip(events, signed, strict=True):
-                    if one.table is not None and not one.table.settle(one.turn, one.end):
-                        raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
-                    lane.flow.note_published(source_name(one.partition), one.end, one.pages)
-                    dead = Counter(rejected.code for rejected, _ in one.dead)
-                    self._metrics.count_chunk(one.pages, dead, one.skipped)
-                    self._warn_of_missing_fields(one.pages)
-                    if self._names.per_partition:
-                        self._warn_of_keys(one)
-                    self._metrics.counts.newest_dead |= {
-                        rejected.code: f"{event.message.topic}/{event.message.partition}"
-                        f"@{rejected.sequence}"
-                        for rejected, _ in one.dead
-                    }
-                    self.app.chunks.ack(event.message)
+        while True:
+            events, signed = await self._next(lane)
+            with self._metrics.stage(Stage.PUBLISH_BANDS):
+                for one in signed:
+                    await self._publish_dead_letters(one)
+                records: list[Message] = [
+                    (None, record, [], one.timestamp) for one in signed for record in one.records
+                ]
+                batches = self._publisher.batches(records)
+                await self._publisher.publish(self._names.log(lane.shard), 0, batches)
+            for event, one in zip(events, signed, strict=True):
+                if one.table is not None and not one.table.settle(one.turn, one.end):
+                    raise StoreMismatch(f"The chunk at {one.end} was not learned in its order.")
+                lane.flow.note_published(source_name(one.partition), one.end, one.pages)
+                dead = Counter(rejected.code for rejected, _ in one.dead)
+                self._metrics.count_chunk(one.pages, dead, one.skipped)
+                self._warn_of_missing_fields(one.pages)
+                if self._names.per_partition:
+                    self._warn_of_keys(one)
+                self._metrics.counts.newest_dead |= {
+                    rejected.code: f"{event.message.topic}/{event.message.partition}"
+                    f"@{rejected.sequence}"
+                    for rejected, _ in one.dead
+                }
+                self.app.chunks.ack(event.message)
 
     def _warn_of_missing_fields(self, pages: int) -> None:
         """Count published pages; with the first MISSING_AFTER_PAGES, warn of fields none had."""
         before, self._pages = self._pages, self._pages + pages
         if before < MISSING_AFTER_PAGES <= self._pages and (
-            fields := self._signer.missing_fields()
+            fields := self._signer.parser.missing_fields()
         ):
             _log.warning(
                 "carried_fields_missing", fields=fields, pages=self._pages,
@@ -339,22 +335,21 @@ class SignApp:
 
     async def _watch(self) -> None:
         """Keep the metrics of lag and flow control."""
-        with fail_on_error(self._fail):
-            while True:
-                await asyncio.sleep(WATCH_SECONDS)
-                paused = any(lane.flow.paused or lane.comparing for lane in self._lanes)
-                open_pages = sum(lane.flow.open_pages for lane in self._lanes)
-                self._metrics.observe_gauge(open_pages, paused=paused)
-                consumer = self.app.chunks
-                assigned = consumer.assignment() if self.joined else set()
-                self._warn_of_silence({self._names.shard_of(tp.partition) for tp in assigned})
-                for tp in assigned:
-                    read = consumer.committed(tp) or 0
-                    lag = max(0, (consumer.highwater(tp) or 0) - read)
-                    self._metrics.observe_lag(tp.partition, lag)
-                partitions = {tp.partition for tp in assigned}
-                self._metrics.forget(self._partitions - partitions)
-                self._partitions = partitions
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            paused = any(lane.flow.paused or lane.comparing for lane in self._lanes)
+            open_pages = sum(lane.flow.open_pages for lane in self._lanes)
+            self._metrics.observe_gauge(open_pages, paused=paused)
+            consumer = self.app.chunks
+            assigned = consumer.assignment() if self.joined else set()
+            self._warn_of_silence({self._names.shard_of(tp.partition) for tp in assigned})
+            for tp in assigned:
+                read = consumer.committed(tp) or 0
+                lag = max(0, (consumer.highwater(tp) or 0) - read)
+                self._metrics.observe_lag(tp.partition, lag)
+            partitions = {tp.partition for tp in assigned}
+            self._metrics.forget(self._partitions - partitions)
+            self._partitions = partitions
 
     def _warn_of_silence(self, shards: Collection[int]) -> None:
         """Name each of these shards that holds up pages and is not heard of, once until it is."""

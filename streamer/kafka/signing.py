@@ -65,13 +65,9 @@ class ChunkSigner:
     ) -> None:
         self._takes_tombstones = takes_tombstones
         self._passed = frozenset(pass_headers)
-        self._parser = parser
+        self.parser = parser
         self._signers = OneAThread(make_signer)
         self._identity = identity
-
-    def missing_fields(self) -> list[str]:
-        """Return the fields to be carried that no page has had until now, in alphabetical order."""
-        return self._parser.missing_fields()
 
     def _parse(self, chunk: Fetched) -> PageBatch:
         messages = (
@@ -79,7 +75,7 @@ class ChunkSigner:
             for each in chunk.records
         )
         times = (max(0, each.timestamp) for each in chunk.records)
-        return self._parser.parse_messages(chunk.start, chunk.end, messages, times)
+        return self.parser.parse_messages(chunk.start, chunk.end, messages, times)
 
     def learn(self, chunk: Fetched, table: SiteMemory) -> None:
         """Have a table learn the pages of a chunk, which are signed already."""

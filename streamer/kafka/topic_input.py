@@ -23,8 +23,8 @@ import concurrent.futures
 import re
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeVar
@@ -40,11 +40,11 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,
     PATIENCE_SECONDS,
-    Fetched,
     Reader,
     fetch,
     open_reader,
-    reach,
+    read_from,
+    reader_of,
 )
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
@@ -221,7 +221,7 @@ Result = TypeVar("Result")
 
 
 class WaitingLoop:
-    """An event loop to wait on; a context manager."""
+    """An event loop to wait on; a context manager, whose end leaves all that was entered in it."""
 
     def __enter__(self) -> Self:
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -233,6 +233,7 @@ class WaitingLoop:
     async def _turn(self, started: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        self._entered = AsyncExitStack()
         started.set_result(None)
         await self._ended.wait()
 
@@ -263,10 +264,26 @@ class WaitingLoop:
         finally:
             future.cancel()  # of no effect on one that is done
 
+    def enter(self, context: AbstractAsyncContextManager[Result]) -> Result:
+        """Enter a context in the loop, as `run`; it is left at the end."""
+        return self.run(self._entered.enter_async_context(context))
+
+    def each(self, items: AsyncIterator[Result]) -> Iterator[Result]:
+        """Yield what comes of `items`, none of which is None; each is waited for as by `run`."""
+
+        async def following() -> Result | None:
+            return await anext(items, None)
+
+        while (item := self.run(following())) is not None:
+            yield item
+
     def __exit__(self, *_error: object) -> None:
-        """Cancel what is still going on, and end the thread."""
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
+        """Leave what was entered, cancel what is still going on, and end the thread."""
+        try:
+            self.run(self._entered.aclose())
+        finally:
+            self._loop.call_soon_threadsafe(self._ended.set)
+            self._thread.join()
 
 
 FETCHED_BYTES_MAX = 64 << 20  # of all partitions that are read side by side
@@ -305,26 +322,17 @@ class PageTopic:
 
         Where there is none it is the end that the partition had when the topic was opened.
         """
-        places = {TopicPartition(self.name, partition): moment_ms for partition in self.bounds}
-
-        async def ask() -> Mapping[TopicPartition, tuple[int, int] | None]:
-            found: Mapping[TopicPartition, tuple[int, int] | None]
-            found = await self._consumer.offsets_for_times(places)
-            return found
-
-        answer = self._loop.run(ask()) if places else {}
-        found = {place.partition: first[0] for place, first in answer.items() if first}
-        return {p: min(found.get(p, end), end) for p, (_, end) in self.bounds.items()}
+        ends = {partition: end for partition, (_, end) in self.bounds.items()}
+        return self._loop.run(self._reader.first_since(self.name, moment_ms, ends))
 
     def begin(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on, and no others."""
+        places = {TopicPartition(self.name, p): offset for p, offset in starts.items()}
 
-        async def assign() -> None:
-            self._consumer.assign([TopicPartition(self.name, p) for p in starts])
-            for partition, offset in starts.items():
-                self._consumer.seek(TopicPartition(self.name, partition), offset)
+        async def begin() -> None:
+            read_from(self._consumer, places)
 
-        self._loop.run(assign())
+        self._loop.run(begin())
         self._fetched = {partition: _Buffered(offset) for partition, offset in starts.items()}
 
     def read(
@@ -380,12 +388,7 @@ class PageTopic:
 
     def log(self, log: str, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield the records of a log before `end`, each with its offset."""
-        chunks = self._reader.read(log, 0, 0, end)
-
-        async def following() -> Fetched | None:
-            return await anext(chunks, None)
-
-        while (chunk := self._loop.run(following())) is not None:
+        for chunk in self._loop.each(self._reader.read(log, 0, 0, end)):
             for record in chunk.records:
                 yield record.offset, record.value
 
@@ -399,14 +402,9 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
         StreamerError: the brokers cannot be reached, or refuse.
     """
     with WaitingLoop() as loop:
-        loop.run(reach(connection))
-        stack, options = AsyncExitStack(), connection.client_options()
-        try:
-            reader = loop.run(stack.enter_async_context(open_reader(options)))
-            partitions = loop.run(reader.partitions(name))
-            share = FETCHED_BYTES_MAX // max(1, len(partitions))
-            share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
-            second = loop.run(stack.enter_async_context(open_reader(options, share)))
-            yield PageTopic(loop, reader, second.consumer, name, partitions)
-        finally:
-            loop.run(stack.aclose())
+        reader = loop.enter(reader_of(connection))
+        partitions = loop.run(reader.partitions(name))
+        share = FETCHED_BYTES_MAX // max(1, len(partitions))
+        share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
+        second = loop.enter(open_reader(connection.client_options(), share))
+        yield PageTopic(loop, reader, second.consumer, name, partitions)

@@ -15,8 +15,8 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
-from time import monotonic
 from typing import Any
 
 import structlog
@@ -45,6 +45,7 @@ from aiokafka.protocol.types import (
 )
 
 from streamer.errors import SettingsError, StreamerError
+from streamer.kafka.reader import RETRY_SECONDS, ask_again
 
 _log = structlog.get_logger()
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -122,7 +123,6 @@ MESSAGE_BYTES_MAX = 4 << 20  # of one message: a page in base64 with its envelop
 LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes a page
 SITES_SEGMENT_BYTES = 64 << 20
 VISIBLE_SECONDS_MAX = 30.0
-RETRY_SECONDS = 0.1
 HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has in addition to the original
 # Kafka 4 refuses what is dated an hour after the broker's own time: a worker whose clock is ahead
 # could publish nothing. Older brokers take all, and do not know the setting. Topics of pages keep
@@ -376,22 +376,18 @@ async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5
     Raises:
         StreamerError: there is no such topic, or we may not see it, or the brokers give no ids.
     """
-    deadline = monotonic() + patience_s
-    while True:
-        try:
-            return await _ask_for_id(admin, topic)
-        except (IncompatibleBrokerVersion, NotImplementedError) as error:
-            raise StreamerError(
-                f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
-                "needed."
-            ) from error
-        except KafkaError as error:
-            if not error.retriable or monotonic() >= deadline:
-                raise StreamerError(
-                    f"Cannot find the topic {topic}: {error!r}. Check that it exists, and "
-                    "that we may describe it."
-                ) from error
-        await asyncio.sleep(RETRY_SECONDS)
+    try:
+        return await ask_again(partial(_ask_for_id, admin, topic), patience_s)
+    except (IncompatibleBrokerVersion, NotImplementedError) as error:
+        raise StreamerError(
+            f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
+            "needed."
+        ) from error
+    except KafkaError as error:
+        raise StreamerError(
+            f"Cannot find the topic {topic}: {error!r}. Check that it exists, and that we may "
+            "describe it."
+        ) from error
 
 
 async def _ask_for_id(admin: AIOKafkaAdminClient, topic: str) -> str:

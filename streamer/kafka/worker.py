@@ -19,7 +19,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -33,7 +33,6 @@ from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import freeze_gc
 from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
-from streamer.kafka.faust_chunks import fail_on_error
 from streamer.kafka.gauge import FlowControl, follow, last_gauges
 from streamer.kafka.health import HealthServer
 from streamer.kafka.kept_copies import KeptThread
@@ -48,6 +47,7 @@ from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
+from streamer.kafka.tasks import begin_task
 from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, read_position
@@ -252,7 +252,7 @@ class Worker:
         reasons = [
             f"shard {app.owner.number} has not folded its log yet"
             for app in self.shards
-            if not app.caught_up
+            if not app.progress.caught_up
         ]
         reasons += [hole for app in self.shards for hole in app.owner.holes()]
         if self.wanted is None:
@@ -413,7 +413,7 @@ class Worker:
     ) -> None:
         options = self.options
         assert self._topics is not None
-        self._beside.append(asyncio.create_task(self._end_on_failure(self._topics.run())))
+        self._beside.append(begin_task(self._topics.run(), self.fail))
         starting = [app.start() for app in self.shards]
         if options.signs:
             starting.append(self._start_signers(publisher, prepared, flows))
@@ -442,17 +442,10 @@ class Worker:
             options.names, signer, publisher, flows, how, self.fail, self._faust_options(),
             self._signing,
         )  # fmt: skip
-        self._beside.append(
-            asyncio.create_task(self._end_on_failure(follow(client, options.names.gauge, flows)))
-        )
+        self._beside.append(begin_task(follow(client, options.names.gauge, flows), self.fail))
         if sites:
-            self._beside.append(asyncio.create_task(self._end_on_failure(sites.run(publisher))))
+            self._beside.append(begin_task(sites.run(publisher), self.fail))
         await self.signers.start()
-
-    async def _end_on_failure(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work that ends the process if it fails."""
-        with fail_on_error(self.fail):
-            await work
 
 
 def _describe_not_closed(shards: list[int]) -> str:

@@ -49,8 +49,10 @@ class FakeConsumer:
     def seek(self, place: Any, offset: int) -> None:
         self._at[place.partition] = offset
 
-    async def getmany(self, place: Any, timeout_ms: int) -> dict[Any, list[FakeMessage]]:
-        assert timeout_ms > 0
+    async def getmany(
+        self, place: Any, timeout_ms: int, max_records: None = None
+    ) -> dict[Any, list[FakeMessage]]:
+        assert (timeout_ms > 0, max_records) == (True, None)
         p = place.partition
         start, self._at[p] = (
             self._at[p],

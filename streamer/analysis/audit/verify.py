@@ -31,7 +31,7 @@ from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
@@ -151,8 +151,7 @@ async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
         StoreMismatch: its logs are not of one index, or not of these pages, or not complete.
         StreamerError: the brokers cannot be reached, or refuse.
     """
-    await reach(options.connection)
-    async with open_reader(options.connection.client_options()) as reader:
+    async with reader_of(options.connection) as reader:
         with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
             target, ends = await _target(reader, options)
             with closing(ReferenceIndexes(options.also, target.identity.fingerprint)) as references:

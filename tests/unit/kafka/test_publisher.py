@@ -13,7 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from streamer.errors import StreamerError
 from streamer.kafka.publisher import BATCH_BYTES, Publisher
-from tests.helpers.kafka_doubles import in_loop
+from tests.helpers.kafka_doubles import in_loop, settle
 
 
 class FakeProducer:
@@ -34,11 +34,6 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> tuple[Publisher, FakeProducer]
     monkeypatch.setattr("streamer.kafka.publisher.AIOKafkaProducer", FakeProducer)
     made = Publisher({"bootstrap_servers": "nowhere:1"})
     return made, made._producer  # noqa: SLF001 - the one that was put in
-
-
-async def settle() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 def start(*calls: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:

@@ -24,6 +24,7 @@ from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
+from streamer.kafka.tasks import begin_task
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
@@ -109,7 +110,7 @@ class Owning:
 
     async def begin(self, *chunks: Fetched) -> asyncio.Task[None]:
         """Let chunks come in; return the task that applies them."""
-        applying = asyncio.create_task(self.app._apply())  # noqa: SLF001 - what start() begins
+        applying = begin_task(self.app._apply(), self.failures.append)  # noqa: SLF001 - what start() begins
         self.app._tasks = [applying]  # noqa: SLF001 - as start() has it
         await self.app.index(Events(chunks))
         return applying
@@ -227,7 +228,7 @@ async def test_nothing_is_delivered_before_what_is_out_is_folded(owning: Owning)
 
 @in_loop
 async def test_nothing_is_asked_of_a_consumer_that_has_not_begun(owning: Owning) -> None:
-    watching = asyncio.create_task(owning.app._watch())  # noqa: SLF001 - what start() begins
+    watching = begin_task(owning.app._watch(), owning.failures.append)  # noqa: SLF001 - what start() begins
     await asyncio.sleep(3 * WATCH_SECONDS)
     watching.cancel()
     assert owning.failures == []
@@ -343,13 +344,13 @@ async def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned
     owning: Owning,
 ) -> None:
     log = a_log(2)
-    assert not owning.app.caught_up
+    assert not owning.app.progress.caught_up
     owning.consumer.end = 3
     await owning.starts(0)
     for start, end in ((0, 2), (2, 3)):
-        assert not owning.app.caught_up
+        assert not owning.app.progress.caught_up
         await owning.run(chunk(log, start, end))
-    assert owning.app.caught_up
+    assert owning.app.progress.caught_up
 
 
 @in_loop
@@ -382,7 +383,7 @@ async def test_the_gauge_tells_what_is_applied_not_what_is_flushed(owning: Ownin
 async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     """Let the owner tell its gauge for some time; return what it said in it."""
     before = len(owning.publisher.published)
-    telling = asyncio.create_task(owning.app._tell_gauge())  # noqa: SLF001 - what start() begins
+    telling = begin_task(owning.app._tell_gauge(), owning.failures.append)  # noqa: SLF001 - what start() begins
     await asyncio.sleep(seconds)
     telling.cancel()
     assert {topic for topic, _ in owning.publisher.published} <= {"index.gauge"}
@@ -424,7 +425,7 @@ def warning_of(owning: Owning, event: str) -> Any:
     consumer.highwater = consumer.committed = lambda _place: 3
     with capture_logs() as logged:
         for _ in range(2):
-            owning.app._progress.observe(consumer)  # noqa: SLF001 - what the watch does
+            owning.app.progress.observe(consumer)
     (warning,) = [line for line in logged if line["event"] == event]
     return warning
 

@@ -24,6 +24,7 @@ from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
 from streamer.kafka.sign_app import MISSING_AFTER_PAGES, SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.tasks import begin_task
 from streamer.kafka.topics import Names, dead_letter_bytes_max
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.metrics import Metrics
@@ -98,7 +99,7 @@ class Signing:
         work = [self.app.sign(Events(chunks))]
         for lane in self.app._lanes:  # noqa: SLF001 - what start() begins
             work += self.app._take(lane), self.app._publish(lane)  # noqa: SLF001 - as above
-        tasks = [asyncio.create_task(each) for each in work]
+        tasks = [begin_task(each, self.failures.append) for each in work]
         for _ in range(round(seconds / 0.05)):
             await settle()
             if self.failures or len(self.consumer.acknowledged) == wanted:
@@ -477,7 +478,7 @@ async def test_a_partition_that_was_just_added_ends_nothing_before_it_is_named(
     signing.app.joined, signing.consumer.assigned = True, {TP(NAMES.pages, 2)}
     with pytest.raises(KafkaTimeoutError):
         await signing.app._starts({TP(NAMES.pages, 2): 0})  # noqa: SLF001 - what Faust asks
-    watching = asyncio.create_task(signing.app._watch())  # noqa: SLF001 - what start() begins
+    watching = begin_task(signing.app._watch(), signing.failures.append)  # noqa: SLF001 - what start() begins
     await settle()
     watching.cancel()
     assert not [each for each in signing.failures if isinstance(each, IndexError)]
