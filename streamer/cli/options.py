@@ -29,33 +29,33 @@ from streamer.pages.folders import FolderChoice
 from streamer.panels import FIELDS, RUNNING
 from streamer.run.page_reader import PageReader, describe_skipped
 
-_CONFIG = inspect.Parameter(
-    "config",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file with settings; flags and STREAMER_* come before it.",
-            rich_help_panel=RUNNING,
-        ),
-    ],
-)
-_KEEP_GOING = inspect.Parameter(
-    "keep_going",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool,
-        typer.Option(
-            "--keep-going",
-            help="Continue if the first records of a source all fail in the same way. Without it, "
-            "that ends the command.",
-            rich_help_panel=FIELDS,
-        ),
-    ],
-)
 
+def _option(name: str, kind: object, option: object, default: object = None) -> inspect.Parameter:
+    """Return a parameter that typer makes an option of this kind from."""
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+_CONFIG = _option(
+    "config",
+    Path | None,
+    typer.Option(
+        help="TOML file with settings; flags and STREAMER_* come before it.",
+        rich_help_panel=RUNNING,
+    ),
+)
+_KEEP_GOING = _option(
+    "keep_going",
+    bool,
+    typer.Option(
+        "--keep-going",
+        help="Continue if the first records of a source all fail in the same way. Without it, "
+        "that ends the command.",
+        rich_help_panel=FIELDS,
+    ),
+    default=False,
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
 
@@ -69,26 +69,17 @@ def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer'
 
 
 MANY_OPTIONS = 25  # more than one reads
-_HELP_ALL = inspect.Parameter(
+_HELP_ALL = _option(
     "help_all",
-    inspect.Parameter.KEYWORD_ONLY,
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
+    ),
     default=False,
-    annotation=Annotated[
-        bool,
-        typer.Option(
-            "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
-        ),
-    ],
 )
 _PAGE_SETTINGS = [
-    "preset",
-    "fields",
-    "url_prefix",
-    "cdx_base",
-    "page_bytes_max",
-    "include",
-    "exclude",
-]
+    "preset", "fields", "url_prefix", "cdx_base", "page_bytes_max", "include", "exclude",
+]  # fmt: skip
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -168,10 +159,7 @@ def _flag(one: Declared) -> inspect.Parameter:
         metavar=one.form or None,
         rich_help_panel=one.panel,
     )
-    kind = (list[str] if several else kind) | None
-    return inspect.Parameter(
-        one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
-    )
+    return _option(one.name, (list[str] if several else kind) | None, option)
 
 
 def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a dataclass
