@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -20,12 +20,11 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.markup import escape
 
-from streamer.assembly import page_parser
+from streamer.assembly import page_parser, reader_of
 from streamer.cli.terminal import Terminal
 from streamer.config import Declared, Settings, list_settings, load_settings
 from streamer.docstrings import Described, read_section
 from streamer.kafka.connection import Connection, connection_of
-from streamer.pages.folders import FolderChoice
 from streamer.panels import FIELDS, RUNNING
 from streamer.run.page_reader import PageReader, describe_skipped
 
@@ -214,10 +213,8 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
         Terminal(stderr=True).warn(describe_skipped(files))
 
     settings = load_settings(**given)
-    parser, limit = page_parser(settings), settings.page_bytes_max
-    choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
-    prefix, base = settings.url_prefix, settings.cdx_base
-    return PageReader(parser, limit, prefix, keep_going, warn, base, choice)
+    reader = reader_of(settings, page_parser(settings))
+    return replace(reader, keep_going=keep_going, note_skipped=warn)
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.index import ask
 from streamer.index.codec import Entry
 from streamer.index.memtable import HEAD_PAGES, KEPT
 from streamer.index.messages import (
@@ -226,14 +225,6 @@ class Judge:
             record = page_record(source, start, end, pages, numbers)
             outputs = [self.apply(record, found, end - start)]
         return [output.verdicts for output in outputs if output is not None]
-
-    def verdict_on(self, page: Pages) -> Verdicts:
-        """Return the verdict that one page would get if it came next; nothing changes."""
-        return ask.verdict_on(self.shard, page)
-
-    def nearest(self, page: Pages, limit: int) -> list[ask.NearRow]:
-        """Return the kept pages that share a key with one page, the most similar first."""
-        return ask.nearest(self.shard, page, limit)
 
     @property
     def kept_pages(self) -> int:
