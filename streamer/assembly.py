@@ -20,7 +20,7 @@ from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder, own_key
-from streamer.run.judge import replay_judge
+from streamer.run.judge import JudgeOptions, replay_judge
 from streamer.run.page_reader import PageReader
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites
@@ -114,10 +114,11 @@ def open_engine(
     references: ReferenceIndexes,
 ) -> Iterator[Engine]:
     """Start what judges pages in an open index with this catalogue; its threads end with it."""
-    judge = replay_judge(
-        folder, references.name_in(settings.index), head_pages=settings.head_pages,
-        index_memory=settings.index_memory_bytes, references=references,
+    options = JudgeOptions(
+        head_pages=settings.head_pages, index_memory=settings.index_memory_bytes,
+        references=references,
     )  # fmt: skip
+    judge = replay_judge(folder, references.name_in(settings.index), options)
     sites = read_sites(folder.store, settings.signature)
     signing = Signing.of(parser, settings.signature, folder.secret, sites)
     try:

@@ -338,8 +338,8 @@ def _run(
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
         originals = Originals(folder.store) if REVISITS in own else None
-        records = PageOutputs(own, originals=originals, tables=targets.made) if own else None
-        if records is not None and isinstance(pages, FileInput):
+        records = PageOutputs(own, originals=originals, tables=targets.made)
+        if own and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
             for table in tables.values():
                 pages.enter(catalogue)
@@ -401,8 +401,7 @@ def _make_files(
 
 def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:
     """Say which settings differ from those that the index has judged by, and what that means."""
-    meta = folder.store.meta
-    before = unpack_settings(unpack_state(meta.state).settings) if meta else None
+    before = _settings_before(folder)
     if before is None or before == wanted or not records:
         return
     own, new = before.model_dump(), wanted.model_dump()
@@ -419,6 +418,12 @@ def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> N
     )
 
 
+def _settings_before(folder: IndexFolder) -> IndexSettings | None:
+    """Return the settings that an index has judged by; None where it has judged nothing."""
+    meta = folder.store.meta
+    return unpack_settings(unpack_state(meta.state).settings) if meta else None
+
+
 @contextmanager
 def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[ReferenceIndexes]:
     """Open what `--also` names; warn where the index was compared with others before."""
@@ -427,9 +432,8 @@ def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[Refe
     ) as references:
         if any(each.folder.resolve() == folder.path.resolve() for each in references.indexes):
             raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
-        meta = folder.store.meta
-        before = unpack_state(meta.state).settings if meta else None
-        was = IndexSettings.model_validate(before).also if before else references.in_force
+        before = _settings_before(folder)
+        was = before.also if before else references.in_force
         if was != references.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, references.in_force))
             Terminal(stderr=True).warn(

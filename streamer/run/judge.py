@@ -90,11 +90,14 @@ class JudgeOptions:
         clock: returns seconds.
     """
 
-    flushes: FlushRule
+    flushes: FlushRule = REPLAY_FLUSHES
     head_pages: int = HEAD_PAGES
     index_memory: int | None = None
     references: ReferenceIndexes | None = None
     clock: Callable[[], float] = time.monotonic
+
+
+_OF_REPLAY = JudgeOptions()
 
 
 class Judge:
@@ -396,16 +399,9 @@ def _explaining_after_flush(what: str) -> Iterator[None]:
 
 
 def replay_judge(
-    folder: IndexFolder,
-    settings: IndexSettings,
-    *,
-    head_pages: int = HEAD_PAGES,
-    clock: Callable[[], float] = time.monotonic,
-    references: ReferenceIndexes | None = None,
-    index_memory: int | None = None,
+    folder: IndexFolder, settings: IndexSettings, options: JudgeOptions = _OF_REPLAY
 ) -> Judge:
     """Return the judge of an open index, with these settings in force from the next page on."""
-    options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, references, clock)
     judge = Judge(folder.store, folder.identity, options, folder.secret)
     judge.shard.ask_for(settings)
     return judge
