@@ -21,7 +21,7 @@ from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import replay_judge
+from streamer.run.judge import JudgeOptions, replay_judge
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 from streamer.stored.lookup import StoredLookup
@@ -108,7 +108,7 @@ def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
     """Judge pages until so many are kept; yield ten samples on the way."""
     random = np.random.default_rng(1)
     folder = IndexFolder.open(index, SignatureSettings())
-    judge = replay_judge(folder, IndexSettings(), index_memory=memory)
+    judge = replay_judge(folder, IndexSettings(), JudgeOptions(index_memory=memory))
     kept = read = 0
     for end in range(pages // SAMPLES, pages + 1, pages // SAMPLES):
         wall = making = 0.0

@@ -1,23 +1,27 @@
-"""What settings make: the parser of pages, an open index, and the engine that judges with them.
+"""What settings make: parser and reader of pages, an open index, the engine that judges with them.
 
 `Deduplicator` and the commands have theirs from here, so the same settings mean the same to both.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from streamer.config import Settings
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.pages.folders import FolderChoice
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.catalogue import Catalogue
 from streamer.run.engine import Engine, Signing
 from streamer.run.index_folder import IndexFolder, own_key
-from streamer.run.judge import replay_judge
+from streamer.run.judge import JudgeOptions, replay_judge
+from streamer.run.page_reader import PageReader
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import read_sites
 from streamer.stored.witness import NAME as WITNESS
@@ -47,6 +51,13 @@ def page_parser(settings: Settings) -> PageParser:
         raise SettingsError(f"--carry or --scope cannot be used: {error}.") from error
 
 
+def reader_of(settings: Settings, parser: PageParser) -> PageReader:
+    """Return what reads pages of files as settings say."""
+    limit, prefix, base = settings.page_bytes_max, settings.url_prefix, settings.cdx_base
+    choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
+    return PageReader(parser, limit, prefix, cdx_base=base, choice=choice)
+
+
 def _registry(settings: Settings) -> SchemaRegistry | None:
     """Return the client of the schema registry, if there is one."""
     login = settings.registry_username, settings.password_of_registry
@@ -59,8 +70,15 @@ def _registry(settings: Settings) -> SchemaRegistry | None:
 
 
 @contextmanager
-def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
-    """Open an index; what was made of it goes again unless a flush has begun."""
+def open_index(path: Path | None, settings: Settings) -> Iterator[IndexFolder]:
+    """Open an index; what was made of it goes again unless a flush has begun.
+
+    None stands for a temporary one, which goes at the end.
+    """
+    if path is None:
+        with _temporary_folder() as below, open_index(below / "index", settings) as index:
+            yield index
+        return
     before = set(path.iterdir()) if path.is_dir() else set()
     with removing_empty_folders(path):
         folder = IndexFolder.open(path, settings.signature, settings.key_file)
@@ -72,6 +90,22 @@ def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
 
 
 @contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    # Python's own TemporaryDirectory is removed by a forked process too, when that ends.
+    try:
+        folder = tempfile.mkdtemp(prefix="streamer-")
+    except OSError as error:
+        raise StoreUnavailable(
+            f"No temporary index can be made: {error.strerror or error}. Set TMPDIR to a folder "
+            "that can be written, or name an index."
+        ) from error
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def open_engine(
     folder: IndexFolder,
     catalogue: Catalogue,
@@ -80,10 +114,11 @@ def open_engine(
     references: ReferenceIndexes,
 ) -> Iterator[Engine]:
     """Start what judges pages in an open index with this catalogue; its threads end with it."""
-    judge = replay_judge(
-        folder, references.name_in(settings.index), head_pages=settings.head_pages,
-        index_memory=settings.index_memory_bytes, references=references,
+    options = JudgeOptions(
+        head_pages=settings.head_pages, index_memory=settings.index_memory_bytes,
+        references=references,
     )  # fmt: skip
+    judge = replay_judge(folder, references.name_in(settings.index), options)
     sites = read_sites(folder.store, settings.signature)
     signing = Signing.of(parser, settings.signature, folder.secret, sites)
     try:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import shutil
-import tempfile
 import threading
 import warnings
 import weakref
@@ -28,6 +26,7 @@ import numpy as np
 from streamer.assembly import open_engine, open_index, page_parser
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreUnavailable, StreamerError
+from streamer.index import ask
 from streamer.index.forgetting import terms_of
 from streamer.index.messages import Forget, Verdicts
 from streamer.model import SIMILARITY_ONE, KeptMatch, Rejected, Verdict, page_ref
@@ -94,28 +93,14 @@ class Deduplicator:
         self._is_of_parent = False
         parser = page_parser(self.settings)
         self._writer = MessageWriter(parser.mapping, parser.columns)
+        path, own = None if index is None else Path(index), self.settings
         with ExitStack() as stack:
-            if index is None:
-                try:
-                    folder = tempfile.mkdtemp(prefix="streamer-")
-                except OSError as error:
-                    raise StoreUnavailable(
-                        f"No temporary index can be made: {error.strerror or error}. Set TMPDIR to "
-                        "a folder that can be written, or name an index."
-                    ) from error
-                stack.callback(shutil.rmtree, folder, ignore_errors=True)
-                index = Path(folder) / "index"
-            self._folder = stack.enter_context(open_index(Path(index), self.settings))
-            references = stack.enter_context(
-                closing(
-                    ReferenceIndexes(
-                        self.settings.also, self._folder.fingerprint, self._folder.identity
-                    )
-                )
-            )
-            self._catalogue = open_catalogue(self._folder.store, self._folder.path)
+            folder = self._folder = stack.enter_context(open_index(path, own))
+            references = ReferenceIndexes(own.also, folder.fingerprint, folder.identity)
+            stack.callback(references.close)
+            self._catalogue = open_catalogue(folder.store, folder.path)
             self._engine = stack.enter_context(
-                open_engine(self._folder, self._catalogue, self.settings, parser, references)
+                open_engine(folder, self._catalogue, own, parser, references)
             )
             self._judge = self._engine.judge
             self._source = self._catalogue.enter_added()
@@ -170,7 +155,7 @@ class Deduplicator:
         with self._turn():
             entry = self._catalogue.entries[self._source]
             signed.refs += np.uint64(page_ref(self._source, entry.position))
-            return next(self._verdicts(self._judge.verdict_on(signed)))
+            return next(self._verdicts(ask.verdict_on(self._judge.shard, signed)))
 
     def nearest(self, text: str, limit: int = 5) -> list[KeptMatch]:
         """Return the kept pages that are most similar to a text, of those that share a key with it.
@@ -184,7 +169,7 @@ class Deduplicator:
         with self._turn():
             return [
                 KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
-                for row in self._judge.nearest(signed, limit)
+                for row in ask.nearest(self._judge.shard, signed, limit)
             ]
 
     def explain(self, url: str) -> Explained:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 import typer
@@ -19,6 +19,7 @@ import typer
 from streamer.cli.main import Command, Group
 from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.terminal import Terminal, open_output
+from streamer.cli.terminal import show as show_report
 from streamer.config import Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
@@ -136,7 +137,7 @@ def letters_in(path: Path) -> Iterator[DeadLetter]:
 # ---- counts --------------------------------------------------------------------------------------
 
 
-class Tally(NamedTuple):
+class Tally(msgspec.Struct):
     """The dead letters of one code from one source: how many, and where the first one is."""
 
     source: str
@@ -145,7 +146,7 @@ class Tally(NamedTuple):
     detail: str
 
 
-class CodeTally(NamedTuple):
+class CodeTally(msgspec.Struct):
     """The dead letters of one code, by source; those with most come first."""
 
     code: str
@@ -159,8 +160,8 @@ def tally(letters: Iterable[DeadLetter]) -> list[CodeTally]:
     found: dict[str, dict[str, Tally]] = {}
     for letter in letters:
         of_code, source = found.setdefault(letter.code, {}), letter.page.topic
-        old = of_code.get(source) or Tally(source, 0, letter.page, letter.detail)
-        of_code[source] = old._replace(letters=old.letters + 1)
+        new = Tally(source, 0, letter.page, letter.detail)
+        of_code.setdefault(source, new).letters += 1
     codes = [
         CodeTally(
             code,
@@ -196,16 +197,13 @@ def list_letters(
     """
     codes = tally(choice.read(files, settings))
     with _ends_with_its_reader():
-        if json:
-            shown = [
-                {**each._asdict(), "sources": [one._asdict() for one in each.sources]}
-                for each in codes
-            ]
-            typer.echo(msgspec.json.format(msgspec.json.encode(shown)))
-            return
-        for each in codes:
-            _print_code(each)
-        typer.echo(f"{sum(each.letters for each in codes):,} dead letters")
+        show_report(codes, _print_codes, as_json=json)
+
+
+def _print_codes(codes: list[CodeTally]) -> None:
+    for each in codes:
+        _print_code(each)
+    typer.echo(f"{sum(each.letters for each in codes):,} dead letters")
 
 
 def _print_code(of_code: CodeTally) -> None:

@@ -6,14 +6,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-import typer
 from rich.table import Table
 
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, show
 from streamer.config import Settings, list_settings
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
@@ -58,11 +56,7 @@ def inspect(index: Path, *, json: bool = False) -> None:
         index (DIR): Folder of the index.
         json: Print JSON.
     """
-    report = describe_folder(index)
-    if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report)))
-    else:
-        _print(report)
+    show(describe_folder(index), _print, as_json=json)
 
 
 def describe_folder(index: Path) -> dict[str, Any]:
@@ -75,10 +69,8 @@ def describe_folder(index: Path) -> dict[str, Any]:
     report: dict[str, Any] = {}
     for part in shard_folders(index):
         store, meta = read_meta(index / part)
-        try:
+        with closing(store):
             own = describe(store, meta, shard_number(part))
-        finally:
-            store.close()
         if part:
             own["position"] = {f"{part}, {name}": at for name, at in own["position"].items()}
         report = _join(report, own) if report else own

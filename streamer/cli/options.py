@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -20,42 +20,41 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.markup import escape
 
-from streamer.assembly import page_parser
+from streamer.assembly import page_parser, reader_of
 from streamer.cli.terminal import Terminal
 from streamer.config import Declared, Settings, list_settings, load_settings
 from streamer.docstrings import Described, read_section
 from streamer.kafka.connection import Connection, connection_of
-from streamer.pages.folders import FolderChoice
 from streamer.panels import FIELDS, RUNNING
 from streamer.run.page_reader import PageReader, describe_skipped
 
-_CONFIG = inspect.Parameter(
-    "config",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file with settings; flags and STREAMER_* come before it.",
-            rich_help_panel=RUNNING,
-        ),
-    ],
-)
-_KEEP_GOING = inspect.Parameter(
-    "keep_going",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool,
-        typer.Option(
-            "--keep-going",
-            help="Continue if the first records of a source all fail in the same way. Without it, "
-            "that ends the command.",
-            rich_help_panel=FIELDS,
-        ),
-    ],
-)
 
+def _option(name: str, kind: object, option: object, default: object = None) -> inspect.Parameter:
+    """Return a parameter that typer makes an option of this kind from."""
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
+
+
+_CONFIG = _option(
+    "config",
+    Path | None,
+    typer.Option(
+        help="TOML file with settings; flags and STREAMER_* come before it.",
+        rich_help_panel=RUNNING,
+    ),
+)
+_KEEP_GOING = _option(
+    "keep_going",
+    bool,
+    typer.Option(
+        "--keep-going",
+        help="Continue if the first records of a source all fail in the same way. Without it, "
+        "that ends the command.",
+        rich_help_panel=FIELDS,
+    ),
+    default=False,
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
 
@@ -69,26 +68,17 @@ def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer'
 
 
 MANY_OPTIONS = 25  # more than one reads
-_HELP_ALL = inspect.Parameter(
+_HELP_ALL = _option(
     "help_all",
-    inspect.Parameter.KEYWORD_ONLY,
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
+    ),
     default=False,
-    annotation=Annotated[
-        bool,
-        typer.Option(
-            "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
-        ),
-    ],
 )
 _PAGE_SETTINGS = [
-    "preset",
-    "fields",
-    "url_prefix",
-    "cdx_base",
-    "page_bytes_max",
-    "include",
-    "exclude",
-]
+    "preset", "fields", "url_prefix", "cdx_base", "page_bytes_max", "include", "exclude",
+]  # fmt: skip
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -168,10 +158,7 @@ def _flag(one: Declared) -> inspect.Parameter:
         metavar=one.form or None,
         rich_help_panel=one.panel,
     )
-    kind = (list[str] if several else kind) | None
-    return inspect.Parameter(
-        one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
-    )
+    return _option(one.name, (list[str] if several else kind) | None, option)
 
 
 def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a dataclass
@@ -226,10 +213,8 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
         Terminal(stderr=True).warn(describe_skipped(files))
 
     settings = load_settings(**given)
-    parser, limit = page_parser(settings), settings.page_bytes_max
-    choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
-    prefix, base = settings.url_prefix, settings.cdx_base
-    return PageReader(parser, limit, prefix, keep_going, warn, base, choice)
+    reader = reader_of(settings, page_parser(settings))
+    return replace(reader, keep_going=keep_going, note_skipped=warn)
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

@@ -47,19 +47,10 @@ def progress_bar(sources: Sequence[Source], console: Terminal | None = None) -> 
 @contextmanager
 def records_bar(total: int | None, share: ProgressColumn, console: Terminal) -> Iterator[Report]:
     """Yield a function to call with (amount of `total` that was read, records judged)."""
-    if not console.is_terminal:
-        yield lambda _amount, _records: None
-        return
-    bar = Progress(
-        PlainColumn("{task.fields[records]:,} records"),
-        BarColumn(),
-        share,
-        PlainColumn("{task.fields[rate]:,.0f} records/s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
-    with bar:
+    records = PlainColumn("{task.fields[records]:,} records")
+    rate = PlainColumn("{task.fields[rate]:,.0f} records/s")
+    times = TimeElapsedColumn(), TimeRemainingColumn()
+    with _bar(records, BarColumn(), share, rate, *times, console=console) as bar:
         task = bar.add_task("", total=total, records=0, rate=0.0)
 
         def report(amount: int, records: int) -> None:
@@ -69,14 +60,16 @@ def records_bar(total: int | None, share: ProgressColumn, console: Terminal) -> 
         yield report
 
 
+def _bar(*columns: ProgressColumn, console: Terminal, transient: bool = False) -> Progress:
+    """Return a bar that is drawn on a terminal only."""
+    return Progress(*columns, console=console, transient=transient, disable=not console.is_terminal)
+
+
 @contextmanager
 def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with how much of `total` is done; it draws on standard error."""
-    console = Terminal(stderr=True)
     columns = (PlainColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with _bar(*columns, console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -84,12 +77,9 @@ def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def count_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Yield a function to call with (what, done, total); it draws on standard error."""
-    console = Terminal(stderr=True)
-    columns = (
-        PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with bar:
+    what = PlainColumn("{task.description}")
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with _bar(*columns, console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("")
         yield lambda what, done, total: bar.update(
             task, description=what, completed=done, total=total or None
@@ -111,10 +101,8 @@ def compile_with_bar(*, main_text: bool = False) -> None:
     if not console.is_terminal:
         console.print(f"{what}.")
     columns = (PlainColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with _bar(*columns, console=console) as bar:
         task = bar.add_task("", total=None)
-
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        compile_kernels(report, main_text=main_text)
+        compile_kernels(
+            lambda done, total: bar.update(task, completed=done, total=total), main_text=main_text
+        )

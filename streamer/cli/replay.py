@@ -5,15 +5,15 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import msgspec
 import typer
 
-from streamer.assembly import open_engine, open_index, page_parser
+from streamer.assembly import open_engine, open_index, page_parser, reader_of
 from streamer.cli.options import command
 from streamer.cli.own_console import console_of_files, run_console_beside
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
@@ -39,8 +39,6 @@ from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
-from streamer.pages.files import open_sources
-from streamer.pages.folders import FolderChoice
 from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.tables import needs_arrow
@@ -137,7 +135,7 @@ def replay(
             if topic.from_topic is not None
             else _file_input(pages or [], targets, handling, settings, parser, errors)
         )
-        folder = stack.enter_context(_index_folder(targets.index, settings))
+        folder = stack.enter_context(open_index(targets.index, settings))
         lasting = targets.index is not None
         outcome, result = _run(folder, make_input, targets, parser, settings, handling)
     print_summary(console, result, outcome.report.skipped_files)
@@ -234,21 +232,20 @@ def _file_input(
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
     copies = {KEPT, DUPLICATES} & targets.outputs().keys() - targets.made.keys()  # of whole rows
-    columns = None if copies else parser.columns
-    places = settings.url_prefix, settings.cdx_base
-    choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
-    opened = open_sources(given, settings.page_bytes_max, columns, *places, choice)
+    skipped = dict[str, str]()
+    reader = replace(reader_of(settings, parser), note_skipped=skipped.update)
+    found = reader.open(given, whole_rows=bool(copies))
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
     marks = [mark_of(name) for name in outputs]
     is_own = _own_files(given, [*outputs, *marks, targets.index])
-    sources = [source for source in opened.sources if not is_own(source.name)]
+    sources = [source for source in found if not is_own(source.name)]
     check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
         pages = FileInput(sources, complete=complete, chunk_seconds=settings.chunk_seconds)
-        others = opened.skipped.items()
-        pages.report.skipped_files = {name: kind for name, kind in others if not is_own(name)}
+        others = {name: kind for name, kind in skipped.items() if not is_own(name)}
+        pages.report.skipped_files = others
         return pages, progress_bar(sources, console)
 
     return make
@@ -274,15 +271,6 @@ def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Ca
 def _write_summary(path: Path, result: Summary) -> None:
     with complete_output(str(path)) as file:
         file.write_packed(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-
-
-@contextmanager
-def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolder]:
-    """Open the index, or a temporary one."""
-    with ExitStack() as stack:
-        temporary = None if index else stack.enter_context(TemporaryDirectory(prefix="streamer-"))
-        path = index or Path(str(temporary)) / "index"
-        yield stack.enter_context(open_index(path, settings))
 
 
 @contextmanager
@@ -350,8 +338,8 @@ def _run(
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
         originals = Originals(folder.store) if REVISITS in own else None
-        records = PageOutputs(own, originals=originals, tables=targets.made) if own else None
-        if records is not None and isinstance(pages, FileInput):
+        records = PageOutputs(own, originals=originals, tables=targets.made)
+        if own and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
             for table in tables.values():
                 pages.enter(catalogue)
@@ -413,8 +401,7 @@ def _make_files(
 
 def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:
     """Say which settings differ from those that the index has judged by, and what that means."""
-    meta = folder.store.meta
-    before = unpack_settings(unpack_state(meta.state).settings) if meta else None
+    before = _settings_before(folder)
     if before is None or before == wanted or not records:
         return
     own, new = before.model_dump(), wanted.model_dump()
@@ -431,6 +418,12 @@ def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> N
     )
 
 
+def _settings_before(folder: IndexFolder) -> IndexSettings | None:
+    """Return the settings that an index has judged by; None where it has judged nothing."""
+    meta = folder.store.meta
+    return unpack_settings(unpack_state(meta.state).settings) if meta else None
+
+
 @contextmanager
 def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[ReferenceIndexes]:
     """Open what `--also` names; warn where the index was compared with others before."""
@@ -439,9 +432,8 @@ def _reference_indexes(settings: Settings, folder: IndexFolder) -> Iterator[Refe
     ) as references:
         if any(each.folder.resolve() == folder.path.resolve() for each in references.indexes):
             raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
-        meta = folder.store.meta
-        before = unpack_state(meta.state).settings if meta else None
-        was = IndexSettings.model_validate(before).also if before else references.in_force
+        before = _settings_before(folder)
+        was = before.also if before else references.in_force
         if was != references.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, references.in_force))
             Terminal(stderr=True).warn(

@@ -22,6 +22,8 @@ MOST = 0.5
 LARGE_CLUSTERS_SHOWN = SHARED_TEXTS_SHOWN = 10
 _OF_CDX = {"archive_unreadable", "bad_cdx_line", "wrong_record"}
 
+Line = tuple[str, str | int]
+
 
 class Summary(msgspec.Struct):
     """The summary as JSON; `total` counts all runs on this index, the rest is of this run.
@@ -222,42 +224,44 @@ def _notes(summary: Summary) -> list[str]:
     return notes + [str(each) for each in summary.shared_texts[:SHARED_TEXTS_SHOWN]]
 
 
-def _lines(summary: Summary) -> list[tuple[str, str]]:
-    lines = [
-        ("records", f"{summary.records:,}"),
-        ("pages judged", f"{summary.pages:,}"),
-        ("  unique", f"{summary.unique:,}"),
-        ("  duplicates", f"{summary.duplicates:,}"),
+def _lines(summary: Summary) -> list[Line]:
+    lines: list[Line] = [
+        ("records", summary.records),
+        ("pages judged", summary.pages),
+        ("  unique", summary.unique),
+        *_sum("  duplicates", summary.duplicates_by_basis, "    by "),
+        ("  too short to compare", summary.too_short),
     ]
-    lines += [
-        (f"    by {name}", f"{n:,}") for name, n in sorted(summary.duplicates_by_basis.items())
-    ]
-    lines += [("  too short to compare", f"{summary.too_short:,}")]
     if summary.changes:
-        lines.append(("changes of URLs", f"{sum(summary.changes.values()):,}"))
-        lines += [(f"  {name}", f"{summary.changes.get(name, 0):,}") for name in Change]
+        lines.append(("changes of URLs", sum(summary.changes.values())))
+        lines += [(f"  {name}", summary.changes.get(name, 0)) for name in Change]
     if summary.wrong_dates:
-        lines.append(("dates not believed", f"{summary.wrong_dates:,}"))
-    lines += [("dead letters", f"{sum(summary.dead_letters.values()):,}")]
-    lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]
-    lines += [("skipped", f"{sum(summary.skipped.values()):,}")]
-    lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.skipped.items())]
+        lines.append(("dates not believed", summary.wrong_dates))
+    lines += _sum("dead letters", summary.dead_letters) + _sum("skipped", summary.skipped)
     if summary.large_clusters:
-        lines.append(("large clusters", f"{len(summary.large_clusters):,}"))
+        lines.append(("large clusters", len(summary.large_clusters)))
         lines += [
-            (f"  {cluster.share:.0%} of {cluster.source}", f"{cluster.duplicates:,}")
+            (f"  {cluster.share:.0%} of {cluster.source}", cluster.duplicates)
             for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
         ]
-    if summary.sources_empty:
-        lines.append(("files without records", f"{len(summary.sources_empty):,}"))
-    if summary.sources_done_before:
-        lines.append(("files judged before", f"{summary.sources_done_before:,}"))
-    if summary.sources_incomplete:
-        lines.append(("files read in part", f"{len(summary.sources_incomplete):,}"))
+    files: list[Line] = [
+        ("files without records", len(summary.sources_empty)),
+        ("files judged before", summary.sources_done_before),
+        ("files read in part", len(summary.sources_incomplete)),
+    ]
     return [
         *lines,
+        *((name, count) for name, count in files if count),
         ("pages a second", f"{summary.pages_per_second:,.0f}"),
         ("seconds", f"{summary.seconds:,.1f}"),
-        ("pages in the index", f"{summary.index_pages:,}"),
+        ("pages in the index", summary.index_pages),
         ("index size", f"{summary.index_bytes / 1e6:,.1f} MB"),
+    ]
+
+
+def _sum(name: str, counts: Mapping[str, int], each: str = "  ") -> list[Line]:
+    """Return the line of a sum, and below it a line for each part."""
+    return [
+        (name, sum(counts.values())),
+        *((f"{each}{one}", counts[one]) for one in sorted(counts)),
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,8 +146,8 @@ class ByVerdicts:
     dependents: str | None = None
     overwrite: Overwrite = False
 
-    def select(self, terms: Sequence[Term], ref_of: RefOf, own: str) -> KeptSelection | None:
-        """Return the pages that are selected; None where no option asks for verdicts.
+    def with_selected(self, terms: Sequence[Term], ref_of: RefOf, own: str) -> list[Term]:
+        """Return terms with the pages that are selected; write the dependents, if asked for.
 
         `own` is the fingerprint of the index.
 
@@ -173,13 +174,13 @@ class ByVerdicts:
             check_new(self.dependents, overwrite=self.overwrite)
         pairs = parse_carried(self.carried or ())
         wanted = WantedPages(pairs, self.source or (), terms)
-        return KeptSelection(self.verdicts or (), wanted, ref_of, own) if asks else None
-
-    def write_dependents(self, selection: KeptSelection | None) -> None:
-        """Write the duplicates that lose their representative, where these are asked for."""
-        if selection is not None and self.dependents:
+        if not asks:
+            return [*terms]
+        selection = KeptSelection(self.verdicts or (), wanted, ref_of, own)
+        if self.dependents:
             count = selection.write_dependents(self.dependents)
             typer.echo(f"{count:,} duplicates lose their representative.", err=True)
+        return [*terms, *selection.terms]
 
     @property
     def shown(self) -> list[str]:
@@ -249,21 +250,17 @@ def _forget_in_folder(
     index = folder_of(index)
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
-    store = Store.open(store_folder(index), writable=not dry_run)
-    try:
+    with closing(Store.open(store_folder(index), writable=not dry_run)) as store:
         if store.meta and read_position(store.meta.owner) and not dry_run:
             raise StoreMismatch(
                 f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
                 "the folder out, to put it into the log: give --index-name and --brokers."
             )
         own = str(store.meta.identity["fingerprint"]) if store.meta else ""
-        selection = chosen.select(terms, _find_refs_in(store, settings.input_topic), own)
-        chosen.write_dependents(selection)
-        wanted = Forget([*terms, *(selection.terms if selection else ())])
+        ref_of = _find_refs_in(store, settings.input_topic)
+        wanted = Forget(chosen.with_selected(terms, ref_of, own))
         with amount_bar("reading", len(store.key_blocks)) as progress:
             return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
-    finally:
-        store.close()
 
 
 def _find_refs_in(store: Store, topic: str) -> RefOf:
@@ -278,9 +275,7 @@ def _forget_in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wa
     names = Names(settings.index_name, settings.input_topic)
     connection = quiet_connection_of(settings)
     own = asyncio.run(fingerprint_of_log(connection, names)) if chosen.verdicts else ""
-    selection = chosen.select(terms, refs_of_topic(names.pages), own)
-    chosen.write_dependents(selection)
-    wanted = [*terms, *(selection.terms if selection else ())]
+    wanted = chosen.with_selected(terms, refs_of_topic(names.pages), own)
     with amount_bar("waiting for the shards", None):
         return asyncio.run(forget_in_log(connection, names, wanted, wait_s))
 

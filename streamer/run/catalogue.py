@@ -421,29 +421,25 @@ def pack_catalogue(catalogue: Catalogue) -> bytes:
     return msgspec.msgpack.encode(catalogue)
 
 
-def own_catalogue(data: bytes, index: str) -> Catalogue:
-    """Return the catalogue of the index called `index`; an empty one for b"".
-
-    Raises:
-        StoreMismatch: the index is a worker's, which keeps no catalogue.
-    """
-    if data and "entries" not in msgspec.msgpack.decode(data):
-        raise StoreMismatch(
-            f"The index {index} is a worker's shard. Name another folder with --index."
-        )
-    return unpack_catalogue(data)
+def is_of_replay(meta: StoreMeta) -> bool:
+    """Return whether an index is that of a replay or a program: it has sources of its own."""
+    return "entries" in msgspec.msgpack.decode(meta.owner)
 
 
 def open_catalogue(store: Store, folder: Path) -> Catalogue:
-    """Return the catalogue of a replay's index in `folder`.
+    """Return the catalogue of a replay's index in `folder`; an empty one where nothing is flushed.
 
     Raises:
         StoreDamaged: a part of it is missing or does not fit.
         StoreMismatch: the index is a worker's, which keeps no catalogue.
     """
-    catalogue = own_catalogue(store.meta.owner if store.meta else b"", str(folder))
-    catalogue.read_entries(store)
-    return catalogue
+    if store.meta is None:
+        return Catalogue()
+    if not is_of_replay(store.meta):
+        raise StoreMismatch(
+            f"The index {folder} is a worker's shard. Name another folder with --index."
+        )
+    return read_catalogue(store, store.meta)
 
 
 def unpack_catalogue(data: bytes) -> Catalogue:

@@ -28,8 +28,8 @@ from streamer.index.ask import nearest
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import text_of
+from streamer.run.catalogue import is_of_replay
 from streamer.run.read_index import PAGES_TOPIC, ReadIndex
-from streamer.run.site_store import is_of_replay
 from streamer.sketch.hash_sets import decide_similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.site_memory import SiteTables, TableFigures

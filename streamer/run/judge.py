@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.index import ask
 from streamer.index.codec import Entry
 from streamer.index.memtable import HEAD_PAGES, KEPT
 from streamer.index.messages import (
@@ -91,11 +90,14 @@ class JudgeOptions:
         clock: returns seconds.
     """
 
-    flushes: FlushRule
+    flushes: FlushRule = REPLAY_FLUSHES
     head_pages: int = HEAD_PAGES
     index_memory: int | None = None
     references: ReferenceIndexes | None = None
     clock: Callable[[], float] = time.monotonic
+
+
+_OF_REPLAY = JudgeOptions()
 
 
 class Judge:
@@ -226,14 +228,6 @@ class Judge:
             record = page_record(source, start, end, pages, numbers)
             outputs = [self.apply(record, found, end - start)]
         return [output.verdicts for output in outputs if output is not None]
-
-    def verdict_on(self, page: Pages) -> Verdicts:
-        """Return the verdict that one page would get if it came next; nothing changes."""
-        return ask.verdict_on(self.shard, page)
-
-    def nearest(self, page: Pages, limit: int) -> list[ask.NearRow]:
-        """Return the kept pages that share a key with one page, the most similar first."""
-        return ask.nearest(self.shard, page, limit)
 
     @property
     def kept_pages(self) -> int:
@@ -405,16 +399,9 @@ def _explaining_after_flush(what: str) -> Iterator[None]:
 
 
 def replay_judge(
-    folder: IndexFolder,
-    settings: IndexSettings,
-    *,
-    head_pages: int = HEAD_PAGES,
-    clock: Callable[[], float] = time.monotonic,
-    references: ReferenceIndexes | None = None,
-    index_memory: int | None = None,
+    folder: IndexFolder, settings: IndexSettings, options: JudgeOptions = _OF_REPLAY
 ) -> Judge:
     """Return the judge of an open index, with these settings in force from the next page on."""
-    options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, references, clock)
     judge = Judge(folder.store, folder.identity, options, folder.secret)
     judge.shard.ask_for(settings)
     return judge

@@ -20,7 +20,7 @@ from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.model import SOURCES_MAX, Location, page_ref, split_ref
 from streamer.pages.chunk import PageBatch
-from streamer.run.catalogue import read_catalogue
+from streamer.run.catalogue import is_of_replay, read_catalogue
 from streamer.run.index_folder import (
     Identity,
     folder_of,
@@ -29,7 +29,7 @@ from streamer.run.index_folder import (
     read_meta,
     signature_of,
 )
-from streamer.run.site_store import is_of_replay, make_index_signer, read_sites
+from streamer.run.site_store import make_index_signer, read_sites
 from streamer.run.stages import Locate, sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner

@@ -56,6 +56,7 @@ from streamer.run.totals import LostText, Totals
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
+_NO_PAGE_OUTPUTS = PageOutputs({})
 
 
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
@@ -129,11 +130,11 @@ class Replay:
         verdicts: OutputFile,
         dead_letters: OutputFile | None,
         progress: Progress = lambda _bytes, _records: None,
-        page_outputs: PageOutputs | None = None,
+        page_outputs: PageOutputs = _NO_PAGE_OUTPUTS,
     ) -> Outcome:
         """Judge all records of `pages` that have not been judged; return what was done.
 
-        `page_outputs` get the pages themselves.
+        `page_outputs` get the pages themselves, if there are any.
 
         Raises:
             StreamerError: the input or the index cannot be used; everything up to the last flush
@@ -145,11 +146,10 @@ class Replay:
         self._locate = self._catalogue.locator()
         self._verdicts, self._letters, self._page_outputs = verdicts, dead_letters, page_outputs
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
-        if page_outputs is not None:
-            self._outputs += page_outputs.files.values()
+        for option, output in page_outputs.files.items():
+            self._outputs.append(output)
             self._blocks_behind = PAGES_BEHIND
-            for option, output in page_outputs.files.items():
-                self._catalogue.roles[output.key] = option
+            self._catalogue.roles[output.key] = option
         with (
             signing_pool(self._threads) as self._pool,
             ThreadPoolExecutor(1, "write") as self._writer,
@@ -226,7 +226,7 @@ class Replay:
     def _prepare(self, chunk: Chunk, turn: int) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
         prepared = self._engine.prepare(chunk, turn)
-        if self._page_outputs is not None and self._page_outputs.originals is not None:
+        if self._page_outputs.originals is not None:
             prepared = prepared._replace(originals=originals_of(chunk))
         return prepared
 
@@ -300,8 +300,7 @@ class Replay:
         blocks = self._judge.judge(
             source, start, end, pages, found, numbers, tombstones=chunk.tombstones
         )
-        if self._page_outputs is not None:
-            self._page_outputs.note_kept(originals, blocks)
+        self._page_outputs.note_kept(originals, blocks)
         for block in blocks:
             self._write_block(counted, chunk, block, originals)
             for totals in each:
@@ -383,24 +382,23 @@ class Replay:
     ) -> None:
         """Have the verdicts on pages of a chunk written, and the pages."""
         self._write(self._verdicts, partial(self._lines, source, block))
-        if self._page_outputs is not None:
+        if self._page_outputs.files:
             pairs = self._page_outputs.pairs(originals, block)
-            packing = self._pool.submit(self._pack_pages, self._page_outputs, chunk, block, pairs)
+            packing = self._pool.submit(self._pack_pages, chunk, block, pairs)
             self._write_behind(partial(_write_packed, packing))
 
     def _pack_pages(
-        self, outputs: PageOutputs, chunk: Chunk, block: Verdicts, pairs: list[RevisitPair | None]
+        self, chunk: Chunk, block: Verdicts, pairs: list[RevisitPair | None]
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
-        if not pairs:
-            return outputs.pack(chunk, block)
-        records = duplicate_records(chunk, block, pairs, self._locate, self._engine.fingerprint)
-        return outputs.pack(chunk, block, list(records))
+        revisits = list[bytes]()
+        if pairs:
+            own = self._engine.fingerprint
+            revisits += duplicate_records(chunk, block, pairs, self._locate, own)
+        return self._page_outputs.pack(chunk, block, revisits)
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
         """Raise SettingsError where an output of pages has records of another kind than a chunk."""
-        if self._page_outputs is None:
-            return
         source = next((own.source for own in parsed if own.pages), None)
         if source is not None:
             self._page_outputs.check(chunk, self._name_of(source))
@@ -422,7 +420,7 @@ class Replay:
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
         notes = self._archives.to_flush()
-        if self._page_outputs is not None and self._page_outputs.originals is not None:
+        if self._page_outputs.originals is not None:
             notes += self._page_outputs.originals.to_flush()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
         self._engine.begin_flush(lengths.result, notes, sweep=sweep)

@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 
 from streamer.errors import SettingsError, damage_error
-from streamer.index.codec import Entry, StoreMeta, entry_key
+from streamer.index.codec import Entry, entry_key
+from streamer.run.catalogue import is_of_replay
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner, PageSigner
@@ -71,11 +72,6 @@ def read_sites(store: Store, signature: SignatureSettings) -> SiteTables | None:
         stored = TableParts(note.pages, 0, parts)
         sites.by_number[number] = SiteMemory(signature.site_memory, stored)
     return sites
-
-
-def is_of_replay(meta: StoreMeta) -> bool:
-    """Return whether an index is that of a replay or a program: it has sources of its own."""
-    return "entries" in msgspec.msgpack.decode(meta.owner)
 
 
 def new_sites(signature: SignatureSettings) -> SiteTables | None:

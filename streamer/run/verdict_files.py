@@ -57,34 +57,22 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
     Raises:
         InputError: the file is damaged or cut off, or is CSV or a pipe.
     """
-    _check_no_table(path)
-    check_regular(path)
-    with path.open("rb") as file, tempfile.TemporaryFile() as plain:
-        if is_parquet(path.name):
-            plain.writelines(lines_of_parquet(path))
-            plain.seek(0)
-            yield plain
-            return
-        content = unpack(file, path.name)
-        if content is file:
-            yield file
-            return
-        with _damage_named(path):
-            shutil.copyfileobj(content, plain)
-        plain.seek(0)
-        yield plain
-
-
-def _check_no_table(path: Path) -> None:
     if is_table(path.name):
         raise InputError(
             f"{path}: verdicts as CSV are not read; give a file of JSON lines or Parquet"
         )
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, zlib.error, zstd.ZstdError) as error:
-        raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
+    check_regular(path)
+    with path.open("rb") as file, tempfile.TemporaryFile() as plain:
+        content = unpack(file, path.name)
+        if is_parquet(path.name):
+            plain.writelines(lines_of_parquet(path))
+        elif content is file:
+            yield file
+            return
+        else:
+            try:
+                shutil.copyfileobj(content, plain)
+            except (EOFError, zlib.error, zstd.ZstdError) as error:
+                raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
+        plain.seek(0)
+        yield plain

@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streamer.index.ask import verdict_on
 from streamer.index.messages import Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
@@ -214,7 +215,7 @@ def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
         index = IndexFolder.open(Path(folder), signature)
         judge = replay_judge(index, IndexSettings(measure=signature.measure))
         for number, pages in enumerate(each):
-            judge.verdict_on(pages)
+            verdict_on(judge.shard, pages)
             judge.judge(0, number, number + 1, pages, judge.look_up(pages))
             judge.flush(b"")
         lookup = StoredLookup(index.store)  # as an index that is opened again

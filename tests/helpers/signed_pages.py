@@ -10,7 +10,7 @@ import numpy as np
 from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import Judge, replay_judge
+from streamer.run.judge import Judge, JudgeOptions, replay_judge
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
@@ -147,4 +147,4 @@ def crowded_pages(random: Random, count: int) -> Pages:
 def opened(folder: Path, rules: IndexSettings | None = None, **options: Any) -> Judge:
     """Return the judge of the index of such pages in a folder."""
     rules = rules or IndexSettings()
-    return replay_judge(IndexFolder.open(folder, SIGNATURE), rules, **options)
+    return replay_judge(IndexFolder.open(folder, SIGNATURE), rules, JudgeOptions(**options))

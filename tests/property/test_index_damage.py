@@ -44,7 +44,7 @@ def ask_judge(folder: Path, *, flush: bool = False) -> Any:
     rules, pages = IndexSettings(), family_pages(Random(5), KEPT + ASKED)
     index = IndexFolder.open(folder, SIGNATURE)
     try:
-        judge = replay_judge(index, rules, head_pages=64)
+        judge = replay_judge(index, rules, JudgeOptions(head_pages=64))
         at = judge.position(0)
         asked = pages.take(range(at, at + ASKED))
         blocks = judge.judge(0, at, at + ASKED, asked)

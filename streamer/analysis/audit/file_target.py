@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from streamer.assembly import page_parser
+from streamer.assembly import page_parser, reader_of
 from streamer.config import Settings
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import unpack_settings
@@ -23,8 +23,7 @@ from streamer.index.messages import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.model import split_ref
 from streamer.pages.chunk import Chunk
-from streamer.pages.files import Source, open_sources
-from streamer.pages.folders import FolderChoice
+from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, describe_change, open_catalogue
 from streamer.run.index_folder import check_identity
@@ -112,11 +111,8 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         check_identity(folder, index.identity, index.wanted)
         parser = _parser(settings, in_force, signature)
         whole_rows = any(name == table_of(name, ROWS_SUFFIX) for name in catalogue.roles)
-        columns = None if whole_rows else parser.columns
-        places = settings.url_prefix, settings.cdx_base
-        choice = FolderChoice(settings.include, settings.exclude, parser.bodies)
-        opened = open_sources(pages, settings.page_bytes_max, columns, *places, choice)
-        sources = _sources(known, catalogue, opened.sources)
+        given = reader_of(settings, parser).open(pages, whole_rows=whole_rows)
+        sources = _sources(known, catalogue, given)
         _check_mapping(catalogue, sources, parser)
         references = stack.enter_context(
             closing(ReferenceIndexes(settings.also, index.fingerprint, index.identity))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.replay import _index_folder
+from streamer.assembly import open_index
 from streamer.config import Settings
 from streamer.run.index_folder import IndexFolder, own_key
 from streamer.stored.store import Store
@@ -25,7 +25,7 @@ def test_a_second_run_keeps_the_index_and_key_that_it_has_made(
         monkeypatch.undo()
         second.append(IndexFolder.open(path, settings.signature))
 
-    with suppress(KeyError), _index_folder(path, settings):
+    with suppress(KeyError), open_index(path, settings):
         monkeypatch.setattr(Store, "close", followed)
         raise KeyError
     (other,) = second
@@ -35,6 +35,6 @@ def test_a_second_run_keeps_the_index_and_key_that_it_has_made(
 
 
 def test_the_first_run_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), _index_folder(tmp_path / "new" / "index", Settings()):
+    with pytest.raises(KeyError), open_index(tmp_path / "new" / "index", Settings()):
         raise KeyError
     assert not list(tmp_path.iterdir())

@@ -1,5 +1,7 @@
 """Replays of a topic: which chunks are read, in which order, and what ends the run."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import InputError, StoreMismatch
+from streamer.index.codec import StoreMeta
 from streamer.index.messages import Forget, Record, forget_record
 from streamer.kafka import topic_replay
 from streamer.kafka.topic_input import PageTopic, Range, Wanted, parse_wanted, resolve
@@ -15,7 +18,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogPosition, pack_record
 from streamer.pages.chunk import Chunk
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import Catalogue, own_catalogue, pack_catalogue
+from streamer.run.catalogue import Catalogue, open_catalogue, pack_catalogue
 from streamer.run.reading import Forgotten, SettingsChange
 from streamer.run.stages import parse
 from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, page, pages_record
@@ -233,9 +236,13 @@ def test_partitions_are_located_by_topic_partition_and_offset() -> None:
     assert (location.topic, location.partition, location.offset) == ("pages", 3, 17)
 
 
-def test_an_index_of_a_worker_is_not_taken_for_an_empty_one() -> None:
-    assert own_catalogue(b"", "index") == Catalogue()
+def test_an_index_of_a_worker_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    def stored(meta: StoreMeta | None) -> Any:
+        return SimpleNamespace(meta=meta)
+
+    assert open_catalogue(stored(None), tmp_path) == Catalogue()
     own = Catalogue(outputs={"/out": 1}, order="log-id")
-    assert own_catalogue(pack_catalogue(own), "index") == own
+    assert open_catalogue(stored(StoreMeta(1, {}, owner=pack_catalogue(own))), tmp_path) == own
+    position = msgspec.msgpack.encode(LogPosition("id", "log-id", 0))
     with pytest.raises(StoreMismatch, match="worker's shard"):
-        own_catalogue(msgspec.msgpack.encode(LogPosition("id", "log-id", 0)), "index")
+        open_catalogue(stored(StoreMeta(1, {}, owner=position)), tmp_path)

@@ -113,11 +113,9 @@ def test_a_flush_is_due_when_the_head_is_full(judge: Judge) -> None:
     assert not judge.flush_is_due
 
 
-def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "REPLAY_FLUSHES", FlushRule(records=100, seconds=600))
-    judge = opened(tmp_path / "index", IndexSettings())
+def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(tmp_path: Path) -> None:
+    rule = FlushRule(records=100, seconds=600)
+    judge = opened(tmp_path / "index", IndexSettings(), flushes=rule)
     judge.judge(0, 0, 99, unique_pages(1))
     assert not judge.flush_is_due
     judge.judge(0, 99, 100, unique_pages(0))

@@ -18,7 +18,7 @@ from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import Judge, replay_judge
+from streamer.run.judge import Judge, JudgeOptions, replay_judge
 from streamer.run.reference_indexes import ReferenceIndexes, parse_also
 from streamer.run.stages import verdicts
 from streamer.sketch.hash_sets import pack_set
@@ -68,7 +68,8 @@ def a_judge(folder: Path, rules: IndexSettings, *given: str) -> Iterator[Judge]:
     with contextlib.closing(
         ReferenceIndexes(given, index.fingerprint, index.identity)
     ) as references:
-        judge = replay_judge(index, references.name_in(rules), references=references)
+        options = JudgeOptions(references=references)
+        judge = replay_judge(index, references.name_in(rules), options)
         try:
             yield judge
         finally:
