@@ -4,7 +4,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -88,8 +88,9 @@ class HttpAnswers(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # who asked may be gone
+            self.end_headers()
+            self.wfile.write(body)
 
 
 @contextmanager
