@@ -418,7 +418,13 @@ class Replay:
             self._begin_flush()
 
     def _begin_flush(self, *, sweep: bool = False) -> None:
-        """Have the outputs brought to the disk, then the index with their lengths."""
+        """Have the outputs brought to the disk, then the index with their lengths.
+
+        The writing thread syncs the outputs (`_sync`), after all lines that were judged. The flush
+        thread waits for that, writes rows, state and catalogue in one step (`Store.flush`), and the
+        witness last. So no length that is stored is beyond the end of its file; what a crash leaves
+        after that length is cut when the run continues.
+        """
         notes = self._archives.to_flush()
         if self._page_outputs.originals is not None:
             notes += self._page_outputs.originals.to_flush()
