@@ -1,7 +1,7 @@
 """On what a benchmark ran: the machine, the versions and the commit, as figures need to be read.
 
 A figure without its machine says nothing, and one from a busy machine says little: so the load of
-the last minute is next to the number of cores. Nothing here may fail a run; what cannot be told
+the last minute is next to the number of cores. Nothing here may fail a run; what cannot be read
 is null.
 """
 

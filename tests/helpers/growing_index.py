@@ -10,6 +10,7 @@ import xxhash
 from streamer.run.index_folder import store_folder
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
+from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 from tests.helpers.stored_rows import assert_holds, flush
 
 # Arguments: the index, its snapshots, the rows of a flush, and a folder to restore to, if any.
@@ -42,6 +43,15 @@ def grow(index: Path, *flushes: range) -> None:
     with contextlib.closing(Store.open(store_folder(index))) as store:
         for each in flushes:
             flush(store, each, str(each.stop).encode())
+
+
+def files_of_two_snapshots(index: Path, snapshots: SnapshotFolder) -> set[str]:
+    """Take six snapshots of a growing index, keep two; return the digests of their files."""
+    for rows in range(0, 60, 10):
+        grow(index, range(rows, rows + 10))
+        take_snapshot(index, snapshots, 2)
+    assert snapshots.numbers() == [5, 6]
+    return {file.digest for number in (5, 6) for file in snapshots.read(number).files}
 
 
 def holds(index: Path, rows: int) -> None:

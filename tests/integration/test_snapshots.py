@@ -24,7 +24,7 @@ from streamer.stored.store import Store
 from streamer.upkeep.snapshots import SnapshotFolder, StoreCheckpoint, take_snapshot
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet, streamer
-from tests.helpers.growing_index import grow, holds
+from tests.helpers.growing_index import files_of_two_snapshots, grow, holds
 from tests.helpers.object_store import ObjectStore
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import load
@@ -165,11 +165,7 @@ def objects(store: ObjectStore) -> set[str]:
 def test_only_what_nobody_needs_and_has_been_there_for_a_day_is_removed(
     tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder
 ) -> None:
-    for rows in range(0, 60, 10):
-        grow(index, range(rows, rows + 10))
-        take_snapshot(index, snapshots, 2)
-    assert snapshots.numbers() == [5, 6]
-    needed = {file.digest for number in (5, 6) for file in snapshots.read(number).files}
+    needed = files_of_two_snapshots(index, snapshots)
     young = objects(store) - needed
     assert young, "another may be about to need it"
     then = time.time() - 25 * 3600

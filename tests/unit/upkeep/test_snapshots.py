@@ -27,7 +27,7 @@ from streamer.upkeep.snapshots import (
 )
 from tests.helpers.commands import ended
 from tests.helpers.damage import digests
-from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds
+from tests.helpers.growing_index import TAKING_SNAPSHOTS, files_of_two_snapshots, grow, holds
 from tests.helpers.kills import answers_until_killed
 from tests.helpers.stored_rows import assert_holds, flush
 
@@ -104,11 +104,7 @@ def test_what_a_restored_index_writes_does_not_pass_for_what_the_lost_one_wrote(
 def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
-    for rows in range(0, 60, 10):
-        grow(index, range(rows, rows + 10))
-        take_snapshot(index, snapshots, 2)
-    assert snapshots.numbers() == [5, 6]
-    needed = {file.digest for number in (5, 6) for file in snapshots.read(number).files}
+    needed = files_of_two_snapshots(index, snapshots)
     assert stored(home) == needed
     snapshots.restore(tmp_path / "5", 5)
     holds(tmp_path / "5", 50)
@@ -237,7 +233,7 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
             TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
             lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
         )  # fmt: skip
-        assert snapshots.read().pages >= reported[-1], "one that was told of is lost"
+        assert snapshots.read().pages >= reported[-1], "one that was reported is lost"
         for number in snapshots.numbers():
             assert int(snapshots.check(number).owner) == snapshots.read(number).pages
         left = {"again", "again.old", "again.restoring"}  # by the kill
