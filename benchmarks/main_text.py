@@ -3,8 +3,9 @@
 Sets of pages that are no part of this repository are looked for below DATA; a table whose set is
 missing is left out:
 
-- `main_text.tar.xz`: pages whose main text was marked by hand. Token F1, by folds: each page's
-  blocks are judged by trees that were trained on the other folds of both sets.
+- `wcxb_dev.tar.xz`: pages of seven kinds, reviewed (WCXB). Word F1 by kind, by folds of registered
+  domains: each page's blocks are judged by trees that were trained on the other folds of all sets.
+- `main_text.tar.xz`: pages of articles whose main text was marked by hand. Token F1, by folds, too.
 - `set10b_templates_dev.tar.xz`: articles in the furniture of other pages. Each page is judged by
   trees that have not seen the page that its furniture is of, nor others of that fold. A stream of
   exact Jaccard over 5-word shingles then finds its article among those kept before, or another
@@ -55,8 +56,8 @@ from benchmarks.main_text_stream import (
     words_or_visible,
 )
 from benchmarks.peers.extractors import Extractor, extractors
-from benchmarks.training.single_pages import MarkedPage, crawl_sheets, grow_of_blocks, sheets_of
-from benchmarks.training.sites import page_trees
+from benchmarks.training.forests import grow, rows_of_crawl
+from benchmarks.training.marked import MarkedPage, PageReader, labelled
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.main_text import (
@@ -75,16 +76,17 @@ from streamer.text.words import canonical_words
 if TYPE_CHECKING:
     from rich.table import Table
 
+MARKED, TEMPLATES, KINDS = "main_text.tar.xz", "set10b_templates_dev.tar.xz", "wcxb_dev.tar.xz"
 FOLDS = 4
 THRESHOLD = 0.65  # that of `balanced`
 NEWSPAPERS = "page"  # the collection that was marked with most care
-CARELESS = 0.3  # weight of pages that were marked by other rules: comments count as main text there
+# What a page weighs, by its set; less if it was marked by other rules, or if its text is in others.
+WEIGHTS = {NEWSPAPERS: 0.5, MARKED: 0.15, TEMPLATES: 0.25, KINDS: 1.0}
 SPEED_PAGES = 1000
 TRIES = 3
 BATCH = 64  # pages that are signed together
-MARKED, TEMPLATES = "main_text.tar.xz", "set10b_templates_dev.tar.xz"
 BEGIN, END = "<!-- written by benchmarks/main_text.py -->\n", "<!-- until here -->\n"
-WHAT = ("marked", "templates", "scripts", "languages", "kinds", "speed")
+WHAT = ("kinds", "marked", "templates", "scripts", "languages", "speed")
 
 
 class Marked(NamedTuple):
@@ -115,10 +117,28 @@ def marked_pages(data: Path) -> list[Marked]:
     for line in archive_lines(data / MARKED, "pages.jsonl"):
         page = json.loads(line)
         collection, _, name = page["id"].partition("/")
-        weight = 1.0 if collection == NEWSPAPERS else CARELESS
+        weight = WEIGHTS.get(collection, WEIGHTS[MARKED])
         marked = MarkedPage(page["html"], page["main_text"], weight)
         found.append(Marked(name, collection, marked))
     return found
+
+
+def pages_of_kinds(data: Path) -> list[Marked]:
+    """Return the pages of seven kinds, by their kind; names are the domains that they are of."""
+    found = []
+    for line in archive_lines(data / KINDS, "pages.jsonl"):
+        page = json.loads(line)
+        name = registered_domain(page["host"] or page["id"])
+        marked = MarkedPage(page["html"], page["main_content"], WEIGHTS[KINDS])
+        found.append(Marked(name, page["page_type"], marked))
+    return found
+
+
+def registered_domain(host: str) -> str:
+    """Return about what was registered of a host: its last two names, three below `co.uk`."""
+    names = host.split(".")
+    is_second = len(names[-1]) == 2 and len(names[-2:][0]) <= 3  # noqa: PLR2004 - of letters
+    return ".".join(names[-3:] if is_second else names[-2:])
 
 
 def archive_lines(archive: Path, name: str) -> Iterator[bytes]:
@@ -152,30 +172,32 @@ def articles_of(data: Path) -> dict[str, str]:
 def training_pages(data: Path) -> list[Marked]:
     """Return what the package's models are trained on: marked pages, articles in templates."""
     pages = marked_pages(data)
+    if (data / KINDS).exists():
+        pages += pages_of_kinds(data)
     if (data / TEMPLATES).exists():
-        articles = articles_of(data)
+        articles, weight = articles_of(data), WEIGHTS[TEMPLATES]
         pages += [
             Marked(
-                each.group, TEMPLATES, MarkedPage(each.html, articles[each.article], url=each.url)
+                each.group, TEMPLATES,
+                MarkedPage(each.html, articles[each.article], weight, each.url),
             )
             for each in templates(data)
-        ]
+        ]  # fmt: skip
     return pages
 
 
-def models_by_fold(pages: Sequence[Marked]) -> list[Model]:
-    """Return for each fold a model of blocks that was trained on all others.
+def models_by_fold(pages: Sequence[Marked], *, sites: bool = False) -> list[Model]:
+    """Return for each fold a model that was trained on all others.
 
-    The trees of the page are the package's: they see how blocks lie, and no text.
+    What repeats on sites is learned of all pages, whatever fold is left out.
     """
-    sheets = list(sheets_of(each.page for each in pages))
-    names, page = [each.name for each in pages], page_trees()
-    models = []
+    reader = PageReader(sites=sites)
+    rows = [(fold_of(each.name), labelled(each.page, reader)) for each in pages]
+    crawl, models = rows_of_crawl(sites=sites), []
     for fold in range(FOLDS):
-        others = [own for name, own in zip(names, sheets, strict=True) if fold_of(name) != fold]
-        marked = list(chain.from_iterable(others))
-        grown = grow_of_blocks([*marked, *crawl_sheets(marked)])
-        models.append(model_of(grown["trees"], grown["base"], page))
+        others = [own for other, own in rows if other != fold and own is not None]
+        grown = grow(others, crawl)
+        models.append(model_of(grown["trees"], grown["base"], sites=sites))
     return models
 
 
@@ -210,6 +232,20 @@ def marked_table(pages: Sequence[Marked], who: dict[str, Words]) -> Table:
         values = [_f1s(group, words) for group in groups.values()]
         means = [f"{statistics.mean(each):.3f}" for each in values]
         table.add_row(name, *means, f"{statistics.median(chain(*values)):.3f}")
+    return table
+
+
+def kinds_table(pages: Sequence[Marked], who: dict[str, Words]) -> Table:
+    """Compare what is taken of pages of several kinds with what is marked."""
+    kinds = sorted({each.collection for each in pages})
+    groups = {"all": list(pages)}
+    groups |= {kind: [each for each in pages if each.collection == kind] for kind in kinds}
+    heads = [f"{name} {len(group):,}" for name, group in groups.items()]
+    table = empty_table("Word F1 of pages of seven kinds", "", *heads)
+    for name, words in who.items():
+        table.add_row(
+            name, *(f"{statistics.mean(_f1s(own, words)):.3f}" for own in groups.values())
+        )
     return table
 
 
@@ -314,6 +350,8 @@ def quality_tables(data: Path, wanted: Sequence[str]) -> Iterator[Table]:
     models = models_by_fold(training_pages(data))
     readers = [Reader(new_main_text(each)) for each in models]
     who = ways(readers, extractors())
+    if "kinds" in wanted and (data / KINDS).exists():
+        yield kinds_table(pages_of_kinds(data), who)
     if "marked" in wanted:
         yield marked_table(pages, who)
     if "templates" in wanted and (data / TEMPLATES).exists():
@@ -329,8 +367,6 @@ def made_tables(wanted: Sequence[str]) -> Iterator[Table]:
     reader = Reader(new_main_text(read_model()))
     if "languages" in wanted:
         yield made.languages_table(reader)
-    if "kinds" in wanted:
-        yield made.kinds_table(reader)
 
 
 def speed_tables(data: Path, some: int) -> Iterator[Table | str]:
@@ -347,7 +383,7 @@ def speed_tables(data: Path, some: int) -> Iterator[Table | str]:
 
 def tables(data: Path, wanted: Sequence[str], some: int) -> Iterator[Table | str]:
     """Yield the tables that are wanted and have their data."""
-    if (data / MARKED).exists() and {"marked", "templates", "scripts"} & set(wanted):
+    if (data / MARKED).exists() and {"kinds", "marked", "templates", "scripts"} & set(wanted):
         yield from quality_tables(data, wanted)
     yield from made_tables(wanted)
     if "speed" in wanted:

@@ -1,6 +1,6 @@
-"""Three pages of the project's own making as a picture, their blocks coloured by what counts.
+"""Two pages of the project's own making as a picture, their blocks coloured by what counts.
 
-The same article on two sites, and a front page: blocks are in the order of the page, short ones
+The same article on two sites: blocks are in the order of the page, short ones
 next to each other as links do. The picture is an SVG file, the same for the same model.
 
     python benchmarks/main_text_picture.py --out /tmp/pages.svg
@@ -21,17 +21,15 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks.machine import ROOT
-from benchmarks.training.kinds import KINDS, Writer
-from benchmarks.training.single_pages import read_blocks
+from benchmarks.training.marked import read_blocks
 from streamer.analysis.sample.crawl import SEED
 from streamer.analysis.sample.prose import LANGUAGES, write_article
 from streamer.analysis.sample.sites import make_site
 from streamer.text import blocks
-from streamer.text.main_text import has_main_text, new_main_text, read_model, score_blocks
+from streamer.text.main_text import choose_blocks, new_main_text, read_model
 
 OUT = ROOT / "docs" / "quality" / "pages.svg"
 SITES = (0, 2)  # layouts with a menu, a column next to the text, and notices
-FRONT_PAGE = "teasers/17"
 WORDS = 190  # of the article
 WIDTH, GAP, PAD = 300, 18, 8  # units of the picture: of a page, between two, inside
 HEIGHT_MAX = 560  # of a page; what is further down is cut off
@@ -60,13 +58,14 @@ def blocks_of(page: str) -> tuple[list[Block], bool]:
     """Return the blocks of a page, and whether it has a main text."""
     main = new_main_text(read_model())
     text = read_blocks(page, main)
-    count = score_blocks(main)
-    has_one = has_main_text(main, count)
+    chosen, cut = choose_blocks(main)
+    count = int(main.structure.now[blocks.COUNT])
+    has_one = chosen > 0
     found = []
     for record, score in zip(main.records[:count], main.scores[:count], strict=True):
         own = text[record[blocks.START] : record[blocks.END]].tobytes().decode()
         is_heading = record[blocks.KIND] == blocks.HEADING
-        found.append(Block(" ".join(own.split()), is_heading, not has_one or score >= 0))
+        found.append(Block(" ".join(own.split()), is_heading, not has_one or score >= cut))
     return found, has_one
 
 
@@ -75,8 +74,6 @@ def pages() -> Iterator[tuple[str, str]]:
     article = write_article(Random("picture"), LANGUAGES[0], WORDS)
     for name, layout in zip(("An article", "The same on another site"), SITES, strict=True):
         yield name, make_site(SEED, layout * len(LANGUAGES)).render(article)
-    w = Writer(FRONT_PAGE, LANGUAGES[0])
-    yield "A front page", w.page(KINDS["teasers"](w))
 
 
 def drawn(page: Iterable[Block]) -> Drawing:

@@ -1,9 +1,8 @@
 """What the table of sites gives: articles in templates by folds, the sample crawl, and its cost.
 
-- `set10b_templates_dev.tar.xz` below DATA, and `main_text.tar.xz` to train on: articles in the
-  furniture of other pages, in the order of the stream. Each page is judged by trees that were
-  trained on the other folds of templates, with and without what is known of its site. A page
-  without main text is held to FALLBACK.
+- `set10b_templates_dev.tar.xz` below DATA: articles in the furniture of other pages, in the order
+  of the stream. Each page is judged by trees that were trained on the other folds of all sets,
+  with and without what is known of its site. A page without main text is held to FALLBACK.
 - `set3_llvm_docs.tar.xz`: four releases of a documentation, by the package's own models, which have
   not seen it.
 - The sample crawl, by the package's own models: its seed is another one than that which they were
@@ -37,48 +36,28 @@ sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 from benchmarks.figures import empty_table
 from benchmarks.html_pages import messages
 from benchmarks.main_text import (
-    FOLDS,
     TEMPLATES,
     SitePage,
     archive_lines,
-    articles_of,
     fold_of,
-    marked_pages,
+    models_by_fold,
     templates,
+    training_pages,
 )
 from benchmarks.main_text_stream import Stream
-from benchmarks.training.single_pages import (
-    LEAVES,
-    TREES,
-    MarkedPage,
-    crawled_pages,
-    grow,
-    read_blocks,
-)
-from benchmarks.training.sites import (
-    Labelled,
-    SiteReader,
-    in_order,
-    of_single_pages,
-    of_sites,
-    page_trees,
-    with_crawl,
-)
+from benchmarks.training.marked import PageReader, read_blocks
 from streamer.analysis.sample.crawl import Crawl
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
 from streamer.text import blocks
 from streamer.text.main_text import (
-    FEATURES,
     SITE_MODEL,
     MainText,
     Model,
-    has_main_text,
-    model_of,
+    choose_blocks,
     new_main_text,
     read_model,
-    score_blocks,
 )
 from streamer.text.scan import Bytes
 from streamer.text.visible import HTML
@@ -98,10 +77,9 @@ def chosen_words(main: MainText, html: str, repeats: Bytes) -> tuple[list[str], 
     if len(main.repeats):
         main.repeats[: len(repeats)] = repeats
     text = read_blocks(html, main)
-    count = score_blocks(main)
-    is_main = bool(has_main_text(main, count))
-    every = int(main.structure.now[blocks.COUNT])
-    chosen = main.scores[:every] >= 0 if is_main else np.ones(every, np.bool_)
+    count, cut = choose_blocks(main)
+    every, is_main = int(main.structure.now[blocks.COUNT]), count > 0
+    chosen = main.scores[:every] >= cut if is_main else np.ones(every, np.bool_)
     spans = main.records[:every][chosen][:, [blocks.START, blocks.END]].tolist()
     taken = b" ".join(text[start:end].tobytes() for start, end in spans)
     return canonical_words(taken.decode("utf-8", "replace")), is_main
@@ -109,11 +87,11 @@ def chosen_words(main: MainText, html: str, repeats: Bytes) -> tuple[list[str], 
 
 def judged(pages: Iterable[SitePage], models: Sequence[Model]) -> tuple[Stream, dict[str, str]]:
     """Judge pages, each by the model of its group's fold; return also what is found by group."""
-    learner = SiteReader(read_model())
+    learner = PageReader(sites=True)
     mains = [new_main_text(model) for model in models]
     stream, counts = Stream(THRESHOLD), defaultdict[str, list[int]](lambda: [0, 0])
     for page in pages:
-        repeats = learner.learn(page.url, page.html)
+        _, repeats = learner.read(page.html, page.url)
         words, is_main = chosen_words(mains[fold_of(page.group) % len(mains)], page.html, repeats)
         before = stream.outcome.found, stream.outcome.seen
         stream.judge(page.article, page.group, words, 0.0 if is_main else FALLBACK)
@@ -144,35 +122,13 @@ def crawl() -> Iterator[SitePage]:
             yield SitePage(planted.url, body, str(root), str(planted.kind))
 
 
-def models_by_fold(data: Path, pages: Sequence[SitePage]) -> tuple[list[Model], list[Model]]:
-    """Return for each fold a model of the others and of what is made: without sites, and with."""
-    articles = articles_of(data)
-    marked = (MarkedPage(each.html, articles[each.article], 1.0, each.url) for each in pages)
-    own = list(in_order(marked))  # what repeats is learned of all, whatever fold is left out
-    single, made = marked_pages(data), Labelled.joined(of_sites(crawled_pages()))
-    models: tuple[list[Model], list[Model]] = ([], [])
-    for fold in range(FOLDS):
-        others = [each.page for each in single if fold_of(each.name) != fold]
-        kept = [
-            each for page, each in zip(pages, own, strict=True)
-            if each is not None and fold_of(page.group) != fold
-        ]  # fmt: skip
-        real = Labelled.joined([*of_single_pages(others), *kept])
-        rows, main, weights = with_crawl(real, made)
-        for known, found in zip((rows[:, : len(FEATURES)], rows), models, strict=True):
-            grown = grow(known, main, weights, (TREES, LEAVES))
-            sites = known is rows
-            found.append(model_of(grown["trees"], grown["base"], page_trees(), sites=sites))
-    return models
-
-
 def templates_table(data: Path) -> Table:
     """Judge articles in templates, by trees that have not seen their template."""
-    pages = templates(data)
+    pages, marked = templates(data), training_pages(data)
     heads = ("false", "found", "on another site", "F1")
     table = empty_table("Articles in the furniture of other pages, by folds", "trees", *heads)
-    named = zip(("without sites", "with sites"), models_by_fold(data, pages), strict=True)
-    for name, models in named:
+    for name, sites in (("without sites", False), ("with sites", True)):
+        models = models_by_fold(marked, sites=sites)
         table.add_row(name, *judged(pages, models)[0].outcome.shown())
     return table
 

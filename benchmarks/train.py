@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks.machine import ROOT
 from benchmarks.main_text import training_pages
-from benchmarks.training.single_pages import TREES, read_marked, sheets_of, train
-from benchmarks.training.sites import train_for_sites
+from benchmarks.training.forests import TREES, train
+from benchmarks.training.marked import read_marked
 from streamer.errors import StreamerError
 
 DATA = ROOT / "../shared/data"
@@ -46,13 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if asked.pages
             else [each.page for each in training_pages(DATA)]
         )
-        if asked.sites:
-            model = train_for_sites(marked, asked.trees)
-        else:
-            sheets = list(sheets_of(marked))
-            model = train(marked, sheets, asked.trees)
-            usable = sum(own[0].is_usable for own in sheets)
-            print(f"{usable:,} of {len(sheets):,} pages have their marked text.")
+        model = train(marked, asked.trees, sites=asked.sites)
     except StreamerError as error:
         sys.exit(str(error))
     asked.out.write_bytes(model)

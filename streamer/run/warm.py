@@ -66,8 +66,8 @@ from streamer.text.visible import ESCAPED, HTML, visible_text
 NATIVE_SIGNATURE = SignatureSettings()
 MAIN_TEXT_SIGNATURE = SignatureSettings(canonical=MAIN_TEXT)
 ONLY_MAIN_TEXT = {
-    "streamer.text.blocks", "streamer.text.furniture", "streamer.text.main_text",
-    "streamer.text.trees",
+    "streamer.text.blocks", "streamer.text.features", "streamer.text.furniture",
+    "streamer.text.hints", "streamer.text.main_text", "streamer.text.trees",
 }  # fmt: skip
 POLL_SECONDS = 0.1
 

@@ -6,9 +6,6 @@ structure has a bound: the last OPEN_MAX open elements, in a ring, and how many 
 navigation, articles and so on. An end tag looks for its element among the REACH last ones, so a
 tag costs the same whatever page it is in. Where records are full, the rest of a page has none.
 
-Authors name what an element is for in its class, id, role and itemprop. A few stems of such names
-are looked for by one automaton (Aho and Corasick, 1975), a step a byte.
-
 Text of titles, buttons and fields to choose from is visible, but belongs to no block.
 """
 
@@ -17,7 +14,6 @@ Text of titles, buttons and fields to choose from is visible, but belongs to no 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -42,13 +38,12 @@ from streamer.text.canonical import (
     VALUE_MASK,
     canonical_table,
 )
+from streamer.text.hints import HINTS, read_attributes
 from streamer.text.html import (
-    BLANK,
     BLOCK,
-    CLASS,
     CONTAINER,
-    GREATER,
     LESS,
+    NOSCRIPT,
     SLASH,
     SPACE,
     STATE_SIZE,
@@ -56,14 +51,13 @@ from streamer.text.html import (
     UNKNOWN,
     State,
     after_tag,
-    begin_again,
     begins_tag,
     by_slot,
     copy_text,
     hidden,
     name_number,
-    pass_attribute,
     pass_no_tag,
+    pass_noscript,
     read_name,
     skip_attributes,
     slot_of,
@@ -78,36 +72,29 @@ OPEN_MAX = 64
 REACH = 12
 DEPTH_MAX = 255
 
-# Stems of names, by what they mean; a space matches anything that is no letter.
-HINTS: tuple[tuple[str, ...], ...] = (
-    ("nav", "menu", "crumb", "tabs"),
-    ("foot", "copyright", "legal", "bottom", "disclaim"),
-    ("header", "masthead", "banner", "logo", " head ", "topbar"),
-    ("side", "rail ", "widget", "module", "right", "left"),
-    ("comment", "disqus", "reply", "respond", "discuss"),
-    ("related", "popular", "recent", "archive", "recommend", "more", "tag", "blogroll", "latest",
-     "most"),
-    ("share", "social", "tool", "print", "email", "bookmark", "rating"),
-    ("promo", "advert", " ad ", " ads ", " adv", "sponsor"),
-    ("login", "subscribe", "newsletter", "signup", "search", "signin", "register"),
-    ("meta", "byline", "date", "author", "caption", "credit", "time"),
-    ("article", "story", "post", "entry", "news"),
-    ("body", "content", "text", "main", "paragraph", "copy "),
-)  # fmt: skip
-WANTED_HINTS = 2  # the last ones speak for main text
-SECTIONS = ("nav", "footer", "header", "aside", "article", "main", "form", "ul", "ol", "table")
+SECTIONS = (
+    "nav",
+    "footer",
+    "header",
+    "aside",
+    "article",
+    "main",
+    "form",
+    "ul",
+    "ol",
+    "table",
+    "noscript",
+)
 _BITS = len(HINTS) + len(SECTIONS)
 
-# What a record holds. Of the whole page (main_text.py writes these): WORDS_BEFORE, and how many
-# blocks away the paragraphs before and after it are. COUNTS: of the open elements, how many have
-# each hint and are each section.
+# What a record holds. COUNTS: of the open elements, how many have each hint and are each section.
 (
     START, END, WORDS, LINK_WORDS, POINTS, CHARACTERS, CAPITALS, DIGITS, LETTERS, LINKS, STOP, KIND,
-    BEFORE, DEPTH, PARENT, LINK_SHARE, POINT_SHARE, WORDS_BEFORE, SINCE, UNTIL, COUNTS,
-) = range(21)  # fmt: skip
+    BEFORE, DEPTH, PARENT, LINK_SHARE, POINT_SHARE, COUNTS,
+) = range(18)  # fmt: skip
 COLUMNS = COUNTS + _BITS
 
-KIND_FEATURES = 7  # kinds of the element that a block is in
+KINDS_MAX = 7  # kinds of the element that a block is in; 0: none of these
 _KINDS = (
     ("p",), ("h1", "h2", "h3", "h4", "h5", "h6"), ("li", "dt", "dd"), ("td", "th"),
     ("div", "section", "article", "main"), ("pre", "xmp", "listing", "plaintext"), ("blockquote",),
@@ -136,50 +123,6 @@ def _traits() -> dict[str, int]:
 
 _ELEMENTS = by_slot(_traits())
 _LINK = name_number("a")
-_CLASS_NAME, _ID_NAME, _ROLE_NAME, _ITEMPROP_NAME = map(
-    name_number, ("class", "id", "role", "itemprop")
-)
-_NAME_MAX = len("itemprop")
-_SIZES = 1 << len("class") | 1 << len("id") | 1 << len("role") | 1 << len("itemprop")
-
-_LETTERS = 27  # a to z from 1 on, and 0 for all other bytes
-_STATE_BITS = 5  # a state is the place of its row in the flat table: a step is an addition, a load
-
-
-def _automaton() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
-    """Return the states by state + letter, and the hints that are met at each state's number."""
-    steps, found = [[0] * _LETTERS], [0]
-    for bit, stem in ((bit, stem) for bit, stems in enumerate(HINTS) for stem in stems):
-        state = 0
-        for letter in (0 if each == " " else ord(each) - ord("a") + 1 for each in stem):
-            if not steps[state][letter]:
-                steps[state][letter] = len(steps)
-                steps.append([0] * _LETTERS)
-                found.append(0)
-            state = steps[state][letter]
-        found[state] |= 1 << bit
-    shorter = [0] * len(steps)  # the longest end of what was read that begins a stem as well
-    queue = deque(state for state in steps[0] if state)
-    while queue:
-        state = queue.popleft()
-        found[state] |= found[shorter[state]]
-        for letter, follow in enumerate(steps[state]):
-            instead = steps[shorter[state]][letter]
-            if follow:
-                shorter[follow] = instead
-                queue.append(follow)
-            else:
-                steps[state][letter] = instead
-    table = np.zeros((len(steps), 1 << _STATE_BITS), np.uint16)
-    table[:, :_LETTERS] = np.array(steps) << _STATE_BITS
-    return table.ravel(), np.array(found, np.int64)
-
-
-_STEPS, _FOUND = _automaton()
-_LETTER = np.zeros(256, np.uint8)
-for _place in range(1, _LETTERS):
-    _LETTER[[ord("A") - 1 + _place, ord("a") - 1 + _place]] = _place
-
 _ALL = 0xFFFFFFFFFFFFFFFF
 _ENDS = np.zeros(128, np.int64)  # whether an ASCII character ends a sentence
 _ENDS[list(b'.!?"')] = 1
@@ -232,48 +175,6 @@ def _clear(structure: Structure) -> None:
     structure.parents[:] = 0
     structure.counts[:] = 0
     structure.sums[:] = 0
-
-
-@kernel
-def _read_hints(source: Bytes, at: int, end: int) -> int:
-    """Return the hints in source[at:end] as bits."""
-    state = int64(_STEPS[0])
-    bits = int64(0)
-    for i in range(at, end):
-        state = int64(_STEPS[state + _LETTER[source[i]]])
-        bits |= _FOUND[state >> _STATE_BITS]
-    return bits | int64(_FOUND[int64(_STEPS[state]) >> _STATE_BITS])
-
-
-@kernel
-def read_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool, int]:
-    """Skip a tag's attributes as `skip_attributes` does, and return the hints in them too."""
-    slash = False
-    bits = int64(0)
-    while at < end:
-        byte = source[at]
-        if byte == GREATER:
-            return at + 1, slash, bits
-        slash = byte == SLASH
-        at += 1
-        if not slash and not CLASS[byte] & BLANK:
-            name = at - 1
-            name_end, value, at = pass_attribute(source, at, end)
-            if at > value and _is_telling(source, name, name_end):
-                bits |= _read_hints(source, value, at)
-    return end + 1, False, bits
-
-
-@inline_kernel
-def _is_telling(source: Bytes, start: int, end: int) -> bool:
-    """Return whether an attribute says what an element is for."""
-    size = end - start
-    if size > _NAME_MAX or not _SIZES >> size & 1:
-        return False
-    name, _ = read_name(source, start, end)
-    return (
-        name == _CLASS_NAME or name == _ID_NAME or name == _ROLE_NAME or name == _ITEMPROP_NAME  # noqa: PLR1714 - a kernel has no sets
-    )
 
 
 @inline_kernel
@@ -495,6 +396,10 @@ def _pass_tag(
         after, closes_itself = skip_attributes(source, stop, end)
     if after > end:
         return end, place
+    if traits & NOSCRIPT and not is_end and not closes_itself:
+        go_on = pass_noscript(source, after, end, state)
+        if go_on > after:
+            return go_on, place
     if number == _LINK and not hidden(state, at):
         _count_text(out, place, structure)
         structure.now[_IN_LINK] = not is_end
@@ -550,8 +455,4 @@ def html_to_blocks(
     """
     _clear(structure)
     state = np.zeros(STATE_SIZE, np.int64)
-    stop = _pass_page(source, start, end, out, state, structure, records)
-    if begin_again(source, start, end, out, 0, stop, state):
-        _clear(structure)
-        stop = _pass_page(source, start, end, out, state, structure, records)
-    return stop
+    return _pass_page(source, start, end, out, state, structure, records)

@@ -31,7 +31,7 @@ from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, loa
 from streamer.text import blocks
 from streamer.text.blocks import html_to_blocks
 from streamer.text.escapes import unescape_json
-from streamer.text.main_text import MainText, is_scored
+from streamer.text.main_text import MainText, is_asked
 from streamer.text.scan import Bytes
 
 Words = npt.NDArray[np.uint64]
@@ -71,7 +71,7 @@ class Furniture(NamedTuple):
 
 
 class PageBlocks(NamedTuple):
-    """The blocks of a batch of pages that are scored, as the table knows them.
+    """The blocks of a batch of pages that are asked about, as the table knows them.
 
     Attributes:
         keys: uint64[blocks], hashes with the host in them.
@@ -123,14 +123,14 @@ def hash_block(text: Bytes, start: int, end: int, host: int) -> int:
 
 
 @kernel
-def _add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int) -> int:
-    """Append the scored blocks of the page in `main`; return how many there are then."""
+def add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int) -> int:
+    """Append the asked blocks of the page in `main`; return how many there are then."""
     count = int64(main.structure.now[blocks.COUNT])
     if count >= main.records.shape[0]:
         return at
     for i in range(count):
         record = main.records[i]
-        if is_scored(record):
+        if is_asked(record):
             own.keys[at] = hash_block(text, record[blocks.START], record[blocks.END], host)
             own.words[at] = record[blocks.WORDS]
             at += 1
@@ -146,7 +146,7 @@ def list_blocks(
     main: MainText,
     own: PageBlocks,
 ) -> None:
-    """List the blocks of bodies (data, starts, ends) that are scored.
+    """List the blocks of bodies (data, starts, ends) that are asked about.
 
     `marks` say which bodies are escaped, and which are HTML; `hosts` has a keyed hash of the host
     of each page, 0 for none: nothing is listed of such a page, nor of plain text.
@@ -162,7 +162,7 @@ def list_blocks(
                 source, start = unescaped, int64(0)
             # Of one kind, as data that is only read: for two kinds, all would be compiled twice.
             html_to_blocks(source, start, end, text, main.structure, main.records)
-            at = _add_blocks(text, hosts[i], main, own, at)
+            at = add_blocks(text, hosts[i], main, own, at)
         own.ends[i] = at
 
 

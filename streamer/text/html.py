@@ -15,10 +15,10 @@ elements part words at their start and end tags. Raw elements hold no markup: th
 contents end at their own end tag; those of RCDATA elements are text, those of the others are never
 seen. The contents of containers are invisible markup, and containers nest; but those of a
 declarative shadow root (a template with `shadowrootmode`) and of a dialog that is `open` are
-visible. `<noscript>` is passed unseen, except where it has more text than the rest of the page:
-scripts would build that page. A name is held as a number in base 38: exact for up to twelve letters
-and digits, longer names are unknown. The numbers are hashed into a table without collisions, found
-at import.
+visible. `<noscript>` is read as a block where it has NOSCRIPT_BYTES_MIN of text: scripts would
+build that part of the page; else it is passed as though it were not there. A name is held as a
+number in base 38: exact for up to twelve letters and digits, longer names are unknown. The numbers
+are hashed into a table without collisions, found at import.
 
 Looking to the page's end in vain, once for every tag, would make a page of such tags cost its
 square; so what was not found is noted in `state`, and is not looked for again: what is missing
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-BLOCK, RAW, RCDATA, CONTAINER, ENDLESS = 1, 2, 4, 8, 16  # ENDLESS: hides the rest if never closed
+# ENDLESS: hides the rest if never closed. NOSCRIPT: is read or not, by how much text it has.
+BLOCK, RAW, RCDATA, CONTAINER, ENDLESS, NOSCRIPT = 1, 2, 4, 8, 16, 32
 MEMO_SHIFT = 8  # traits << 0 | the element's number among those that keep state << MEMO_SHIFT
 MEMOS = 11  # elements with state
 
@@ -59,7 +60,7 @@ _BLOCKS = (
 _STATEFUL = {
     "script": RAW | ENDLESS,
     "style": RAW | ENDLESS,
-    "noscript": RAW,
+    "noscript": NOSCRIPT | BLOCK,
     "noembed": RAW,
     "iframe": RAW | BLOCK,
     "noframes": RAW | BLOCK,
@@ -72,6 +73,7 @@ _STATEFUL = {
 SVG_MEMO, TEMPLATE_MEMO, DIALOG_MEMO, NOSCRIPT_MEMO = (
     list(_STATEFUL).index(name) for name in ("svg", "template", "dialog", "noscript")
 )
+NOSCRIPT_BYTES_MIN = 300  # without markup and white space: some 60 words
 NAME_BYTES_MAX = 12  # 38 ** 12 is the last power below 2 ** 63
 _BASE = 38
 _SLOT_BITS = 10
@@ -120,6 +122,7 @@ def by_slot(values: Mapping[str, int]) -> npt.NDArray[np.int64]:
 
 assert len(_STATEFUL) == MEMOS, len(_STATEFUL)
 TRAITS = by_slot(_LISTED)
+_NOSCRIPT, _NOSCRIPT_END = name_number("noscript"), len("</noscript")
 _NUMBERS = by_slot({name: name_number(name) for name in _LISTED})
 
 
@@ -152,12 +155,11 @@ QUOTE, APOSTROPHE, BRACKET = b"\"']"
 
 # The scanner's whole memory between two tags. state[memo] of a raw element: 1 once no end tag
 # follows. state[memo] of a container: the depth in it; state[LAST_ENDS + memo]: the place of its
-# last end tag, plus 2 (1 if there is none, 0 if it is not known). Then: 1 once no `]]>` follows;
-# the bytes of `<noscript>` that were passed; 1 where they are read.
+# last end tag, plus 2 (1 if there is none, 0 if it is not known). Then: 1 once no `]]>` follows.
+# state[LAST_ENDS + NOSCRIPT_MEMO]: where the last `<noscript>` that is read ends.
 LAST_ENDS = MEMOS
 NO_SECTION_END = 2 * MEMOS
-NOSCRIPT_BYTES, READS_NOSCRIPT = NO_SECTION_END + 1, NO_SECTION_END + 2
-STATE_SIZE = READS_NOSCRIPT + 1
+STATE_SIZE = NO_SECTION_END + 1
 
 _SECTION = np.frombuffer(b"<![CDATA[", np.uint8)
 _SHADOW_ROOT = np.frombuffer(b"shadowrootmode", np.uint8)
@@ -377,17 +379,36 @@ def _pass_raw(
     """Pass the contents of a raw element; return the position of its end tag and the new place."""
     traits = _traits_of(number)
     memo = traits >> MEMO_SHIFT
-    if state[memo] or (memo == NOSCRIPT_MEMO and state[READS_NOSCRIPT]):
+    if state[memo]:
         return at, place
     stop = find_end_tag(source, at, end, number)
     if stop == end:
         state[memo] = 1
         return (end if traits & ENDLESS else at), place
-    if memo == NOSCRIPT_MEMO:
-        state[NOSCRIPT_BYTES] += stop - at
     if traits & RCDATA and not hidden(state, at):
         _, place = copy_text(source, at, stop, out, place, AMPERSAND)
     return stop, place
+
+
+@kernel
+def pass_noscript(source: Bytes, at: int, end: int, state: State) -> int:
+    """Return where to go on after a `<noscript>` tag that ends at `at`: there, if it is read."""
+    if state[NOSCRIPT_MEMO] or at < state[LAST_ENDS + NOSCRIPT_MEMO]:  # no end tag, or in another
+        return at
+    stop = find_end_tag(source, at, end, _NOSCRIPT)
+    if stop == end:
+        state[NOSCRIPT_MEMO] = 1
+        return at
+    count = 0
+    in_tag = False
+    for i in range(at, stop):
+        byte = source[i]
+        in_tag = byte == LESS or (in_tag and byte != GREATER)
+        count += byte > SPACE and byte != GREATER and not in_tag
+    if count >= NOSCRIPT_BYTES_MIN:
+        state[LAST_ENDS + NOSCRIPT_MEMO] = stop
+        return at
+    return min(skip_attributes(source, stop + _NOSCRIPT_END, end)[0], end)
 
 
 @inline_kernel
@@ -402,7 +423,7 @@ def after_tag(
         if traits & CONTAINER and state[traits >> MEMO_SHIFT] > 0:
             state[traits >> MEMO_SHIFT] -= 1
         return after, place
-    if closes_itself:
+    if closes_itself or traits & NOSCRIPT:
         return after, place
     if traits & CONTAINER:
         _enter_container(source, name_end, after, end, number, state)
@@ -421,6 +442,10 @@ def _pass_tag(
     if after > end:
         return end, place
     traits = _traits_of(number)
+    if traits & NOSCRIPT and not is_end and not closes_itself:
+        go_on = pass_noscript(source, after, end, state)
+        if go_on > after:
+            return go_on, place
     if traits & BLOCK and not hidden(state, at):
         out[place] = SPACE
         place += 1
@@ -467,37 +492,6 @@ def _pass_page(source: Bytes, at: int, end: int, out: Bytes, place: int, state: 
     return place
 
 
-@kernel
-def _look_up(text: Bytes, start: int, end: int) -> int:
-    """Return how many bytes of text[start:end] are no white space."""
-    count = 0
-    for i in range(start, end):
-        count += text[i] > SPACE
-    return count
-
-
-@kernel
-def begin_again(
-    source: Bytes, start: int, end: int, out: Bytes, place: int, stop: int, state: State
-) -> bool:
-    """Return whether the page is to be passed again, and have the state say how.
-
-    A first pass has written out[place:stop]. `<noscript>` is to be read where it has more text than
-    that. To see this, a pass overwrites `out`, so the result is true whatever was seen.
-    """
-    if not state[NOSCRIPT_BYTES]:
-        return False
-    without = _look_up(out, place, stop)
-    if state[NOSCRIPT_BYTES] * GROWTH[0] <= without * GROWTH[1]:
-        return False
-    state[:] = 0
-    state[READS_NOSCRIPT] = 1
-    counts = _look_up(out, place, _pass_page(source, start, end, out, place, state)) > 2 * without
-    state[:] = 0
-    state[READS_NOSCRIPT] = counts
-    return True
-
-
 @allocating_kernel
 def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) -> int:
     """Write the visible text of source[start:end] to out[place:], UTF-8 as far as the page is.
@@ -514,7 +508,4 @@ def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) ->
         The place after the last byte written; what follows it in `out` is scratch.
     """
     state = np.zeros(STATE_SIZE, np.int64)
-    stop = _pass_page(source, start, end, out, place, state)
-    if begin_again(source, start, end, out, place, stop, state):
-        stop = _pass_page(source, start, end, out, place, state)
-    return stop
+    return _pass_page(source, start, end, out, place, state)

@@ -74,7 +74,7 @@ def visible_span(
 
 @kernel
 def take_repeats(main: MainText | None, repeats: Bytes, start: int, end: int) -> None:
-    """Have repeats[start:end] for the scored blocks of the next page, which has so many."""
+    """Have repeats[start:end] for the asked blocks of the next page, which has so many."""
     if main is not None:
         for i in range(start, end):
             main.repeats[i - start] = repeats[i]
@@ -101,7 +101,7 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
     """Return the visible text of a body in parts; those that count are `visible_text`, joined.
 
     All of it counts, except what `flags` leave out where they ask for the main text. `repeats` are
-    those of the scored blocks, of an index that knows sites.
+    those of the asked blocks, of an index that knows sites.
     """
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]

@@ -208,7 +208,10 @@ def test_a_command_names_the_extra_that_it_lacks(installed: Installed) -> None:
 
 
 NEWER = "9999.0"
-NEEDED = ("Makefile", "LICENSE", "README.md", "pyproject.toml", ".ci", "requirements", "streamer")
+NEEDED = (
+    "Makefile", "LICENSE", "NOTICE", "README.md", "pyproject.toml", ".ci", "requirements",
+    "streamer",
+)  # fmt: skip
 OLD_PIP = "22.3"  # the oldest that a Python from 3.11 on bundles: left alone, it takes a newer
 # version of coverage for the extra coverage[toml], and refuses it
 

@@ -1,15 +1,18 @@
 """The main text of a page once more, in plain Python: lists, dictionaries and regular expressions.
 
-Tests hold the kernels of blocks.py and main_text.py against it, integer by integer.
+Tests hold the kernels of blocks.py, features.py and main_text.py against it, integer by integer.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-from streamer.text.blocks import HINTS, OTHER_POINTS, OTHER_QUOTES, SECTIONS
+from streamer.text.blocks import OTHER_POINTS, OTHER_QUOTES, SECTIONS
 from streamer.text.canonical import MARK, SEPARATOR, UNSPACED, class_of, fold, is_ignorable
-from streamer.text.main_text import FEATURES, PAGE_FEATURES
+from streamer.text.features import FEATURES
+from streamer.text.hints import HINTS
 from tests.oracles.visible_text import BLOCKS, CONTAINERS, TAG, Page
 
 ATTRIBUTE = re.compile(
@@ -29,6 +32,9 @@ KINDS = {
 NO_BLOCK = (b"title", b"textarea", b"option", b"select", b"button")
 CLOSED_BY_NEXT = (b"p", b"li", b"dt", b"dd", b"td", b"th", b"tr", b"option")
 OPEN_MAX, REACH = 64, 12
+HIDES = next(i for i, stems in enumerate(HINTS) if "hidden" in stems)
+LARGEST = 32_767
+Row = dict[str, int]
 
 
 @dataclass
@@ -106,9 +112,17 @@ def is_surrogate(character: str) -> bool:
 def hints_in(attributes: bytes) -> set[int]:
     found = set()
     for name, value in ATTRIBUTE.findall(attributes):
-        if name.lower() in (b"class", b"id", b"role", b"itemprop"):
-            letters = " " + re.sub(r"[^a-z]", " ", value.decode("latin-1").lower()) + " "
-            found |= {i for i, stems in enumerate(HINTS) if any(stem in letters for stem in stems)}
+        letters = " " + re.sub(r"[^a-z]", " ", value.decode("latin-1").lower()) + " "
+        in_it = {i for i, stems in enumerate(HINTS) if any(stem in letters for stem in stems)}
+        match name.lower():
+            case b"class" | b"id" | b"role" | b"itemprop" if value:
+                found |= in_it
+            case b"style":
+                found |= in_it & {HIDES}
+            case b"hidden":
+                found.add(HIDES)
+            case b"aria-hidden" if "t" in letters:
+                found.add(HIDES)
     return found
 
 
@@ -183,67 +197,124 @@ class BlockPage(Page):
                 self.open[-OPEN_MAX - 1] = Element(b"", set())
 
 
-def rows_of(blocks: list[Block]) -> list[dict[str, int]]:
+def rows_of(blocks: list[Block]) -> list[Row]:
     """Return the features of each block, by their names."""
-    words = sum(block.counts["words"] for block in blocks)
-    links = sum(block.counts["link_words"] for block in blocks)
+    if not blocks:
+        return []
     long = [i for i, block in enumerate(blocks) if block.own >= 20]
-    return [_row(blocks, i, words, links, long) for i in range(len(blocks))]
+    page = _group(blocks, blocks, "page") | _of_page(blocks)
+    rows = [_row(blocks, i, long) | page for i in range(len(blocks))]
+    return [{name: min(int(row[name]), LARGEST) for name in FEATURES} for row in rows]
 
 
-def _row(blocks: list[Block], at: int, words: int, links: int, long: list[int]) -> dict[str, int]:
+def _row(blocks: list[Block], at: int, long: list[int]) -> Row:
     block = blocks[at]
-    row = _own(block) | {f"in_{name}": 0 for name in SECTIONS}
-    row |= {f"hint_{i}": sum(i in each.hints for each in block.open) for i in range(len(HINTS))}
-    for each in block.open:
-        if (name := f"in_{each.name.decode('latin-1')}") in row:
-            row[name] += 1
-    siblings = [each for each in blocks if each.parent == block.parent]
     before = min([at - i for i in long if i <= at] + [50])
     after = min([i - at for i in long if i >= at] + [50])
-    row |= {
-        "words_beside": sum(each.own for each in siblings),
-        "blocks_beside": len(siblings),
-        "unwanted_hints": sum(row[f"hint_{i}"] for i in range(len(HINTS) - 2)),
-        "wanted_hints": sum(row[f"hint_{i}"] for i in range(len(HINTS) - 2, len(HINTS))),
+    headings = [at - i for i in range(at + 1) if blocks[i].kind == "heading"]
+    row = _own(block) | {
         "place": at * 1000 // len(blocks),
-        "words_before": sum(each.counts["words"] for each in blocks[:at]) * 1000 // words,
-        "words_of_page": words,
-        "links_of_page": links * 1000 // words,
+        "words_before": _share(_total(blocks[:at], "words"), _total(blocks, "words")),
         "nearest": min(before, after),
         "before": before,
         "after": after,
-        "between": bool(long) and long[0] <= at <= long[-1],
+        "between": before < 50 and after < 50,
+        "heading_before": min([*headings, 50]),
         "same_before": at > 0 and blocks[at - 1].parent == block.parent,
         "same_after": at + 1 < len(blocks) and blocks[at + 1].parent == block.parent,
     }
+    row |= _open(block)
     for step in (-2, -1, 1, 2):
         inside = 0 <= at + step < len(blocks)
         near = _own(blocks[at + step]) if inside else {}
-        for name, own in (
-            ("words", "words"), ("link_share", "link_share"), ("point_share", "point_share"),
-            ("end", "sentence_end"), ("paragraph", "paragraph"),
-        ):  # fmt: skip
-            row[f"{name}_{step:+d}"] = near.get(own, -1)
-    return {name: min(int(row[name]), 32_767) for name in FEATURES}
+        for name in ("words", "links", "points", "end", "paragraph"):
+            row[f"{name}_{step:+d}"] = near.get(name, -1)
+    row |= _group([each for each in blocks if each.parent == block.parent], blocks, "parent")
+    row |= _group([each for each in blocks if _shape(each) == _shape(block)], blocks, "shape")
+    for size in (3, 12):
+        some = blocks[max(at - size, 0) : at + size + 1]
+        row[f"words_of_{size}"] = _total(some, "words")
+        row[f"links_of_{size}"] = _share(_total(some, "link_words"), _total(some, "words"))
+        row[f"headings_of_{size}"] = sum(each.kind == "heading" for each in some)
+        row[f"ends_of_{size}"] = sum(each.last for each in some)
+    return row
 
 
-def _own(block: Block) -> dict[str, int]:
+def _total(blocks: list[Block], name: str) -> int:
+    return sum(block.counts[name] for block in blocks)
+
+
+def _share(part: int, whole: int) -> int:
+    return part * 1000 // max(whole, 1)
+
+
+def _bits(block: Block) -> list[int]:
+    """Return how many open elements have each hint and are each section."""
+    hints = [sum(i in each.hints for each in block.open) for i in range(len(HINTS))]
+    names = [each.name.decode("latin-1") for each in block.open]
+    return hints + [names.count(name) for name in SECTIONS]
+
+
+def _open(block: Block) -> Row:
+    names = [*(f"hint_{stems[0].strip()}" for stems in HINTS), *(f"in_{name}" for name in SECTIONS)]
+    return dict(zip(names, _bits(block), strict=True))
+
+
+def _shape(block: Block) -> tuple[object, ...]:
+    return block.kind, block.depth, *_bits(block)
+
+
+def _group(some: list[Block], blocks: list[Block], name: str) -> Row:
+    """Return what is known of some blocks of a page."""
+    words, count = _total(some, "words"), len(some)
+    places = [place for place, block in enumerate(blocks) if block in some]
+    mean = words // count
+    found = {
+        "blocks": count,
+        "words": words,
+        "mean": mean,
+        "spread": sum(abs(block.counts["words"] - mean) for block in some) // count,
+        "links": _share(_total(some, "link_words"), words),
+        "share": _share(words, _total(blocks, "words")),
+        "headings": sum(block.kind == "heading" for block in some),
+        "longest": max(block.own for block in some),
+        "span": _share(places[-1] - places[0], len(blocks)),
+        "ends": _share(sum(block.last for block in some), count),
+        "digits": _share(_total(some, "digits"), _total(some, "characters")),
+    }
+    return {f"{name}_{key}": value for key, value in found.items()}
+
+
+def _of_page(blocks: list[Block]) -> Row:
+    words = _total(blocks, "words")
+    row = {
+        f"page_kind_{kind}": _share(
+            _total([block for block in blocks if block.kind == name], "words"), words
+        )
+        for kind, name in enumerate(dict.fromkeys(KINDS.values()), 1)
+    }
+    bits = [_bits(block) for block in blocks]
+    for bit in range(len(HINTS) + len(SECTIONS)):
+        inside = [block for block, own in zip(blocks, bits, strict=True) if own[bit]]
+        row[f"page_bit_{bit}"] = _share(_total(inside, "words"), words)
+    return row
+
+
+def _own(block: Block) -> Row:
     counts = block.counts
     words, characters = counts["words"], max(counts["characters"], 1)
-    kinds = ("paragraph heading item cell division preformatted quotation").split()  # noqa: SIM905 - as FEATURES
     return {
-        "words": min(words, 32_767),
-        "link_share": counts["link_words"] * 1000 // words,
-        "point_share": min(counts["points"] * 1000 // words, 32_767),
+        "words": min(words, LARGEST),
+        "links": counts["link_words"] * 1000 // words,
+        "points": min(counts["points"] * 1000 // words, LARGEST),
         "characters": counts["characters"],
-        "letters_a_word": counts["letters"] * 100 // words,
-        "capital_share": counts["capitals"] * 1000 // characters,
-        "digit_share": counts["digits"] * 1000 // characters,
-        **{kind: block.kind == kind for kind in kinds},
+        "letters": counts["letters"] * 100 // words,
+        "capitals": counts["capitals"] * 1000 // characters,
+        "digits": counts["digits"] * 1000 // characters,
+        **{kind: block.kind == kind for kind in KINDS.values()},
         "tag_before": block.before,
-        "links": counts["links"],
-        "sentence_end": block.last,
+        "anchors": counts["links"],
+        "end": block.last,
         "depth": block.depth,
     }
 
@@ -260,57 +331,36 @@ def score(values: list[int], model: dict[str, Any]) -> int:
     return total
 
 
-def page_row(blocks: list[Block], main: list[tuple[Block, int]]) -> list[int]:
-    """Return the features of the page, by their names; `main`: chosen blocks and their scores."""
-    chosen = [block for block, _ in main]
-    words = sum(block.counts["words"] for block in chosen)
+def scores_of(blocks: list[Block], model: dict[str, Any]) -> list[int | None]:
+    """Return the score of each block; None for a few words in links: these are not asked about."""
+    rows = rows_of(blocks)
+    return [
+        score([row[name] for name in FEATURES], model)
+        if block.own or block.counts["words"] >= 4
+        else None
+        for block, row in zip(blocks, rows, strict=True)
+    ]
 
-    def share(of: list[Block]) -> int:
-        return sum(block.counts["words"] for block in of) * 1000 // words
 
-    def total(name: str) -> int:
-        return sum(block.counts[name] for block in chosen)
-
-    places = [place for place, block in enumerate(blocks) if block in chosen]
-    runs: list[list[Block]] = []
-    for place, before in zip(places, [-9, *places], strict=False):
-        if place != before + 1:
-            runs.append([])
-        runs[-1].append(blocks[place])
-    inside = sum(block.counts["words"] for block in blocks[places[0] : places[-1]])
-    between = inside - words + chosen[-1].counts["words"]
-    row = {
-        "words": words,
-        "share": words * 1000 // sum(block.counts["words"] for block in blocks),
-        "page_words": sum(block.counts["words"] for block in blocks),
-        "links": total("link_words") * 1000 // words,
-        "blocks": len(chosen),
-        "words_a_block": words // len(chosen),
-        "sentence_share": share([block for block in chosen if block.last and block.own >= 8]),
-        "long_share": share([block for block in chosen if block.own >= 20]),
-        "runs": len(runs),
-        "run_words": words // len(runs),
-        "longest_run": max(share(run) for run in runs),
-        "between": between * 1000 // (words + between),
-        "paragraph_share": share([block for block in chosen if block.kind == "paragraph"]),
-        "preformatted_share": share([block for block in chosen if block.kind == "preformatted"]),
-        "heading_share": sum(block.kind == "heading" for block in chosen) * 1000 // len(chosen),
-        "digit_share": total("digits") * 1000 // total("characters"),
-        "point_share": total("points") * 1000 // words,
-        "other_share": (total("characters") - total("letters")) * 1000 // words,
-        "score": sum(block.counts["words"] * min(score, 4096) for block, score in main) // words,
+def chosen_blocks(blocks: list[Block], model: dict[str, Any]) -> list[Block]:
+    """Return the blocks whose choice has the greatest expected F1, by their scores in bins."""
+    scores = scores_of(blocks, model)
+    bins = {
+        block.start: min(max(score // 64 + 128, 0), 255)
+        for block, score in zip(blocks, scores, strict=True)
+        if score is not None
     }
-    return [min(int(row[name]), 32_767) for name in PAGE_FEATURES]
-
-
-def chosen_blocks(blocks: list[Block], model: dict[str, Any]) -> list[tuple[Block, int]]:
-    """Return the blocks that the trees choose, with their scores."""
-    main = []
-    for block, row in zip(blocks, rows_of(blocks), strict=True):
-        if block.own or block.counts["words"] >= 12:
-            own = score([row[name] for name in FEATURES], model)
-            main += [(block, own)] if own >= 0 else []
-    return main
+    likely = {place: round(1024 / (1 + math.exp(8 - (bins[place] + 0.5) / 16))) for place in bins}
+    asked = [block for block in blocks if block.start in bins]
+    total = sum(block.counts["words"] * likely[block.start] for block in asked)
+    best, chosen = Fraction(-1), list[Block]()
+    for cut in sorted(set(bins.values()), reverse=True):
+        some = [block for block in asked if bins[block.start] >= cut]
+        common = sum(block.counts["words"] * likely[block.start] for block in some)
+        f1 = Fraction(common, 1024 * _total(some, "words") + total)
+        if f1 > best:
+            best, chosen = f1, some
+    return chosen
 
 
 def main_text(source: bytes, model: dict[str, Any]) -> tuple[bytes, bool]:
@@ -318,9 +368,6 @@ def main_text(source: bytes, model: dict[str, Any]) -> tuple[bytes, bool]:
     page = BlockPage(source)
     text = page.text()
     main = chosen_blocks(page.blocks, model)
-    if sum(block.counts["words"] for block, _ in main) < 25:
+    if _total(main, "words") < 25:
         return text, False
-    row = page_row(page.blocks, main)
-    if row[PAGE_FEATURES.index("links")] > 500 or score(row, model["page"]) < 0:
-        return text, False
-    return b"".join(text[block.start : block.end] for block, _ in main), True
+    return b"".join(text[block.start : block.end] for block in main), True

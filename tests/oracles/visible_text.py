@@ -11,11 +11,11 @@ BLOCKS = frozenset(
     address article aside blockquote body br button canvas caption center col colgroup dd
     details dialog dir div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4
     h5 h6 head header hgroup hr html iframe legend li link listing main menu meta nav noframes
-    ol optgroup option p plaintext pre search section select summary table tbody td textarea
-    tfoot th thead title tr ul video xmp
+    noscript ol optgroup option p plaintext pre search section select summary table tbody td
+    textarea tfoot th thead title tr ul video xmp
     """.split()
 )
-DROPPED = frozenset([b"script", b"style", b"noscript", b"noembed", b"iframe", b"noframes"])
+DROPPED = frozenset([b"script", b"style", b"noembed", b"iframe", b"noframes"])
 KEPT = frozenset([b"title", b"textarea"])
 CONTAINERS = frozenset([b"svg", b"template", b"dialog"])
 
@@ -63,10 +63,9 @@ def resolve(text: bytes) -> bytes:
 class Page:
     """One page on its way: where we are, what came out, how deep in which container."""
 
-    def __init__(self, source: bytes, *, reads_noscript: bool = False) -> None:
+    def __init__(self, source: bytes) -> None:
         self.source = source
-        self.noscript_bytes = 0
-        self.dropped = DROPPED - {b"noscript"} if reads_noscript else DROPPED
+        self.read_up_to = 0  # of the last <noscript> that is read
         self.at = 0
         self.out = bytearray()
         self.depth = dict.fromkeys(CONTAINERS, 0)
@@ -106,6 +105,11 @@ class Page:
             self.at = len(self.source)
             return
         name = match["name"].lower()
+        if name == b"noscript" and not match["slash"] and not match["rest"].endswith(b"/"):
+            after = self.after_noscript(match.end())
+            if after:
+                self.at = after
+                return
         if name in BLOCKS and self.visible():
             self.out += b" "
         self.at = match.end()
@@ -121,27 +125,32 @@ class Page:
         shown = name in SHOWN_BY and SHOWN_BY[name] in map(bytes.lower, given)
         return shown and not self.depth[name]
 
+    def after_noscript(self, at: int) -> int:
+        """Return where a <noscript> ends that is passed unseen; 0 if it is read."""
+        close = end_tag(b"noscript").search(self.source, at)
+        if at < self.read_up_to or not close:
+            return 0
+        if seen(re.sub(rb"<[^>]*>?", b"", self.source[at : close.start()])) >= 300:
+            self.read_up_to = close.start()
+            return 0
+        whole = TAG.match(self.source, close.start())
+        return whole.end() if whole else len(self.source)
+
     def contents(self, name: bytes) -> None:
         close = end_tag(re.escape(name)).search(self.source, self.at)
         if name in CONTAINERS and close:
             self.depth[name] += 1
-        elif name in self.dropped | KEPT and close:
+        elif name in DROPPED | KEPT and close:
             if name in KEPT and self.visible():
                 self.out += resolve(self.source[self.at : close.start()])
-            self.noscript_bytes += (close.start() - self.at) * (name == b"noscript")
             self.at = close.start()
         elif name in (b"script", b"style"):
             self.at = len(self.source)
 
 
 def html_to_text(source: bytes) -> bytes:
-    page = Page(source)
-    without = page.text()
-    if page.noscript_bytes * 6 <= seen(without) * 5:
-        return without
-    read = Page(source, reads_noscript=True).text()
-    return read if seen(read) > 2 * seen(without) else without
+    return Page(source).text()
 
 
 def seen(text: bytes) -> int:
-    return sum(byte > 32 for byte in text)
+    return sum(byte > 32 and byte != ord(">") for byte in text)

@@ -21,7 +21,7 @@ from streamer.text.furniture import (
     put_back,
     take_out,
 )
-from streamer.text.main_text import LINKS_MAX, new_main_text, read_model
+from streamer.text.main_text import LINKS_MIN, new_main_text, read_model
 from streamer.text.scan import VECTOR_BYTES
 from streamer.text.visible import ESCAPED, HTML
 from tests.oracles.furniture import PlainTable, block_key, mixed
@@ -91,7 +91,7 @@ def test_the_scored_blocks_of_pages_with_a_host_are_listed(escaped: bool) -> Non
     wanted = [
         (block_key(text[each.start : each.end], 7), each.counts["words"])
         for each in oracle.blocks
-        if each.counts["link_words"] < each.counts["words"] or each.counts["words"] >= LINKS_MAX
+        if each.counts["link_words"] < each.counts["words"] or each.counts["words"] >= LINKS_MIN
     ]
     flags = HTML | (ESCAPED if escaped else 0)
     hosts, urls = np.array([7, 7, 0], np.uint64), np.zeros(3, np.uint64)

@@ -1,41 +1,34 @@
 """The blocks, rows and main text that the kernels give are those of the oracle in plain Python."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.training.single_pages import rows_of_blocks
 from streamer.text import blocks
+from streamer.text.features import FEATURES, fill_page, fill_row, sum_up
 from streamer.text.html import html_to_text, text_bytes_max
-from streamer.text.main_text import (
-    FEATURES,
-    MODEL,
-    PAGE_FEATURES,
-    fill_page_row,
-    html_to_main_text,
-    model_of,
-    new_main_text,
-    read_model,
-    score_blocks,
-)
-from tests.oracles.main_text import BlockPage, chosen_blocks, main_text, page_row, rows_of
+from streamer.text.main_text import MODEL, html_to_main_text, model_of, new_main_text, read_model
+from streamer.text.trees import LANES
+from tests.oracles.main_text import BlockPage, main_text, rows_of
 from tests.property.test_html_oracle import markup, soup
 
 MEMORY = new_main_text(read_model())
 CONTENT = json.loads(MODEL.read_text())
-# A model that chooses about half of all blocks, and half of all pages.
-HALVES: dict[str, Any] = {
+# A model that has many scores, some of them far from all others.
+OTHER: dict[str, Any] = {
     "base": -1,
     "trees": [
         {"nodes": [[0, 2, 0xFFFE]], "leaves": [0, 700]},
-        {"nodes": [[1, 300, 0xFFFC], [19, 1, 0xFFFD]], "leaves": [900, 5000, -800]},
+        {"nodes": [[1, 300, 0xFFFC], [FEATURES.index("depth"), 1, 0xFFFD]],
+         "leaves": [900, 12_000, -800]},
+        {"nodes": [[FEATURES.index("shape_blocks"), 1, 0xFFFE]], "leaves": [-99_000, 77]},
     ],
-    "page": {"base": 0, "trees": [{"nodes": [[11, 100, 0xFFFE]], "leaves": [-1, 1]}]},
-}
-HALF_MEMORY = new_main_text(model_of(HALVES["trees"], HALVES["base"], HALVES["page"]))
+}  # fmt: skip
+OTHER_MEMORY = new_main_text(model_of(OTHER["trees"], OTHER["base"]))
 SENTENCES = [
     "One two, three. ", "Four five! ", "six", "7 Eight?", "“nine.” ", "漢字かな。", "ที่นี่", "ÀÉ ",
     "\u0301", "\u00ad", "…", "\u00a0", "ﬁ", "\udcff", "مرحبا، ", "word " * 25, "link, " * 7,
@@ -44,11 +37,14 @@ SENTENCES = [
 ELEMENTS = (
     "p", "div", "ul", "li", "nav", "article", "h2", "td", "tr", "table", "br", "a", "A", "b",
     "title", "option", "select", "blockquote", "pre", "svg", "footer", "main", "textarea",
+    "noscript",
 )  # fmt: skip
 HINTED = (
     "", "", "", ' class="nav"', " id=main-content", " CLASS='sideBar'", ' class="header"',
     ' class="head line"', " id=ad", " data-class=nav", ' role="navigation" id="story"', " class",
-    " class=", ' class=">foot"', " classy=nav", ' itemprop="articleBody"/', " id='tag",
+    " class=", ' class=">foot"', ' style="display: none"', " hidden", " aria-hidden='true'",
+    " aria-hidden=false", ' style="color:red;nav"', " classy=nav", ' itemprop="articleBody"/',
+    " id='tag",
 )  # fmt: skip
 tag = st.builds(
     "<{}{}{}>".format, st.sampled_from(["", "/"]), *map(st.sampled_from, (ELEMENTS, HINTED))
@@ -83,30 +79,25 @@ def test_blocks_are_cut_from_the_visible_text_as_the_oracle_cuts_them(page: byte
     assert oracle.text() == out[:end].tobytes()
     spans = MEMORY.records[:count, [blocks.START, blocks.END]].tolist()
     assert spans == [[block.start, block.end] for block in oracle.blocks]
-    rows = [dict(zip(FEATURES, row, strict=True)) for row in rows_of_blocks(MEMORY).tolist()]
-    assert rows == rows_of(oracle.blocks)
+    wanted = rows_of(oracle.blocks)
+    for at, row in enumerate(rows_of_blocks(count) if count else ()):
+        assert dict(zip(FEATURES, row, strict=True)) == wanted[at]
+
+
+def rows_of_blocks(count: int) -> Iterator[list[int]]:
+    """Yield the rows of the blocks that are in memory."""
+    sum_up(MEMORY.records, count, MEMORY.sums)
+    fill_page(MEMORY.sums, MEMORY.rows)
+    for at in range(count):
+        fill_row(MEMORY.records, at, count, MEMORY.sums, MEMORY.rows, at % LANES)
+        yield MEMORY.rows[: len(FEATURES), at % LANES].tolist()
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(anything, st.tuples(pages, pages, pages).map(b" ".join)), st.booleans())
-def test_the_main_text_is_the_oracles(page: bytes, is_half: bool) -> None:
+def test_the_main_text_is_the_oracles(page: bytes, is_other: bool) -> None:
     source, out = arrays(page)
-    memory, model = (HALF_MEMORY, HALVES) if is_half else (MEMORY, CONTENT)
+    memory, model = (OTHER_MEMORY, OTHER) if is_other else (MEMORY, CONTENT)
     end, is_main = html_to_main_text(source, 7, 7 + len(page), out, memory)
     assert out[-1] == 0xEE
     assert (out[:end].tobytes(), is_main) == main_text(page, model)
-
-
-@settings(max_examples=200, deadline=None)
-@given(anything)
-def test_the_row_of_a_page_is_the_oracles(page: bytes) -> None:
-    source, out = arrays(page)
-    blocks.html_to_blocks(source, 7, 7 + len(page), out, HALF_MEMORY.structure, HALF_MEMORY.records)
-    words = fill_page_row(HALF_MEMORY, score_blocks(HALF_MEMORY))
-    oracle = BlockPage(page)
-    oracle.text()
-    chosen = chosen_blocks(oracle.blocks, HALVES)
-    assert words == sum(block.counts["words"] for block, _ in chosen)
-    if chosen:
-        row = HALF_MEMORY.rows[: len(PAGE_FEATURES), 0].tolist()
-        assert row == page_row(oracle.blocks, chosen)

@@ -32,11 +32,14 @@ def test_what_a_reader_does_not_see_is_dropped(name: str) -> None:
     assert words(f"before <{name} x='1'>hidden</{name} > after") == ["before", "after"]
 
 
-def test_of_noscript_and_the_rest_of_a_page_what_has_more_text_is_seen() -> None:
-    assert words("<p>1234 <noscript><p>123&#52;</noscript>") == ["1234"]
-    assert words("<p>1234 <noscript> <p>1234<b>56</b> </noscript>6") == ["1234", "123456", "6"]
+def test_a_noscript_is_read_as_a_block_where_it_has_text() -> None:
+    text = "word " * 75
+    assert words(f"1<noscript>{text[5:]}</noscript>2") == ["12"]
+    assert words(f"1<noscript><b>{text}</b></noscript>2") == ["1", *text.split(), "2"]
+    assert words(f"1<noscript>{text}<noscript>3</noscript>2") == ["1", *text.split(), "3", "2"]
     assert words("<svg><noscript>1</noscript></svg>2") == ["2"]
-    assert words("<noscript><img src='a long address of a pixel that counts'></noscript>1") == ["1"]
+    assert words(f"<noscript><img src='{text}'></noscript>1") == ["1"]
+    assert words("1<noscript>2") == ["1", "2"]
 
 
 def test_a_declarative_shadow_root_and_an_open_dialog_are_visible() -> None:
