@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # a name is imported when it is first used: numba alone takes
         Verdict,
     )
     from streamer.pages.program_pages import AnyPage
+    from streamer.run.page_texts import ExtractedText, TextBlock, extract
     from streamer.run.verdict_files import read_verdicts
     from streamer.sketch.text_signer import Signature, Signer
 
@@ -63,6 +64,7 @@ _MODULES = {
         "Verdict",
     ),
     "pages.program_pages": ("AnyPage",),
+    "run.page_texts": ("ExtractedText", "TextBlock", "extract"),
     "run.verdict_files": ("read_verdicts",),
     "sketch.text_signer": ("Signature", "Signer"),
 }
@@ -72,6 +74,7 @@ __all__ = [
     "AnyPage",
     "DeadLetter",
     "Deduplicator",
+    "ExtractedText",
     "InputError",
     "InvalidPage",
     "KeptMatch",
@@ -87,8 +90,10 @@ __all__ = [
     "StoreMismatch",
     "StoreUnavailable",
     "StreamerError",
+    "TextBlock",
     "Verdict",
     "__version__",
+    "extract",
     "follow",
     "read_verdicts",
 ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +38,7 @@ from streamer.metrics import memory_limit_bytes
 from streamer.pages.mapping import PRESETS
 from streamer.panels import seconds_of, split_names
 from streamer.rules import MAIN, Rule, read_rules, text_rules
-from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
+from streamer.sketch.settings import HOST, MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
 SITE_BYTES_MIN = 1 << 20  # of a table of sites that is of use
@@ -54,10 +55,11 @@ OTHER_VARIABLES = (
 
 
 # What is taken for a near-duplicate, as values of settings; docs/quality.md has how well each does.
+_MAIN_TEXT = {"method": NATIVE, "text": MAIN, "site_memory": 64 << 20}
 PURPOSES: Mapping[str, Mapping[str, Any]] = {
     "strict": {"method": NATIVE, "threshold": 0.8, "bands": 14, "rows": 6},
-    "balanced": {"method": NATIVE, "threshold": 0.65, "bands": 24, "rows": 4, "text": "main"},
-    "broad": {"method": NATIVE, "threshold": 0.5, "bands": 40, "rows": 3, "text": "main"},
+    "balanced": {**_MAIN_TEXT, "threshold": 0.65, "bands": 24, "rows": 4},
+    "broad": {**_MAIN_TEXT, "threshold": 0.5, "bands": 40, "rows": 3},
 }
 
 
@@ -97,7 +99,37 @@ class _OfPurpose(PydanticBaseSettingsSource):
                     f"The preset {purpose} does not go with --{setting} {given}: its threshold is "
                     f"of another measure. Leave one of both out."
                 )
-        return dict(own)
+        return _fit(purpose, own, self.current_state)
+
+
+def _fit(purpose: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a preset that go with what is given."""
+    other = _excludes_sites(given) if "site_memory" in own else ""
+    if other and "site_memory" not in given:
+        _warn_of_sites(purpose, other)
+    return {name: value for name, value in own.items() if not (other and name == "site_memory")}
+
+
+def _warn_of_sites(purpose: str, other: str) -> None:
+    """Say that a preset goes without what is known of sites, because of something else."""
+    warnings.warn(
+        f"The preset {purpose} is used without --site-memory, which does not go with {other}: more "
+        "pages of one site may pass for duplicates. --site-memory 0 silences this.",
+        stacklevel=1,  # wherever it is, so that Python shows it once
+    )
+
+
+def _excludes_sites(given: Mapping[str, Any]) -> str:
+    """Return which of the settings that are given does not go with --site-memory; "" if none."""
+    if given.get("text", MAIN) != MAIN:
+        return f"--text {given['text']}"
+    if given.get("scope", "") not in {"", HOST}:
+        return f"--scope {given['scope']}"
+    for name in ("canonical", "method_option"):
+        if given.get(name):
+            return "--" + name.replace("_", "-")
+    rules = given.get("rules")
+    return "rules with a text" if rules and text_rules(read_rules(Path(rules))) else ""
 
 
 class Settings(
@@ -128,6 +160,20 @@ class Settings(
     def mapping(self) -> str:
         """Return the name of the crawler whose field mapping is a preset; "" where none is."""
         return next((name for name in self.preset if name in PRESETS), "")
+
+    @property
+    def purpose(self) -> str:
+        """Return the name of the preset that says what a near-duplicate is; "" where none does."""
+        return next((name for name in self.preset if name in PURPOSES), "")
+
+    def without_sites(self, other: str) -> Settings:
+        """Return the settings as they go with `other`, which a preset's --site-memory does not."""
+        if not (self.purpose and self.site_memory):
+            return self
+        _warn_of_sites(self.purpose, other)
+        left = self.model_copy(update={"site_memory": 0})
+        vars(left).pop("signature", None)  # which a copy takes along
+        return left
 
     @cached_property
     def signature(self) -> SignatureSettings:
@@ -315,7 +361,7 @@ def _check_scope(settings: Settings) -> None:
             "leave one out."
         )
     by_url = settings.track_changes or settings.tombstones == "forget"
-    if settings.scope not in {"", "host"} and by_url:
+    if settings.scope not in {"", HOST} and by_url:
         raise SettingsError(
             f"--scope {settings.scope} does not go with --track-changes or --tombstones forget: "
             "these know pages by URL, and two scopes may have one. Leave one out."
@@ -326,21 +372,20 @@ def _check_sites(settings: Settings) -> None:
     """Raise SettingsError where a table of sites would not be asked, or is too small for any."""
     if not settings.site_memory:
         return
-    signature = settings.signature
     if settings.site_memory < SITE_BYTES_MIN:
         raise SettingsError(
             f"The setting site_memory = {settings.site_memory} cannot be used: it must be 1MiB or "
             "more, or 0 for none."
         )
-    if signature.text != MAIN or not signature.is_native:
+    if settings.signature.text != MAIN or not settings.signature.is_native:
         raise SettingsError(
             "The setting site_memory is for main text by the method minhash. Give --text main (or "
             "the preset balanced or broad) too, or leave --site-memory out."
         )
-    if signature.text_rules or signature.scope:
-        other = "rules with a text" if signature.text_rules else "--scope"
+    if other := _excludes_sites(settings.model_dump(include={"scope", "rules"})):
         raise SettingsError(
-            f"--site-memory does not go with {other}: it holds for all pages alike. Leave one out."
+            f"--site-memory does not go with {other}: it holds for all pages of a host alike. "
+            "Leave one out."
         )
 
 

@@ -169,8 +169,9 @@ class SignaturePanel(BaseModel):
         text: Text of HTML that is compared: visible (all) or main (without navigation and other
             boilerplate; all text of a page without main text).
         site_memory (BYTES): With --text main: memory for the blocks of text that sites repeat, for
-            example 64MiB; of a topic, for each partition. A block that stood on other pages of the
-            host counts less as main text. 0: none.
+            example 64MiB, which the presets balanced and broad have; of a topic, for each
+            partition. A block that stood on other pages of the host counts less as main text. 0:
+            none.
         exact: Store the shingles of kept pages, and decide by exact resemblance if the estimate is
             near the threshold. For minhash, one_permutation and words.
         shingle_width: Tokens (words) per shingle.

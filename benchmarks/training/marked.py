@@ -28,7 +28,6 @@ from streamer.analysis.sample.sites import Site, make_site
 from streamer.errors import InputError
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
 from streamer.text import blocks
-from streamer.text.furniture import PageBlocks, add_blocks
 from streamer.text.main_text import (
     MainText,
     Model,
@@ -39,6 +38,7 @@ from streamer.text.main_text import (
     new_main_text,
 )
 from streamer.text.scan import Bytes
+from streamer.text.site_pages import blocks_of_page
 from streamer.text.slices import Slices
 from streamer.text.trees import Rows
 from streamer.text.visible import scratch_bytes
@@ -127,16 +127,9 @@ class PageReader:
         """Read a page; return its text, and the repeats of the blocks that are asked about."""
         text, repeats = read_blocks(page, self.main), np.zeros(0, np.uint8)
         if url and len(self.main.repeats):
-            urls, most = (
-                [url.encode("utf-8", "replace")],
-                int(self.main.structure.now[blocks.COUNT]),
-            )
-            own = PageBlocks(
-                np.zeros(most, np.uint64), np.zeros(most, np.int32), np.zeros(1, np.int64),
-                self._keys.urls(urls),
-            )  # fmt: skip
-            own.ends[0] = add_blocks(text, self._keys.hosts(urls)[0], self.main, own, 0)
-            repeats = self._memory.learn_judged(own)[: own.ends[0]]
+            urls = [url.encode("utf-8", "replace")]
+            keys = self._keys.hosts(urls), self._keys.urls(urls)
+            repeats = self._memory.learn_judged(blocks_of_page(text, *keys, self.main))
         if len(self.main.repeats):
             self.main.repeats[:] = 0
             self.main.repeats[: len(repeats)] = repeats

@@ -37,6 +37,7 @@ PANELS = {
         "produce": "cli.kafka_commands",
         "tail": "cli.kafka_commands",
         "select": "analysis.cli.survivors",
+        "text": "analysis.cli.text",
     },
     "Keep an index": {
         "snapshot": "cli.upkeep",
@@ -215,6 +216,7 @@ EPILOG = """
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
   streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
+  streamer text crawl.warc.gz --out texts.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer sites example.com --index my-index --texts crawl.jsonl.gz\n
   streamer dead-letters list verdicts.jsonl.dead.jsonl\n

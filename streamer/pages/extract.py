@@ -35,7 +35,7 @@ from streamer.pages.encodings import (
 from streamer.pages.mapping import POINTER_FIELDS, FieldMapping
 from streamer.pages.message import MISSING, Fields, field_at, parse_pointer
 from streamer.pages.times import epoch_ms, normalise_time
-from streamer.sketch.scopes import HOST
+from streamer.sketch.settings import HOST
 from streamer.text.charset import cut_utf16, decode_body
 from streamer.text.visible import ESCAPED, HTML, Buffer
 

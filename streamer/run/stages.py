@@ -117,7 +117,7 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     if isinstance(signer, ScopedSigner):
         signed = signer.sign_in(batch.bodies, batch.flags, batch.scopes)
     elif isinstance(signer, SiteSigner):
-        signed = signer.sign_pages(batch.bodies, batch.flags, batch.urls)
+        signed = signer.sign_pages(batch.bodies, batch.flags, batch.urls, batch.scopes)
     else:
         signed = signer.sign(batch.bodies, batch.flags)
     return Pages(

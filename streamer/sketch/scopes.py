@@ -26,10 +26,34 @@ from streamer.sketch.resemblance import hash_for_sketch
 from streamer.sketch.signer import PageSigner, Signatures
 from streamer.text.visible import Buffer
 
-HOST = "host"  # the scope that a URL has; other names are those of fields
 _SCOPES_KEPT = 4096  # of which the hash is known
 
 Keys = npt.NDArray[np.uint64]
+
+
+class Scopes:
+    """Keyed hashes of scopes; one instance a thread."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = hashlib.blake2b(b"scope", key=secret, digest_size=32).digest()
+        self.hash = lru_cache(_SCOPES_KEPT)(self._hash_of)
+
+    def mix(self, signed: Signatures, scopes: Sequence[bytes]) -> Signatures:
+        """Return signatures with the scope of each page in its keys.
+
+        Raises:
+            StoreMismatch: not each page has a scope.
+        """
+        if len(scopes) != len(signed.keys):
+            raise StoreMismatch(
+                "The index compares pages by their scope (--scope), and a text alone has none. "
+                "Ask for a page that it keeps, or for its verdict."
+            )
+        hashes = np.array([self.hash(scope) for scope in scopes], np.uint64)
+        return signed._replace(keys=scope_keys(signed.keys, hashes))
+
+    def _hash_of(self, scope: bytes) -> int:
+        return int.from_bytes(hashlib.blake2b(scope, key=self._key, digest_size=8).digest(), "big")
 
 
 class ScopedSigner:
@@ -37,20 +61,15 @@ class ScopedSigner:
 
     def __init__(self, signer: PageSigner, secret: bytes) -> None:
         self._signer = signer
-        self._key = hashlib.blake2b(b"scope", key=secret, digest_size=32).digest()
-        self._hash = lru_cache(_SCOPES_KEPT)(self._hash_of)
+        self._scopes = Scopes(secret)
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Refuse to sign what has no scope.
+        """Refuse to sign bodies without scopes, unless there is none.
 
         Raises:
-            StoreMismatch: always.
+            StoreMismatch: there are bodies.
         """
-        del bodies, flags
-        raise StoreMismatch(
-            "The index compares pages by their scope (--scope), and a text alone has none. "
-            "Ask for a page that it keeps, or for its verdict."
-        )
+        return self.sign_in(bodies, flags, ())
 
     def sign_in(
         self, bodies: Sequence[Buffer], flags: Sequence[int], scopes: Sequence[bytes]
@@ -60,14 +79,7 @@ class ScopedSigner:
         Raises:
             StoreMismatch: not each body has a scope.
         """
-        if len(scopes) != len(bodies):
-            return self.sign(bodies, flags)
-        signed = self._signer.sign(bodies, flags)
-        hashes = np.array([self._hash(scope) for scope in scopes], np.uint64)
-        return signed._replace(keys=scope_keys(signed.keys, hashes))
-
-    def _hash_of(self, scope: bytes) -> int:
-        return int.from_bytes(hashlib.blake2b(scope, key=self._key, digest_size=8).digest(), "big")
+        return self._scopes.mix(self._signer.sign(bodies, flags), scopes)
 
 
 def scope_keys(keys: Keys, scopes: Keys) -> Keys:

@@ -139,6 +139,7 @@ SKETCH_VERSION = 2  # of the hashes' definitions in this package
 METHODS_VERSION = 3  # of the definitions in sketch/methods/
 NATIVE = "minhash"
 MAIN_TEXT = ("text=main",)  # the one option of canonical form that the native signer has as well
+HOST = "host"  # the scope that a URL has; other names are those of fields
 WORDS = "words"  # bags of words, which the native signer has as well
 MIN_SHINGLES = 5  # distinct ones; fewer say little about a page
 

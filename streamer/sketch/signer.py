@@ -51,16 +51,15 @@ from streamer.sketch.resemblance import (
 )
 from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, Bag, empty_bag, new_bag, number_words
-from streamer.text.furniture import BLOCK_BYTES_MIN, PageBlocks, list_blocks
 from streamer.text.main_text import MainText, new_main_text
 from streamer.text.scan import Bytes
 from streamer.text.short_tokens import TokenTables, token_tables
+from streamer.text.site_pages import SitePages, choose_texts, read_pages
 from streamer.text.slices import Places, Slices
 from streamer.text.tokens import FEW_WORDS, SPARE, TokenScratch, hash_tokens, token_scratch
-from streamer.text.visible import ESCAPED, HTML, Buffer, scratch_bytes, take_repeats, visible_span
+from streamer.text.visible import ESCAPED, HTML, Buffer, scratch_bytes, visible_span
 
 TOKENS_BLOCK = 4096
-_NO_REPEATS, _NO_PLACES = np.empty(0, np.uint8), np.empty(0, np.int64)
 DISTINCT_MAX = 32  # enough for any sensible least number of shingles to compare
 
 
@@ -277,7 +276,7 @@ def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
 
 @kernel
 def _sign_batch(
-    bodies: tuple[Bytes, Places, Places, Bytes, Bytes, Places],
+    bodies: tuple[Bytes, Places, Places, Bytes],
     visible: tuple[Bytes, Bytes, MainText | None],
     parameters: SignerParameters,
     rows: int,
@@ -288,21 +287,18 @@ def _sign_batch(
 ) -> int:
     """Sign `bodies` into `signed` and `more`; `visible` is for texts.
 
-    Bodies are data, starts, ends and flags, then repeats of blocks and where each page's end: no
-    ends where nothing is known of sites. Signs those from span[0] to span[1] and returns where it
-    stops: earlier only if a page has more distinct words than the bag has room for. The main text
-    is signed where `visible` has what finds it. `more` is which texts are that, the sets of
+    Bodies are data, starts, ends and flags. Signs those from span[0] to span[1] and returns where
+    it stops: earlier only if a page has more distinct words than the bag has room for. The main
+    text is signed where `visible` has what finds it. `more` is which texts are that, the sets of
     shingles as bytes, and where each ends; no ends where no sets are asked for.
     """
     first, last = span
-    data, starts, ends, flags, repeats, repeat_ends = bodies
+    data, starts, ends, flags = bodies
     main, sets, set_ends = more
     keys, sketches, distinct, token_counts, text_bytes, _, _ = signed
     at = set_ends[first - 1] if first > 0 and set_ends.shape[0] else int64(0)
     bands = keys.shape[1] - 1
     for i in range(first, last):
-        if repeat_ends.shape[0]:
-            take_repeats(visible[2], repeats, repeat_ends[i - 1] if i else 0, repeat_ends[i])
         text, start, end, main[i] = visible_span(
             data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
         )
@@ -351,38 +347,31 @@ class NativeSigner:
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
         self._main = new_main_text(settings.model) if settings.takes_main_text else None
 
-    def list_blocks(
+    def read(
         self, bodies: Sequence[Buffer], flags: Sequence[int], hosts: Words, urls: Words
-    ) -> PageBlocks:
-        """Return the blocks of bodies by which a site's furniture is known; `hosts` are hashes."""
+    ) -> SitePages:
+        """Read bodies of which blocks are asked what their sites repeat; hosts, URLs are hashes."""
         assert self._main is not None, "blocks are for main text"
         texts, marks = Slices.joined(bodies), np.array(flags, np.uint8)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
-        room = int(texts.lengths.sum()) // BLOCK_BYTES_MIN + len(bodies)
-        found = PageBlocks(
-            np.empty(room, np.uint64), np.empty(room, np.int32), np.empty(len(bodies), np.int64),
-            urls,
-        )  # fmt: skip
-        list_blocks(
-            (texts.data, texts.starts, texts.ends), ((marks & ESCAPED) != 0, (marks & HTML) != 0),
-            hosts, self._visible, self._main, found,
-        )  # fmt: skip
-        count = int(found.ends[-1]) if len(bodies) else 0
-        return found._replace(keys=found.keys[:count], words=found.words[:count])
+        kinds = ((marks & ESCAPED) != 0, (marks & HTML) != 0)
+        return read_pages(texts, kinds, hosts, urls, self._visible, self._main)
 
-    def sign(
-        self,
-        bodies: Sequence[Buffer],
-        flags: Sequence[int],
-        repeats: tuple[Bytes, Places] = (_NO_REPEATS, _NO_PLACES),
-    ) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature.
+    def sign_read(self, pages: SitePages, repeats: Bytes) -> Signatures:
+        """Sign bodies that `read` has read, with the repeats of their blocks."""
+        assert self._main is not None, "blocks are for main text"
+        texts, is_main = choose_texts(pages, repeats, self._visible, self._main)
+        signed = self._sign(texts, np.zeros(len(texts), np.uint8), None)
+        return signed._replace(main=is_main)
 
-        `repeats` are those of the blocks that `list_blocks` gives, and where each page's end.
-        """
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
         texts = Slices.joined(bodies)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
-        pages = len(bodies)
+        return self._sign(texts, np.array(flags, np.uint8), self._main)
+
+    def _sign(self, texts: Slices, flags: Bytes, main_text: MainText | None) -> Signatures:
+        pages = len(texts)
         result = Signatures(
             np.empty((pages, self.settings.bands + 1), np.uint64),
             np.empty((pages, SKETCH_WORDS), np.uint64),
@@ -393,19 +382,19 @@ class NativeSigner:
         main, exact = np.empty(pages, np.bool_), self.settings.exact
         sets = np.empty(_set_bytes(texts) if exact else 0, np.uint8)
         set_ends = np.empty(pages if exact else 0, np.int64)
-        arrays = texts.data, texts.starts, texts.ends, np.array(flags, np.uint8), *repeats
+        arrays = texts.data, texts.starts, texts.ends, flags
         done, slots = 0, 0
         while done < pages:
             scratch = self._scratch._replace(bag=new_bag(slots)) if slots else self._scratch
             last = done + 1 if slots else pages
             stopped = _sign_batch(
-                arrays, (*self._visible, self._main), self._parameters, self.settings.rows,
+                arrays, (*self._visible, main_text), self._parameters, self.settings.rows,
                 scratch, result, (main, sets, set_ends), (done, last),
             )  # fmt: skip
             # A page that stops it goes by itself into bags that are each twice as large.
             slots = 0 if stopped == last else 2 * len(scratch.bag.counts)
             done = stopped
-        if self._main is not None:
+        if main_text is not None:
             result = result._replace(main=main)
         return result._replace(shingles=_cut(sets, set_ends)) if exact else result
 

@@ -35,14 +35,13 @@ from streamer.text.furniture import (
     COUNT_SHIFT,
     WAYS,
     Furniture,
-    PageBlocks,
-    Words,
     learn_pages,
     new_furniture,
     put_back,
     take_out,
 )
 from streamer.text.scan import Bytes
+from streamer.text.site_pages import PageBlocks, Words
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -1,8 +1,7 @@
 """Sign pages by what is known of their sites: the text of a page depends on the pages before it.
 
-A batch is read twice: first for its blocks, which the table of sites learns in its turn, then for
-its text, with what the table says of each block. Reading twice takes a third of the time of
-signing; keeping what was read would take ten times the memory of the pages.
+A batch is read for its texts and blocks; the table of sites learns the blocks in the batch's turn,
+and what it says of them chooses among the blocks.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from streamer.sketch.scopes import Scopes
 from streamer.sketch.signer import NativeSigner, Signatures
 from streamer.sketch.site_memory import SiteKeys, SiteMemory, SiteTables
-from streamer.text.furniture import PageBlocks
 from streamer.text.scan import Bytes
+from streamer.text.site_pages import PageBlocks, SitePages
 from streamer.text.visible import Buffer
 
 
@@ -29,11 +29,13 @@ class SiteSigner:
     signer: NativeSigner
     keys: SiteKeys
     repeats_of: Callable[[PageBlocks], Bytes]
+    scopes: Scopes | None = None
 
     @classmethod
     def of(cls, signer: NativeSigner, sites: SiteTables, secret: bytes) -> SiteSigner:
         """Return a signer that changes nothing in the tables."""
-        return cls(signer, SiteKeys(secret), sites.repeats)
+        scopes = Scopes(secret) if signer.settings.scope else None
+        return cls(signer, SiteKeys(secret), sites.repeats, scopes)
 
     def in_turn(self, table: SiteMemory, turn: int) -> SiteSigner:
         """Return a signer for a batch that a table learns in its turn; 0: it is judged next."""
@@ -42,25 +44,33 @@ class SiteSigner:
 
     def learn(self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]) -> None:
         """Have a table learn pages without signing them."""
-        self.repeats_of(self._list_blocks(bodies, flags, urls))
+        self.repeats_of(self._read(bodies, flags, urls).blocks)
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` say: text/visible.py) that are of no site."""
         return self.sign_pages(bodies, flags, [b""] * len(bodies))
 
     def sign_pages(
-        self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]
+        self,
+        bodies: Sequence[Buffer],
+        flags: Sequence[int],
+        urls: Sequence[bytes],
+        scopes: Sequence[bytes] = (),
     ) -> Signatures:
-        """Sign bodies as `sign`, of pages with these URLs."""
-        found = self._list_blocks(bodies, flags, urls)
-        return self.signer.sign(bodies, flags, (self.repeats_of(found), found.ends))
+        """Sign bodies as `sign`, of pages with these URLs, and with scopes where pages have one.
+
+        Raises:
+            StoreMismatch: pages have a scope, and these do not.
+        """
+        pages = self._read(bodies, flags, urls)
+        signed = self.signer.sign_read(pages, self.repeats_of(pages.blocks))
+        return signed if self.scopes is None else self.scopes.mix(signed, scopes)
 
     def repeats(self, body: Buffer, flags: int, url: bytes) -> Bytes:
         """Return on how many other pages of its site each scored block of a page was."""
-        return self.repeats_of(self._list_blocks([body], [flags], [url]))
+        return self.repeats_of(self._read([body], [flags], [url]).blocks)
 
-    def _list_blocks(
+    def _read(
         self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]
-    ) -> PageBlocks:
-        hosts, pages = self.keys.hosts(urls), self.keys.urls(urls)
-        return self.signer.list_blocks(bodies, flags, hosts, pages)
+    ) -> SitePages:
+        return self.signer.read(bodies, flags, self.keys.hosts(urls), self.keys.urls(urls))

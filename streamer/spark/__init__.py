@@ -125,6 +125,7 @@ def job_of(settings: Settings, names: Sequence[str]) -> Job:
     Raises:
         SettingsError: a setting cannot be used on Spark.
     """
+    settings = settings.without_sites("Spark")
     for name in _IN_ORDER:
         if getattr(settings, name) != Settings.model_fields[name].default:
             option = name.replace("_", "-")

@@ -15,7 +15,7 @@ the newest first, and put back.
 
 # A table that is read a fixed number of chunks late would need each entry's value at several
 # moments. So each chunk takes a turn when it is read, learns its pages in order, and is signed with
-# what the table said. The price: pages are scanned twice. Without the rule about versions, crawls
+# what the table said. Without the rule about versions, crawls
 # with edited copies lose half of their duplicates; it costs sites whose pages are all short below
 # long notes.
 
@@ -24,33 +24,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from streamer.hashing import absorb, finish, fmix
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, load_u64, uint8, uint64
+from streamer.kernel import inline_kernel, int64, kernel, uint8, uint64
 from streamer.text import blocks
-from streamer.text.blocks import html_to_blocks
-from streamer.text.escapes import unescape_json
-from streamer.text.main_text import MainText, is_asked
 from streamer.text.scan import Bytes
-
-Words = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.int64]
+from streamer.text.site_pages import PageBlocks, Words
+from streamer.text.slices import Places
 
 WAYS = 4  # entries of a bucket
 ENTRY_WORDS = 2
 BUCKET_BYTES = WAYS * ENTRY_WORDS * 8
 COUNT_MAX = 255
 VERSION_SHARE = 500  # thousandths
-BLOCK_BYTES_MIN = 4  # of HTML, for each block that has a record: a tag and a character
 _SHARES = 2 * blocks.BLOCKS_MAX  # a power of two, as many as a page may meet others, twice
 _LOW = 0xFFFF_FFFF
 _SIZE_MAX = 0xFFFF
 # An entry's words: tag (32 bits), number of the page that had it last (32); and whether there is
 # one (1), that page's words (16), count (8), hash of that page's URL (32).
 _USED, _SIZE_SHIFT, COUNT_SHIFT = 1 << 63, 40, 32
-_SEED = 0x51735
-_SPACE = 0x20
 
 
 class Furniture(NamedTuple):
@@ -70,22 +61,6 @@ class Furniture(NamedTuple):
     used: Places
 
 
-class PageBlocks(NamedTuple):
-    """The blocks of a batch of pages that are asked about, as the table knows them.
-
-    Attributes:
-        keys: uint64[blocks], hashes with the host in them.
-        words: int32[blocks].
-        ends: int64[pages], where each page's blocks end.
-        urls: uint64[pages], hashes of 32 bits.
-    """
-
-    keys: Words
-    words: npt.NDArray[np.int32]
-    ends: Places
-    urls: Words
-
-
 def new_furniture(size_bytes: int) -> Furniture:
     """Return an empty table; untouched parts of it take no memory."""
     buckets = max(1, size_bytes // BUCKET_BYTES)
@@ -95,75 +70,6 @@ def new_furniture(size_bytes: int) -> Furniture:
         np.zeros((_SHARES, 3), np.int64),
         np.zeros(blocks.BLOCKS_MAX, np.int64),
     )
-
-
-@kernel
-def hash_block(text: Bytes, start: int, end: int, host: int) -> int:
-    """Return the hash of a block's text without white space around it, for one host.
-
-    It is the finaliser of mmh3.hash64(text, _SEED)[0] XOR `host`.
-    """
-    while start < end and text[start] <= _SPACE:
-        start += 1
-    while start < end and text[end - 1] <= _SPACE:
-        end -= 1
-    lane1 = lane2 = uint64(_SEED)
-    length = uint64(end - start)
-    while end - start >= 16:  # noqa: PLR2004 - a block of the hash
-        lane1, lane2 = absorb(lane1, lane2, load_u64(text, start), load_u64(text, start + 8))
-        start += 16
-    low = high = uint64(0)
-    for i in range(end - start):
-        byte = uint64(text[start + i])
-        if i < 8:  # noqa: PLR2004 - as above
-            low |= byte << uint64(8 * i)
-        else:
-            high |= byte << uint64(8 * i - 64)
-    return fmix(finish(lane1, lane2, low, high, length) ^ uint64(host))
-
-
-@kernel
-def add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int) -> int:
-    """Append the asked blocks of the page in `main`; return how many there are then."""
-    count = int64(main.structure.now[blocks.COUNT])
-    if count >= main.records.shape[0]:
-        return at
-    for i in range(count):
-        record = main.records[i]
-        if is_asked(record):
-            own.keys[at] = hash_block(text, record[blocks.START], record[blocks.END], host)
-            own.words[at] = record[blocks.WORDS]
-            at += 1
-    return at
-
-
-@allocating_kernel
-def list_blocks(
-    bodies: tuple[Bytes, Places, Places],
-    marks: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
-    hosts: Words,
-    scratch: tuple[Bytes, Bytes],
-    main: MainText,
-    own: PageBlocks,
-) -> None:
-    """List the blocks of bodies (data, starts, ends) that are asked about.
-
-    `marks` say which bodies are escaped, and which are HTML; `hosts` has a keyed hash of the host
-    of each page, 0 for none: nothing is listed of such a page, nor of plain text.
-    """
-    data, starts, ends = bodies
-    unescaped, text = scratch
-    at = int64(0)
-    for i in range(starts.shape[0]):
-        if marks[1][i] and hosts[i] != uint64(0):
-            source, start, end = data, starts[i], ends[i]
-            if marks[0][i]:
-                end = unescape_json(data, start, end, unescaped, 0)
-                source, start = unescaped, int64(0)
-            # Of one kind, as data that is only read: for two kinds, all would be compiled twice.
-            html_to_blocks(source, start, end, text, main.structure, main.records)
-            at = add_blocks(text, hosts[i], main, own, at)
-        own.ends[i] = at
 
 
 @inline_kernel

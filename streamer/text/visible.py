@@ -5,6 +5,7 @@ The kernel serves the native signer; the functions serve methods in Python, whic
 
 from __future__ import annotations
 
+import html
 import re
 from contextlib import suppress
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.kernel import allocating_kernel, kernel
+from streamer.kernel import allocating_kernel
 from streamer.text.escapes import unescape_json
 from streamer.text.html import html_to_text
 from streamer.text.main_text import (
@@ -40,6 +41,7 @@ Buffer = bytes | bytearray | memoryview
 HEAD_BYTES_MAX = 1 << 16  # what is further down is not looked for
 
 _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
+_TITLE = re.compile(rb"<title\b[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 
@@ -72,14 +74,6 @@ def visible_span(
     return source, start, end, is_main
 
 
-@kernel
-def take_repeats(main: MainText | None, repeats: Bytes, start: int, end: int) -> None:
-    """Have repeats[start:end] for the asked blocks of the next page, which has so many."""
-    if main is not None:
-        for i in range(start, end):
-            main.repeats[i - start] = repeats[i]
-
-
 def scratch_bytes(body_bytes: int) -> int:
     """Return how large each scratch array must be for bodies of so many bytes."""
     return body_bytes * 5 // 4 + VECTOR_BYTES + SLACK
@@ -106,7 +100,7 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
     main = new_main_text(read_model(MODEL if repeats is None else SITE_MODEL))
-    whole, has_main, spans = main_spans(_visible(body, flags & ESCAPED), main, repeats)
+    whole, has_main, spans = main_spans(visible_array(body, flags & ESCAPED), main, repeats)
     found, at, rest = list[TextPart](), 0, TextPart("", counts=not has_main)
     for span in (*spans, BlockSpan(len(whole), len(whole), counts=False)):
         own = TextPart("", span.counts, span.repeats, span.dropped)
@@ -120,16 +114,16 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
 
 def visible_text(body: Buffer, flags: int) -> str:
     """Return the text of a body, UTF-8 as `flags` say; malformed bytes become U+FFFD."""
-    return _visible(body, flags).tobytes().decode("utf-8", "replace")
+    return visible_array(body, flags).tobytes().decode("utf-8", "replace")
 
 
 def visible_bytes(body: Buffer, flags: int) -> int:
     """Return the length of `visible_text` in bytes, as verdicts have it (`text_bytes`)."""
-    return len(_visible(body, flags))
+    return len(visible_array(body, flags))
 
 
-def _visible(body: Buffer, flags: int) -> Bytes:
-    """Return the text of a body as bytes; read-only, as the kernels have been compiled for."""
+def visible_array(body: Buffer, flags: int) -> Bytes:
+    """Return the text of a body as uint8; read-only, as the kernels have been compiled for."""
     size = len(body)
     data = Slices.joined([body]).data
     unescaped, text = np.empty((2, scratch_bytes(size)), np.uint8)
@@ -138,6 +132,15 @@ def _visible(body: Buffer, flags: int) -> Bytes:
     found = array[start:end]
     found.flags.writeable = False
     return found
+
+
+def page_title(body: Buffer, flags: int) -> str:
+    """Return the content of the first `title` element in the head of an HTML body, "" if none."""
+    head = bytes(body[:HEAD_BYTES_MAX]) if flags & HTML else b""
+    if flags & ESCAPED:
+        head = visible_array(head, ESCAPED).tobytes()
+    found = _TITLE.search(head)
+    return " ".join(html.unescape(found[1].decode("utf-8", "replace")).split()) if found else ""
 
 
 def meta_description(body: Buffer, flags: int) -> str:

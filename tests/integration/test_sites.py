@@ -89,6 +89,22 @@ def test_what_a_site_repeats_makes_no_duplicates(verdicts: list[Verdict]) -> Non
     assert alike > len(again)
 
 
+def test_within_scopes_of_hosts_verdicts_are_those_of_each_host_alone() -> None:
+    pages = crawl()
+    pages[7:7] = [("http://three.example/", pages[0][1])]
+    with Deduplicator(**SITES, scope="host") as dedup:
+        asked, found = [], []
+        for page in pages:
+            asked.append(dedup.check(page))
+            found += list(added(dedup, [page]))
+    assert reported(asked) == reported(found)
+    for host in ("one", "two", "three"):
+        own = [page for page in pages if f"//{host}." in page[0]]
+        with Deduplicator(**SITES) as dedup:
+            alone = reported(list(added(dedup, own)))
+        assert [each for each in reported(found) if f"//{host}." in str(each[0])] == alone
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_killed_replay_has_the_bytes_of_a_quiet_one(
     streamer_replay: Replayer, verdicts: list[Verdict], threads: int
@@ -167,7 +183,7 @@ def test_an_index_has_one_table_of_one_size(tmp_path: Path) -> None:
     [
         ({"site_memory": "64MiB"}, "Give --text main"),
         ({**SITES, "site_memory": 1000}, "must be 1MiB or more"),
-        ({**SITES, "scope": "host"}, "does not go with --scope"),
+        ({**SITES, "scope": "tenant"}, "does not go with --scope tenant"),
     ],
 )
 def test_settings_that_exclude_others_are_refused(options: dict[str, Any], message: str) -> None:

@@ -1,35 +1,22 @@
 """The table of what sites repeat is the oracle's in plain Python, however small it is."""
 
-from typing import Any
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.sketch.signer import NativeSigner
-from streamer.text import blocks
 from streamer.text.furniture import (
     BUCKET_BYTES,
     Furniture,
-    PageBlocks,
-    Words,
-    hash_block,
     learn_pages,
     new_furniture,
     put_back,
     take_out,
 )
-from streamer.text.main_text import LINKS_MIN, new_main_text, read_model
-from streamer.text.scan import VECTOR_BYTES
-from streamer.text.visible import ESCAPED, HTML
-from tests.oracles.furniture import PlainTable, block_key, mixed
-from tests.oracles.main_text import BlockPage
+from streamer.text.site_pages import PageBlocks, Words
+from tests.oracles.furniture import PlainTable, mixed
 
 Crawl = list[tuple[int, list[tuple[int, int]]]]  # pages: a URL, and blocks (key, words)
 KEYS = [mixed(number + 1) for number in range(40)]
-SIGNER = NativeSigner(SignatureSettings(canonical=MAIN_TEXT), bytes(32))
 
 one_block = st.tuples(st.sampled_from(KEYS), st.integers(1, 60))
 one_page = st.tuples(st.integers(0, 5), st.lists(one_block, max_size=12))
@@ -72,36 +59,3 @@ def test_what_was_learned_can_be_taken_out_and_put_back(first: Crawl, second: Cr
     assert (table.entries == earlier).all()
     put_back(table.entries, before)
     assert (table.entries == later).all()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=80), st.integers(0, 2**64 - 1))
-def test_the_hash_of_a_block_is_the_oracles(text: bytes, host: int) -> None:
-    data = np.frombuffer(b"'" + text + bytes(VECTOR_BYTES), np.uint8)
-    key: Any = np.uint64(host)
-    assert int(hash_block(data, 1, 1 + len(text), key)) == block_key(text, host)
-
-
-@pytest.mark.parametrize("escaped", [False, True])
-def test_the_scored_blocks_of_pages_with_a_host_are_listed(escaped: bool) -> None:
-    page = b"<p>One two.<ul><li><a href=x>three four</a><li>five\\nsix</ul><div>" + b"w " * 30
-    source = page.replace(b"\\n", b"\n") if escaped else page
-    oracle = BlockPage(source)
-    text = oracle.text()
-    wanted = [
-        (block_key(text[each.start : each.end], 7), each.counts["words"])
-        for each in oracle.blocks
-        if each.counts["link_words"] < each.counts["words"] or each.counts["words"] >= LINKS_MIN
-    ]
-    flags = HTML | (ESCAPED if escaped else 0)
-    hosts, urls = np.array([7, 7, 0], np.uint64), np.zeros(3, np.uint64)
-    found = SIGNER.list_blocks([page, b"text", page], [flags, 0, flags], hosts, urls)
-    assert found.ends.tolist() == [len(wanted)] * 3
-    assert list(zip(found.keys.tolist(), found.words.tolist(), strict=True)) == wanted
-
-
-def test_a_page_of_too_many_blocks_has_none() -> None:
-    page = b"<p>a" * (blocks.BLOCKS_MAX + 1)
-    found = SIGNER.list_blocks([page], [HTML], np.ones(1, np.uint64), np.zeros(1, np.uint64))
-    assert not len(found.keys)
-    assert new_main_text(read_model()).repeats.shape == (0,)

@@ -228,6 +228,31 @@ def test_flags_the_environment_and_the_file_go_before_a_preset(
     assert (mixed.threshold, mixed.bands, mixed.rows) == (0.31, 10, 7)
 
 
+@pytest.mark.parametrize("purpose", ["balanced", "broad"])
+def test_presets_know_sites_where_that_goes(purpose: str, tmp_path: Path) -> None:
+    (tmp_path / "rules").write_text('[[rule]]\nhost = "a"\ntext = "visible"\n')
+    (tmp_path / "other").write_text('[[rule]]\nhost = "a"\nthreshold = 0.9\n')
+    for given in ({}, {"scope": "host"}, {"per_partition": True}, {"rules": tmp_path / "other"}):
+        settings = load_settings(preset=[purpose], **given)
+        assert settings.signature.site_memory == 64 << 20
+    left_out: dict[str, dict[str, Any]] = {
+        "--scope tenant": {"scope": "tenant"},
+        "--text visible": {"text": "visible"},
+        "--canonical": {"canonical": ["stem=english"]},
+        "--method-option": {"method_option": ["bands=5"]},
+        "rules with a text": {"rules": tmp_path / "rules"},
+    }
+    for other, given in left_out.items():
+        with pytest.warns(match=f"{purpose} is used without .* does not go with {other}"):
+            settings = load_settings(preset=[purpose], **given)
+        assert settings.site_memory == settings.signature.site_memory == 0
+        assert load_settings(preset=[purpose], site_memory=0, **given).site_memory == 0
+    sites = load_settings(preset=[purpose])
+    with pytest.warns(match="does not go with Spark"):
+        assert sites.without_sites("Spark").signature.site_memory == 0
+    assert load_settings(text="main").without_sites("Spark").site_memory == 0
+
+
 def test_a_preset_comes_from_the_environment_and_the_file_too(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

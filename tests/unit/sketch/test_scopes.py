@@ -13,7 +13,7 @@ from streamer.errors import SettingsError, StoreMismatch
 from streamer.model import Decision
 from streamer.run.warm import warm_kernels
 from streamer.sketch.method_signer import make_signer
-from streamer.sketch.scopes import ScopedSigner, scope_keys
+from streamer.sketch.scopes import ScopedSigner, Scopes, scope_keys
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.added import added
 from tests.helpers.commands import run
@@ -42,8 +42,7 @@ def test_keys_are_mixed_by_the_scope_alone_and_under_the_secret() -> None:
     assert np.array_equal(one.keys[0] == one.keys[2], same)
     mine = one.keys[0] ^ plain.keys[0]
     assert len(set(mine.tolist())) == len(mine), "the hash of a scope does not show in the keys"
-    both_hashes = own._hash(b"a"), other._hash(b"a")  # noqa: SLF001 - nobody else asks for them
-    hashes = np.array(both_hashes, np.uint64)
+    hashes = np.array([Scopes(key).hash(b"a") for key in (SECRET, bytes(32))], np.uint64)
     assert hashes[0] != hashes[1]
     assert scope_keys(plain.keys[:0], hashes[:0]).shape == (0, plain.keys.shape[1])
 

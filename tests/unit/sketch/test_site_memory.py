@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from streamer.sketch.site_memory import PART_BYTES, SiteKeys, SiteMemory, SiteTables
-from streamer.text.furniture import Furniture, PageBlocks
+from streamer.text.furniture import Furniture
+from streamer.text.site_pages import PageBlocks
 
 SIZE = 4 * PART_BYTES
 

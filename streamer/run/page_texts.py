@@ -1,0 +1,156 @@
+"""The text of pages that is compared, for who wants the text itself.
+
+It has the words of what is signed, in lines: a block of the page is one.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from streamer.rules import MAIN, Text
+from streamer.run.stages import OneAThread
+from streamer.sketch.site_memory import SiteKeys, SiteMemory
+from streamer.text.blocks import COUNT, END, START, html_to_blocks
+from streamer.text.charset import decode_body
+from streamer.text.lines import lines_bytes_max, write_lines
+from streamer.text.main_text import (
+    LEAST,
+    MODEL,
+    SITE_MODEL,
+    choose_blocks,
+    is_asked,
+    new_main_text,
+    read_model,
+)
+from streamer.text.scan import Bytes
+from streamer.text.site_pages import blocks_of_page
+from streamer.text.trees import SCORE_ONE
+from streamer.text.visible import (
+    ESCAPED,
+    HTML,
+    Buffer,
+    page_title,
+    scratch_bytes,
+    visible_array,
+    visible_text,
+)
+
+Kind = Literal["main", "visible", "plain"]
+LeftOut = Literal["links", "unlikely", "site"]
+
+
+class TextBlock(msgspec.Struct, frozen=True):
+    """A block of a page.
+
+    Attributes:
+        likelihood: of being main text, in [0, 1]; 0 where it was not asked about.
+        left_out: why it is not in the text: a few words in links alone; less likely than the cut of
+            the page; only because its site repeats it. None: it is in the text.
+        other_pages: on how many other pages of its site it was, as far as that is known.
+    """
+
+    text: str
+    likelihood: float
+    left_out: LeftOut | None = None
+    other_pages: int = 0
+
+
+class ExtractedText(msgspec.Struct, frozen=True):
+    """The text of a page.
+
+    Attributes:
+        title: what its title element says; "" where there is none.
+        kind: what the text is: main text, all visible text (it was asked for, or there is no main
+            text), or plain text as it came.
+        text: a line for each block.
+        blocks: those of HTML, where they were asked for.
+    """
+
+    title: str
+    kind: Kind
+    text: str
+    blocks: list[TextBlock] | msgspec.UnsetType = msgspec.UNSET
+
+
+class TextReader:
+    """Reads the texts of pages; one instance a thread.
+
+    With `site_memory`, bytes, a text depends on what the pages of its site before it repeat.
+    """
+
+    def __init__(self, text: Text = MAIN, site_memory: int = 0) -> None:
+        self._wanted = int(text == MAIN)
+        self._main = new_main_text(read_model(SITE_MODEL if site_memory else MODEL))
+        self._keys = SiteKeys()
+        self._memory = SiteMemory(site_memory) if site_memory else None
+
+    def read(
+        self, body: Buffer, flags: int, url: bytes = b"", *, blocks: bool = False
+    ) -> ExtractedText:
+        """Return the text of the next page, UTF-8 as `flags` say (text/visible.py)."""
+        if not flags & HTML:
+            return ExtractedText("", "plain", visible_text(body, flags))
+        source, main = visible_array(body, flags & ESCAPED), self._main
+        text = np.empty(scratch_bytes(len(source)), np.uint8)
+        end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
+        if self._memory is not None:
+            main.repeats[:] = 0
+            own = blocks_of_page(text, self._keys.hosts([url]), self._keys.urls([url]), main)
+            main.repeats[: len(own.keys)] = self._memory.learn_judged(own)
+        out = np.empty(lines_bytes_max(end), np.uint8)
+        length, has_main, cut = write_lines(main, text, end, out, self._wanted)
+        return ExtractedText(
+            page_title(body, flags),
+            "main" if has_main else "visible",
+            out[:length].tobytes().decode("utf-8", "replace"),
+            self._list_blocks(text, cut if has_main else None) if blocks else msgspec.UNSET,
+        )
+
+    def _list_blocks(self, text: Bytes, cut: int | None) -> list[TextBlock]:
+        """Return all blocks of the page in hand; its main text has scores from `cut` on."""
+        main = self._main
+        if cut is None:
+            choose_blocks(main)
+        count = int(main.structure.now[COUNT]) % len(main.records)  # none of too many
+        scores, records = main.scores[:count].tolist(), main.records[:count]
+        repeats, own = np.zeros(count, np.uint8), main.repeats.copy()
+        if self._memory is not None:
+            asked = [is_asked(each) for each in records]
+            repeats[asked] = own[: sum(asked)]
+            main.repeats[:] = 0
+        _, cut_alone = choose_blocks(main)
+        alone = main.scores[:count].tolist()
+        found = []
+        for at, score in enumerate(scores):
+            start, stop = records[at, [START, END]].tolist()
+            left_out: LeftOut | None = None
+            if cut is not None and score < cut:
+                left_out = "site" if alone[at] >= cut_alone else "unlikely"
+                left_out = left_out if score > LEAST else "links"
+            line = b" ".join(text[start:stop].tobytes().split()).decode("utf-8", "replace")
+            likelihood = round(1 / (1 + math.exp(-score / SCORE_ONE)), 4) if score > LEAST else 0
+            found.append(TextBlock(line, likelihood, left_out, int(repeats[at])))
+        return found
+
+
+def extract(html: str | bytes, *, text: Text = MAIN, blocks: bool = False) -> ExtractedText:
+    """Return the text of a page of HTML: its main text, or with text="visible" all of it.
+
+    Where there is no main text, it is all visible text. Of bytes the charset is found. `blocks`:
+    say of each block how likely it is main text. Any thread may ask.
+    """
+    if isinstance(html, bytes):
+        body = decode_body(html, None, html=True).utf8
+    else:
+        body = html.encode("utf-8", "replace")
+    return _readers(text).get().read(body, HTML, blocks=blocks)
+
+
+@cache
+def _readers(text: Text) -> OneAThread[TextReader]:
+    return OneAThread(partial(TextReader, text))
