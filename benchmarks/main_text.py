@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MARKED, TEMPLATES, KINDS = "main_text.tar.xz", "set10b_templates_dev.tar.xz", "wcxb_dev.tar.xz"
-FOLDS = 4
+FOLDS = 5
 THRESHOLD = 0.65  # that of `balanced`
 NEWSPAPERS = "page"  # the collection that was marked with most care
 # What a page weighs, by its set; less if it was marked by other rules, or if its text is in others.

@@ -48,7 +48,7 @@ class PageBlocks(NamedTuple):
     urls: Words
 
 
-class PageTexts(NamedTuple):
+class ReadTexts(NamedTuple):
     """The visible texts of a batch of pages, and the records of their blocks.
 
     Attributes:
@@ -72,7 +72,7 @@ class SitePages(NamedTuple):
 
     bodies: Slices
     marks: tuple[Marks, Marks]
-    texts: PageTexts
+    texts: ReadTexts
     blocks: PageBlocks
 
 
@@ -144,7 +144,7 @@ def _read_pages(
     hosts: Words,
     unescaped: Bytes,
     main: MainText,
-    texts: PageTexts,
+    texts: ReadTexts,
     own: PageBlocks,
 ) -> None:
     """Read bodies (data, starts, ends) into `texts`, and list the asked blocks in `own`.
@@ -175,7 +175,7 @@ def _choose_texts(
     marks: tuple[Marks, Marks],
     scratch: tuple[Bytes, Bytes],
     main: MainText,
-    texts: PageTexts,
+    texts: ReadTexts,
     repeats: tuple[Bytes, Places],
     is_main: Marks,
 ) -> None:
@@ -215,7 +215,7 @@ def read_pages(
     `scratch` has room for the longest body (visible.py).
     """
     pages, size = len(bodies), int(bodies.lengths.sum())
-    texts = PageTexts(
+    texts = ReadTexts(
         np.empty(scratch_bytes(size), np.uint8),
         np.empty(pages, np.int64),
         np.empty(pages, np.int64),

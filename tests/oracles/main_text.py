@@ -334,12 +334,19 @@ def score(values: list[int], model: dict[str, Any]) -> int:
 def scores_of(blocks: list[Block], model: dict[str, Any]) -> list[int | None]:
     """Return the score of each block; None for a few words in links: these are not asked about."""
     rows = rows_of(blocks)
-    return [
-        score([row[name] for name in FEATURES], model)
+    found = {
+        place: score([row[name] for name in FEATURES], model)
+        for place, (block, row) in enumerate(zip(blocks, rows, strict=True))
         if block.own or block.counts["words"] >= 4
-        else None
-        for block, row in zip(blocks, rows, strict=True)
-    ]
+    }
+    asked, smooth = [*found.values()], dict[int, int]()
+    for number, place in enumerate(found):
+        sides = asked[max(number - 1, 0) : number] + asked[number + 1 : number + 2]
+        own = Fraction(asked[number])
+        if sides:
+            own = own * Fraction(3, 4) + Fraction(sum(sides), 4 * len(sides))
+        smooth[place] = math.floor(own)
+    return [smooth.get(place) for place in range(len(blocks))]
 
 
 def chosen_blocks(blocks: list[Block], model: dict[str, Any]) -> list[Block]:

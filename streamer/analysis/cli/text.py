@@ -135,12 +135,12 @@ def _writer(file: OutputFile, *, blocks: bool) -> Iterator[Write]:
         from pyarrow import parquet  # noqa: PLC0415 - an extra
     schema = _schema(pa, blocks=blocks)
     with parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer:
-        group = _RowGroup(lambda rows: writer.write_table(pa.Table.from_pylist(rows, schema)))
+        group = _TextGroup(lambda rows: writer.write_table(pa.Table.from_pylist(rows, schema)))
         yield group.add
         group.end()
 
 
-class _RowGroup:
+class _TextGroup:
     """Rows that are written together, once their texts have _GROUP_BYTES."""
 
     def __init__(self, write: Callable[[list[dict[str, Any]]], None]) -> None:

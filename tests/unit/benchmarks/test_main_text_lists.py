@@ -15,7 +15,9 @@ def shop(name: str, things: list[str], around: str) -> dict[str, str]:
 
 
 def test_the_cards_of_a_list_are_exchanged() -> None:
-    texts = [[f"{shop} lamp {number}{shop} of brass" for number in range(20)] for shop in ("a", "b")]
+    texts = [
+        [f"{shop} lamp {number}{shop} of brass" for number in range(20)] for shop in ("a", "b")
+    ]
     pages = [read_list(shop(text[0][0], text, f"{AROUND} {text[0][0]}")) for text in texts]
     one, other = pages
     assert one

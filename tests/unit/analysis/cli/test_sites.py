@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for url, each in PAGES
     )
     (folder / "pages.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    for name, options in (("index", ["--site-memory", "1MiB"]), ("other", [])):
+    for name, options in (("index", ["--site-memory", "1MiB"]), ("other", ["--site-memory", "0"])):
         outputs = ("--verdicts", folder / f"{name}.jsonl", "--index", folder / name)
         made = ("--preset", "balanced", "--key-file", folder / "key", *options)
         run("replay", folder / "pages.jsonl", *outputs, *made)
