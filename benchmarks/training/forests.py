@@ -24,7 +24,7 @@ from streamer.errors import InputError
 from streamer.text.features import FEATURES_VERSION
 from streamer.text.trees import LEAVES_MAX, SCORE_ONE
 
-TREES, LEAVES, RATE = 120, 15, 0.1
+TREES, LEAVES, RATE = 240, 15, 0.08
 ROWS_MIN = 40  # of a leaf
 
 

@@ -46,6 +46,7 @@ from streamer.pages.table_lines import Cells, json_objects
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import unite
+from streamer.run.page_texts import TextReader
 from streamer.run.stages import sign
 from streamer.sketch.hash_sets import decide_similarity, pack_set
 from streamer.sketch.method_signer import make_signer
@@ -67,7 +68,8 @@ NATIVE_SIGNATURE = SignatureSettings()
 MAIN_TEXT_SIGNATURE = SignatureSettings(canonical=MAIN_TEXT)
 ONLY_MAIN_TEXT = {
     "streamer.text.blocks", "streamer.text.features", "streamer.text.furniture",
-    "streamer.text.hints", "streamer.text.main_text", "streamer.text.trees",
+    "streamer.text.hints", "streamer.text.lines", "streamer.text.main_text",
+    "streamer.text.site_pages", "streamer.text.trees",
 }  # fmt: skip
 POLL_SECONDS = 0.1
 
@@ -150,6 +152,8 @@ def _compile_text(*, main_text: bool) -> None:
         _sign(signer, 0)
         _sign(SiteSigner.of(signer, SiteTables(0, {0: SiteMemory(0)}), bytes(32)), 0)
         put_back(new_furniture(0).entries, np.empty((0, 3), np.uint64))
+        texts = TextReader(site_memory=1)
+        texts.read(_BODY.encode(), ESCAPED | HTML, b"http://a.example/", blocks=True)
 
 
 def _compile_index(*, main_text: bool) -> None:

@@ -128,6 +128,9 @@ def _find_shapes(records: Records, count: int, sums: Sums) -> None:
     sums.slots[:size] = 0
     for i in range(count):
         record = records[i]
+        if i and _same_shape(records[i - 1], record):
+            sums.shape[i] = sums.shape[i - 1]
+            continue
         hashed = uint64(record[blocks.KIND] << 8 | record[blocks.DEPTH])
         for k in range(blocks.COUNTS, blocks.COLUMNS):
             hashed = (hashed ^ uint64(record[k])) * uint64(0x9E3779B97F4A7C15)
@@ -245,12 +248,14 @@ def _fill_group(
 def fill_page(sums: Sums, rows: Rows) -> None:
     """Write what all rows of a page have in common, into every lane."""
     words = sums.page[0, WORDS_OF_GROUP]
-    for lane in range(LANES):
-        _fill_group(sums.page, 0, sums.page, rows, _PAGE_AT, lane)
-        for kind in range(1, KINDS_MAX + 1):
-            rows[_KINDS_AT + kind - 1, lane] = _share(sums.kinds[kind], words)
-        for bit in range(_BITS):
-            rows[_KINDS_AT + KINDS_MAX + bit, lane] = _share(sums.bits[bit], words)
+    _fill_group(sums.page, 0, sums.page, rows, _PAGE_AT, 0)
+    for kind in range(1, KINDS_MAX + 1):
+        rows[_KINDS_AT + kind - 1, 0] = _share(sums.kinds[kind], words)
+    for bit in range(_BITS):
+        rows[_KINDS_AT + KINDS_MAX + bit, 0] = _share(sums.bits[bit], words)
+    for row in range(_PAGE_AT, len(FEATURES)):
+        for lane in range(1, LANES):
+            rows[row, lane] = rows[row, 0]
 
 
 @kernel

@@ -112,7 +112,9 @@ def all_kernels(text: str) -> set[str]:
         for each in KERNELS
         if each.py_func.__module__.startswith("streamer.")  # not those of other tests
     }
-    modules = {"blocks", "features", "furniture", "hints", "main_text", "trees"}
+    modules = {
+        "blocks", "features", "furniture", "hints", "lines", "main_text", "site_pages", "trees",
+    }  # fmt: skip
     for_main_text = {name for name in names if name.partition(".")[0] in modules}
     assert len(for_main_text) > 9
     return names if text == "main" else names - for_main_text
@@ -257,6 +259,7 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     commands = [
         ["replay", str(pages), "--verdicts", f"{folder}/m.jsonl", "--index", index],
         ["replay", str(pages), "--verdicts", f"{folder}/t.jsonl", *by_simhash],
+        ["text", str(pages), "--out", f"{folder}/texts.jsonl", "--blocks", "--overwrite"],
         ["compare", str(text), str(text)],
     ]
     for command in commands:
