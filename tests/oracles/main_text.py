@@ -144,7 +144,7 @@ class BlockPage(Page):
 
     def tag(self) -> None:
         match = TAG.match(self.source, self.at)
-        if match and self.visible():
+        if match and self.visible() and not self.after_noscript(match):
             name, is_end = match["name"].lower(), bool(match["slash"])
             if name == b"a":
                 self.count()

@@ -105,11 +105,9 @@ class Page:
             self.at = len(self.source)
             return
         name = match["name"].lower()
-        if name == b"noscript" and not match["slash"] and not match["rest"].endswith(b"/"):
-            after = self.after_noscript(match.end())
-            if after:
-                self.at = after
-                return
+        if after := self.after_noscript(match):
+            self.at = after
+            return
         if name in BLOCKS and self.visible():
             self.out += b" "
         self.at = match.end()
@@ -125,8 +123,11 @@ class Page:
         shown = name in SHOWN_BY and SHOWN_BY[name] in map(bytes.lower, given)
         return shown and not self.depth[name]
 
-    def after_noscript(self, at: int) -> int:
-        """Return where a <noscript> ends that is passed unseen; 0 if it is read."""
+    def after_noscript(self, match: re.Match[bytes]) -> int:
+        """Return where a <noscript> ends that is passed unseen; 0 if it is read, or another tag."""
+        if match["name"].lower() != b"noscript" or match["slash"] or match["rest"].endswith(b"/"):
+            return 0
+        at = match.end()
         close = end_tag(b"noscript").search(self.source, at)
         if at < self.read_up_to or not close:
             return 0

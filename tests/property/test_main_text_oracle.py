@@ -65,6 +65,7 @@ def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(max_examples=300, deadline=None)
 @given(anything)
+@example(b"<noscript></noscript>One two, three. ")
 @example(b"<dialog>0")
 @example(b"<dialog open>0<p>1</dialog>2")
 def test_blocks_are_cut_from_the_visible_text_as_the_oracle_cuts_them(page: bytes) -> None:
