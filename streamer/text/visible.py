@@ -41,7 +41,7 @@ Buffer = bytes | bytearray | memoryview
 HEAD_BYTES_MAX = 1 << 16  # what is further down is not looked for
 
 _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
-_TITLE = re.compile(rb"<title\b[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(rb"<title(?=[\s/>])", re.IGNORECASE)
 _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 
@@ -139,8 +139,13 @@ def page_title(body: Buffer, flags: int) -> str:
     head = bytes(body[:HEAD_BYTES_MAX]) if flags & HTML else b""
     if flags & ESCAPED:
         head = visible_array(head, ESCAPED).tobytes()
-    found = _TITLE.search(head)
-    return " ".join(html.unescape(found[1].decode("utf-8", "replace")).split()) if found else ""
+    if not (found := _TITLE.search(head)):
+        return ""
+    # One search after another: one pattern for all takes the square of a page of open tags.
+    start = head.find(b">", found.end()) + 1
+    end = head.lower().find(b"</title", start)
+    text = head[start:end] if start and end > 0 else b""
+    return " ".join(html.unescape(text.decode("utf-8", "replace")).split())
 
 
 def meta_description(body: Buffer, flags: int) -> str:

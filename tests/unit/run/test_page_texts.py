@@ -41,6 +41,17 @@ def test_an_article_is_given_in_lines_with_its_title() -> None:
     assert visible.text.count("\n") > 480
 
 
+@pytest.mark.parametrize(
+    ("head", "title"),
+    [
+        ("<titles>no</titles><TITLE lang=en>\nA &lt;b&gt;\tc</Title><title>d</title>", "A <b> c"),
+        ("<title>" * 9_000, ""), ("<title " * 9_000, ""), ("<title>open", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_the_title_is_that_of_the_first_element(head: str, title: str) -> None:
+    assert streamer.extract(f"{head}<p>text").title == title
+
+
 def test_what_is_preformatted_keeps_its_lines() -> None:
     code = "\n\ndef river(dam):\n    return dam &amp; bridge\n\n"
     page = f"<p>One  two\nthree<pre>{code}</pre> \n <p> \n <p>end"
