@@ -15,18 +15,10 @@ import numpy as np
 from streamer.rules import MAIN, Text
 from streamer.run.stages import OneAThread
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
-from streamer.text.blocks import COUNT, END, START, html_to_blocks
+from streamer.text.blocks import html_to_blocks
 from streamer.text.charset import decode_body
 from streamer.text.lines import lines_bytes_max, write_lines
-from streamer.text.main_text import (
-    LEAST,
-    MODEL,
-    SITE_MODEL,
-    choose_blocks,
-    is_asked,
-    new_main_text,
-    read_model,
-)
+from streamer.text.main_text import LEAST, MODEL, SITE_MODEL, block_spans, new_main_text, read_model
 from streamer.text.scan import Bytes
 from streamer.text.site_pages import blocks_of_page
 from streamer.text.trees import SCORE_ONE
@@ -98,43 +90,34 @@ class TextReader:
         source, main = visible_array(body, flags & ESCAPED), self._main
         text = np.empty(scratch_bytes(len(source)), np.uint8)
         end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
+        repeats = None
         if self._memory is not None:
-            main.repeats[:] = 0
             own = blocks_of_page(text, self._keys.hosts([url]), self._keys.urls([url]), main)
-            main.repeats[: len(own.keys)] = self._memory.learn_judged(own)
+            repeats = self._memory.learn_judged(own)
+            main.repeats[:] = 0
+            main.repeats[: len(repeats)] = repeats
         out = np.empty(lines_bytes_max(end), np.uint8)
-        length, has_main, cut = write_lines(main, text, end, out, self._wanted)
+        length, has_main = write_lines(main, text, end, out, self._wanted)
         return ExtractedText(
             page_title(body, flags),
             "main" if has_main else "visible",
             out[:length].tobytes().decode("utf-8", "replace"),
-            self._list_blocks(text, cut if has_main else None) if blocks else msgspec.UNSET,
+            self._list_blocks(text, repeats) if blocks else msgspec.UNSET,
         )
 
-    def _list_blocks(self, text: Bytes, cut: int | None) -> list[TextBlock]:
-        """Return all blocks of the page in hand; its main text has scores from `cut` on."""
-        main = self._main
-        if cut is None:
-            choose_blocks(main)
-        count = int(main.structure.now[COUNT]) % len(main.records)  # none of too many
-        scores, records = main.scores[:count].tolist(), main.records[:count]
-        repeats, own = np.zeros(count, np.uint8), main.repeats.copy()
-        if self._memory is not None:
-            asked = [is_asked(each) for each in records]
-            repeats[asked] = own[: sum(asked)]
-            main.repeats[:] = 0
-        _, cut_alone = choose_blocks(main)
-        alone = main.scores[:count].tolist()
+    def _list_blocks(self, text: Bytes, repeats: Bytes | None) -> list[TextBlock]:
+        """Return all blocks of the page in hand."""
         found = []
-        for at, score in enumerate(scores):
-            start, stop = records[at, [START, END]].tolist()
+        for span in block_spans(self._main, repeats)[1]:
+            is_asked = span.score > LEAST
             left_out: LeftOut | None = None
-            if cut is not None and score < cut:
-                left_out = "site" if alone[at] >= cut_alone else "unlikely"
-                left_out = left_out if score > LEAST else "links"
-            line = b" ".join(text[start:stop].tobytes().split()).decode("utf-8", "replace")
-            likelihood = round(1 / (1 + math.exp(-score / SCORE_ONE)), 4) if score > LEAST else 0
-            found.append(TextBlock(line, likelihood, left_out, int(repeats[at])))
+            if self._wanted and not span.counts:
+                left_out = "site" if span.dropped else "unlikely" if is_asked else "links"
+            line = b" ".join(text[span.start : span.end].tobytes().split())
+            likelihood = round(1 / (1 + math.exp(-span.score / SCORE_ONE)), 4) if is_asked else 0
+            found.append(
+                TextBlock(line.decode("utf-8", "replace"), likelihood, left_out, span.repeats)
+            )
         return found
 
 

@@ -55,15 +55,13 @@ def _end_line(out: Bytes, first: int, place: int) -> int:
 
 
 @kernel
-def write_lines(
-    main: MainText, text: Bytes, end: int, out: Bytes, wanted: int
-) -> tuple[int, bool, int]:
+def write_lines(main: MainText, text: Bytes, end: int, out: Bytes, wanted: int) -> tuple[int, bool]:
     """Write what is compared of a page to `out`; `main` has the blocks of text[:end].
 
     `wanted` is 1 for main text, 0 for all text.
 
     Returns:
-        Where the lines end, whether they are the page's main text, and the score of blocks in it.
+        Where the lines end, and whether they are the page's main text.
     """
     count, cut = choose_blocks(main) if wanted else (int64(0), int64(0))
     has_main = count > 0
@@ -84,4 +82,4 @@ def write_lines(
         at = stop
     if not has_main:
         place = _write_line(text, at, end, out, place)
-    return max(place - 1, 0), has_main, cut
+    return max(place - 1, 0), has_main

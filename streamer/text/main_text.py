@@ -42,7 +42,6 @@ from streamer.text.features import (
     new_sums,
     sum_up,
 )
-from streamer.text.html import text_bytes_max
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes
 from streamer.text.trees import LANES, SCORE_ONE, Forest, Integers, Rows, ask_trees, forest_of
 
@@ -264,51 +263,41 @@ def html_to_main_text(
 
 
 class BlockSpan(NamedTuple):
-    """A block of a page: its place in the text, whether it is compared, and its repeats.
+    """A block of a page: its place in the text, its score, whether it is compared, its repeats.
 
-    `dropped` says that it is not, and would be if nothing were known of the site.
+    The score is LEAST where nothing was asked. `dropped` says that it is not compared, and would be
+    if nothing were known of the site.
     """
 
     start: int
     end: int
+    score: int
     counts: bool
     repeats: int = 0
     dropped: bool = False
 
 
-def main_spans(
-    source: Bytes, main: MainText, repeats: Bytes | None = None
-) -> tuple[bytes, bool, list[BlockSpan]]:
-    """Return the visible text of HTML, whether it has main text, and blocks in it.
+def block_spans(main: MainText, repeats: Bytes | None = None) -> tuple[bool, list[BlockSpan]]:
+    """Return whether the page in `main` has main text, and its blocks; of too many, none.
 
-    The blocks are those that are main text, repeat, or would be compared otherwise. `repeats` are
-    those of the asked blocks, for a model for sites.
+    `repeats` are those of the asked blocks, for a model for sites.
     """
-    text = np.empty(text_bytes_max(len(source)), np.uint8)
-    end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
     if repeats is not None:
         main.repeats[:] = 0
-    chosen, has_main = _choose(main)
-    own, alone = np.zeros(len(chosen), np.uint8), [each or not has_main for each in chosen]
-    if repeats is not None:
-        main.repeats[: len(repeats)] = repeats
-        if len(repeats):
-            own[[is_asked(each) for each in main.records[: len(own)]]] = repeats
-        chosen, has_main = _choose(main)
-    found = []
-    for at, count in enumerate(own.tolist()):
-        dropped = has_main and alone[at] and not chosen[at]
-        if chosen[at] or count or dropped:
-            start, stop = main.records[at][[blocks.START, blocks.END]].tolist()
-            found.append(BlockSpan(start, stop, not has_main or chosen[at], count, dropped))
-    return text[:end].tobytes(), has_main, found
-
-
-def _choose(main: MainText) -> tuple[list[bool], bool]:
-    """Return which blocks of the page in `main` are its main text, and whether it has one."""
     count, cut = choose_blocks(main)
-    chosen = [score >= cut for score in main.scores[:count].tolist()]
-    return chosen or [False] * int(main.structure.now[blocks.COUNT]), bool(count)
+    every = int(main.structure.now[blocks.COUNT]) % len(main.records)
+    alone, own = main.scores[:every] >= (cut if count else LEAST), np.zeros(every, np.uint8)
+    if repeats is not None and len(repeats):
+        main.repeats[: len(repeats)] = repeats
+        own[[is_asked(each) for each in main.records[:every]]] = repeats
+        count, cut = choose_blocks(main)
+    scores = main.scores[:every]
+    counts = scores >= (cut if count else LEAST)
+    places = main.records[:every, [blocks.START, blocks.END]].tolist()
+    columns = scores.tolist(), counts.tolist(), own.tolist(), (alone & ~counts).tolist()
+    return bool(count), [
+        BlockSpan(*place, *each) for place, *each in zip(places, *columns, strict=True)
+    ]
 
 
 def new_main_text(model: Model) -> MainText:

@@ -14,15 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernel import allocating_kernel
+from streamer.text.blocks import html_to_blocks
 from streamer.text.escapes import unescape_json
 from streamer.text.html import html_to_text
 from streamer.text.main_text import (
+    LEAST,
     MODEL,
     SITE_MODEL,
     BlockSpan,
     MainText,
+    block_spans,
     html_to_main_text,
-    main_spans,
     new_main_text,
     read_model,
 )
@@ -100,13 +102,17 @@ def text_parts(body: Buffer, flags: int, repeats: Bytes | None = None) -> list[T
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
     main = new_main_text(read_model(MODEL if repeats is None else SITE_MODEL))
-    whole, has_main, spans = main_spans(visible_array(body, flags & ESCAPED), main, repeats)
+    source = visible_array(body, flags & ESCAPED)
+    whole = np.empty(scratch_bytes(len(source)), np.uint8)
+    end = html_to_blocks(source, 0, len(source), whole, main.structure, main.records)
+    has_main, spans = block_spans(main, repeats)
+    spans = [span for span in spans if span.repeats or span.dropped or (has_main and span.counts)]
     found, at, rest = list[TextPart](), 0, TextPart("", counts=not has_main)
-    for span in (*spans, BlockSpan(len(whole), len(whole), counts=False)):
+    for span in (*spans, BlockSpan(end, end, LEAST, counts=False)):
         own = TextPart("", span.counts, span.repeats, span.dropped)
         for first, last, part in ((at, span.start, rest), (span.start, span.end, own)):
             if first < last:
-                text = whole[first:last].decode("utf-8", "replace")
+                text = whole[first:last].tobytes().decode("utf-8", "replace")
                 found.append(part._replace(text=text))
         at = span.end
     return found

@@ -25,7 +25,6 @@ from streamer.text.main_text import (
     SITE_MODEL,
     html_to_main_text,
     is_asked,
-    main_spans,
     model_of,
     move_down,
     new_main_text,
@@ -225,7 +224,8 @@ def test_a_part_that_is_dropped_since_the_site_repeats_it_says_so() -> None:
     text = "<p>".join(f"Part {number}. {each}" for number, each in enumerate(ARTICLE * 4))
     page = f"<h1>{ARTICLE[0][:40]}</h1>{text}<table>{lines}</table>".encode()
     main = new_main_text(read_model(SITE_MODEL))
-    main_spans(np.frombuffer(page, np.uint8), main)
+    source, out = arrays(page)
+    blocks.html_to_blocks(source, 0, len(page), out, main.structure, main.records)
     count = int(main.structure.now[blocks.COUNT])
     repeats = np.zeros(sum(map(is_asked, main.records[:count])), np.uint8)
     alone = counted(page, repeats)
