@@ -108,7 +108,7 @@ bench-report: $(VENV)/.bench ## Write docs/benchmarks.md from what the benchmark
 
 evaluate: $(VENV)/.bench ## Judge labelled pages by every preset and text; write docs/quality.md, docs/main-text.md
 	$(PY) benchmarks/presets.py
-	$(PY) benchmarks/main_text.py ../shared/data --page docs/main-text.md $(foreach set,kinds marked templates speed,--only $(set))
+	$(PY) benchmarks/main_text.py ../shared/data --page docs/main-text.md $(foreach set,kinds templates,--only $(set))
 
 bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/baseline.json
 	$(PY) benchmarks/compare.py
