@@ -224,10 +224,10 @@ PICTURE = f"""\
 ## What is compared of a page
 
 With `--text main`, as in `balanced` and `broad`: blue blocks count, grey ones do not. The same
-article is on two sites, in the furniture of each. The front page has no main text, so all of it
-counts. `streamer compare a.html b.html --text main --html out.html` shows your own pages so.
+article is on two sites, in the furniture of each. `streamer compare a.html b.html --text main
+--html out.html` shows your own pages so.
 
-![Three pages with their blocks coloured]({PLOTS}/pages.svg)
+![Two pages with their blocks coloured]({PLOTS}/pages.svg)
 """
 LACKS = """\
 ## What is not found
