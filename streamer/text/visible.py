@@ -44,6 +44,7 @@ HEAD_BYTES_MAX = 1 << 16  # what is further down is not looked for
 
 _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
 _TITLE = re.compile(rb"<title(?=[\s/>])", re.IGNORECASE)
+_TITLE_END = re.compile(rb"</title", re.IGNORECASE)
 _CANONICAL = re.compile(rb"<link\b[^>]*canonical", re.IGNORECASE)
 
 
@@ -149,8 +150,8 @@ def page_title(body: Buffer, flags: int) -> str:
         return ""
     # One search after another: one pattern for all takes the square of a page of open tags.
     start = head.find(b">", found.end()) + 1
-    end = head.lower().find(b"</title", start)
-    text = head[start:end] if start and end > 0 else b""
+    end = _TITLE_END.search(head, start)
+    text = head[start : end.start()] if start and end else b""
     return " ".join(html.unescape(text.decode("utf-8", "replace")).split())
 
 
