@@ -404,7 +404,7 @@ def run(rounds: int, seed: int, folder: Path) -> list[str]:
     """Read the first `rounds` bombs, and all markup."""
     del seed  # bombs are what they are
     names = [bomb.name for bomb in BOMBS[:rounds]] + list(MARKUP)
-    _markup(names[-1])  # compiles its kernels: beside other tests longer than SECONDS_STUCK
+    _markup(names[-1])  # compiles its kernels, which may take SECONDS_STUCK while others run
     violations: list[str] = []
     module = ["tests.campaign.bombs", str(rounds)]
     for answer in watched(module, len(names), folder, SECONDS_STUCK):

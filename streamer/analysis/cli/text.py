@@ -23,7 +23,7 @@ from streamer.rules import MAIN
 from streamer.run.output_checks import STANDARD_OUTPUT
 from streamer.run.outputs import OutputFile, OutputSink, complete_output, pack
 from streamer.run.page_reader import PageReader
-from streamer.run.page_texts import ExtractedText, Kind, TextBlock, TextReader
+from streamer.run.page_texts import Kind, TextBlock, TextReader
 
 _GROUP_BYTES = 32 << 20  # of texts in a row group of Parquet
 
@@ -111,13 +111,12 @@ def _read(
             columns = zip(batch.sequences, batch.urls, batch.bodies, batch.flags, strict=True)
             lines = []
             for number, url, body, flags in columns:
-                found = texts.read(body, flags, url, blocks=blocks)
-                lines.append(_line(Location(name, 0, number), url.decode(), found))
+                own = texts.read(body, flags, url, blocks=blocks)
+                place = Location(name, 0, number)
+                lines.append(
+                    PageLine(place, url.decode(), own.title, own.kind, own.text, own.blocks)
+                )
             yield lines, [letter.code for letter in batch.dead]
-
-
-def _line(place: Location, url: str, found: ExtractedText) -> PageLine:
-    return PageLine(place, url, found.title, found.kind, found.text, found.blocks)
 
 
 Write = Callable[[Sequence[PageLine]], None]
