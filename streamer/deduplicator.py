@@ -319,7 +319,7 @@ class Deduplicator:
 
     def _take(self, prepared: Prepared) -> tuple[int, list[Verdicts]]:
         """Judge what is prepared; return the number of its first page, and verdicts."""
-        _, batch, pages, _, found, _ = prepared
+        batch, pages, found = prepared.batch, prepared.pages, prepared.found
         with self._judge.whole_step():
             entry = self._catalogue.to_change(self._source)
             start, entry.position = entry.position, entry.position + batch.end

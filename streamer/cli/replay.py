@@ -63,6 +63,7 @@ from streamer.run.page_outputs import (
     KEPT,
     PAGE_OUTPUTS,
     REVISITS,
+    TEXTS,
     PageOutputs,
     check_complete,
 )
@@ -324,10 +325,12 @@ def _run(
     catalogue.move(targets.moved or ())
     pages, bar = make_input(folder.fingerprint)
     wanted = {name: catalogue.known_length(name) for name in names.values()}
-    check_complete(catalogue, names)
+    check_complete(catalogue, names, with_text=targets.with_text)
     made = {name: catalogue.made.get(output_key(name), ()) for name in targets.made.values()}
     tables = {
-        option: KeptTable(option, name, names[option], catalogue)
+        option: KeptTable(
+            option, name, names[option], catalogue, names.get(TEXTS) if option == KEPT else None
+        )
         for option, name in targets.made.items()
         if option in PAGE_OUTPUTS
     }
@@ -338,7 +341,9 @@ def _run(
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
         originals = Originals(folder.store) if REVISITS in own else None
-        records = PageOutputs(own, originals=originals, tables=targets.made)
+        records = PageOutputs(
+            own, originals=originals, tables=targets.made, with_text=targets.with_text
+        )
         if own and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
             for table in tables.values():

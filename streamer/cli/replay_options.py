@@ -13,6 +13,7 @@ from streamer.compression import is_parquet, is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
 from streamer.panels import KAFKA, RUNNING
+from streamer.run.kept_texts import TEXTS_SUFFIX
 from streamer.run.output_checks import (
     LINES_SUFFIX,
     ROWS_SUFFIX,
@@ -20,7 +21,7 @@ from streamer.run.output_checks import (
     check_ending,
     output_key,
 )
-from streamer.run.page_outputs import DUPLICATES, KEPT, REVISITS
+from streamer.run.page_outputs import DUPLICATES, KEPT, REVISITS, TEXTS
 
 FAULTS = "Bad input"  # a panel of the help
 VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
@@ -39,6 +40,7 @@ class Targets:
         dead_letters: File for records that cannot be judged. [default: VERDICTS.dead.jsonl]
         kept: File for unique pages, as they came: the clean data set. Rows of tables stay rows in a
             .parquet or .arrow file, written when the run ends.
+        with_text: Add the text that was compared to pages of --kept: a field or column "text".
         duplicates: File for the other judged pages.
         revisits: File for WARC records of duplicates: a revisit of the representative where the
             payload has the same bytes, else metadata with the verdict. Of WARC files only.
@@ -53,6 +55,7 @@ class Targets:
     moved: Annotated[list[str] | None, typer.Option(rich_help_panel=FAULTS)] = None
     dead_letters: str | None = None
     kept: str | None = None
+    with_text: bool = False
     duplicates: str | None = None
     revisits: str | None = None
     summary: Path | None = None
@@ -102,6 +105,10 @@ class Targets:
         for option, name in self.made.items():
             place = name if scratch is None else str(scratch / option)
             named[option] = place + (LINES_SUFFIX if option == VERDICTS_OPTION else ROWS_SUFFIX)
+            if option == KEPT and self.with_text:
+                named[TEXTS] = place + TEXTS_SUFFIX
+        if self.with_text and self.kept is None:
+            raise SettingsError("--with-text is for the pages of --kept. Give --kept too.")
         if elsewhere := [option for option, name in named.items() if is_remote(name)]:
             raise SettingsError(
                 f"--{elsewhere[0]} is a URL, but outputs are files of this machine. Name one, and "

@@ -53,6 +53,13 @@ class TableFile(NamedTuple):
         return cls(source.name, source.name, kind is ARROW, source.remote)
 
 
+class NewColumn(NamedTuple):
+    """A column of strings that rows get: its name, and what returns those of the next rows."""
+
+    name: str
+    take: Callable[[int], list[str]]
+
+
 class ChosenRows(NamedTuple):
     """Rows of a file, by their ascending ordinals."""
 
@@ -108,11 +115,12 @@ def copy_rows(
     remedy: str,
     metadata: Mapping[bytes, bytes] = {},
     progress: Progress = lambda _rows: None,
+    column: NewColumn | None = None,
 ) -> None:
     """Write rows of files, in this order, to `out`, a table by its `name`.
 
     Columns, types and metadata are those of the first file, with `metadata` more. `progress` is
-    called with how many rows have been written.
+    called with how many rows have been written. `column` comes after the others.
 
     Raises:
         InputError: a file cannot be read, or is another one than its digest says.
@@ -125,8 +133,9 @@ def copy_rows(
                 if rows is None or first is None:
                     more = {**(table.schema.metadata or {}), **metadata}
                     first, schema = file, table.schema.with_metadata(more or None)
-                    writer = stack.enter_context(_writer(name, out, schema))
-                    rows = _Rows(writer, schema, progress)
+                    written = _with_column(schema, column)
+                    writer = stack.enter_context(_writer(name, out, written))
+                    rows = _Rows(writer, schema, progress, column)
                 _check_same(file, table.schema, first, rows.schema, remedy)
                 for batch, own in _choose_batches(file, table, ordinals):
                     rows.add(batch, own)
@@ -137,8 +146,15 @@ def copy_rows(
 class _Rows:
     """Rows on their way to a file, as many together as make a row group, of one file or of many."""
 
-    def __init__(self, writer: Any, schema: Schema, progress: Progress) -> None:  # noqa: ANN401 - of pyarrow
+    def __init__(
+        self,
+        writer: Any,  # noqa: ANN401 - of pyarrow
+        schema: Schema,
+        progress: Progress,
+        column: NewColumn | None,
+    ) -> None:
         self.schema = schema
+        self._column = column
         self._writer = writer
         self._progress = progress
         self._taken = _choose_schema(schema)
@@ -151,25 +167,34 @@ class _Rows:
         """Take rows of a batch, by their numbers in it."""
         columns = _cast(batch.columns, self._taken)
         taken = pa.RecordBatch.from_arrays(columns, schema=self._taken).take(_indices(rows))
+        if self._column is not None:
+            new = pa.array(self._column.take(len(rows)), pa.large_string())
+            written = _with_column(self._taken, self._column)
+            taken = pa.RecordBatch.from_arrays([*taken.columns, new], schema=written)
         self._batches.append(taken)
         self._bytes += taken.nbytes
         if self._bytes >= GROUP_BYTES:
             self.write()
         elif len(self._batches) >= BATCHES_MAX:
-            table = pa.Table.from_batches(self._batches, self._taken)
+            table = pa.Table.from_batches(self._batches)
             self._batches = table.combine_chunks().to_batches()
 
     def write(self) -> None:
         """Write what was taken since the last time."""
         if self._batches:
-            table = pa.Table.from_batches(self._batches, self._taken)
+            table = pa.Table.from_batches(self._batches)
             if self._is_joined:
                 table = table.combine_chunks()
             self._batches, self._bytes = [], 0
-            columns = _cast(table.columns, self.schema)
-            self._writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
+            schema = _with_column(self.schema, self._column)
+            columns = _cast(table.columns, schema)
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=schema))
             self._written += table.num_rows
             self._progress(self._written)
+
+
+def _with_column(schema: Schema, column: NewColumn | None) -> Schema:
+    return schema if column is None else schema.append(pa.field(column.name, pa.large_string()))
 
 
 def _cast(columns: Iterable[Any], schema: Schema) -> list[Any]:

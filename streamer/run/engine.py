@@ -27,7 +27,7 @@ from streamer.run.totals import count_lost_characters
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import PageSigner
 from streamer.sketch.site_memory import SiteTables
-from streamer.sketch.site_signer import SiteSigner
+from streamer.sketch.site_signer import SignedRepeats, SiteSigner
 
 if TYPE_CHECKING:
     from streamer.run.revisits import Original  # which imports what writes WARC
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class Prepared(NamedTuple):
     """A chunk that is parsed and signed.
 
-    `found` is what the index had for its pages, `originals` what revisits need of it, each where
-    somebody asks. `turn` is that in which it was signed, where signatures depend on sites; 0: it is
-    judged next.
+    `found` is what the index had for its pages, `originals` what revisits need of it, `texts` what
+    its pages say, as JSON strings by their refs; each where somebody asks. `turn` is that in which
+    it was signed, where signatures depend on sites; 0: it is judged next.
     """
 
     chunk: Chunk
@@ -47,18 +47,24 @@ class Prepared(NamedTuple):
     turn: int
     found: Found | None = None
     originals: Mapping[int, Original] = MappingProxyType({})
+    texts: Mapping[int, bytes] = MappingProxyType({})
 
 
 Work = Callable[[Chunk, int], Prepared]
+ReadTexts = Callable[..., Sequence[bytes]]  # of a batch, its pages, and their repeats, if any
 
 
 @dataclass(slots=True)
 class Signing:
-    """What parses and signs chunks ahead, in threads; `sites` are those that signatures need."""
+    """What parses and signs chunks ahead, in threads; `sites` are those that signatures need.
+
+    `read_texts` returns the texts of a batch's pages, where these are wanted too.
+    """
 
     parser: PageParser
     signers: OneAThread[PageSigner]
     sites: SiteTables | None = None
+    read_texts: ReadTexts | None = None
 
     @classmethod
     def of(
@@ -80,16 +86,20 @@ class Signing:
         Raises:
             StoreMismatch: as `stages.parse`.
         """
-        signer = self.signers.get()
+        signer, repeats = self.signers.get(), list[SignedRepeats]()
         if self.sites is not None and isinstance(signer, SiteSigner):
-            signer = signer.in_turn(self.sites.of(chunk.table), turn)
+            signer = signer.in_turn(self.sites.of(chunk.table), turn).telling(repeats.append)
         batch = parse(self.parser, chunk)
         pages = sign(signer, 0 if chunk.parts else chunk.source, batch)
+        texts = self.read_texts and self.read_texts(batch, pages, *repeats)
         batch.lost = count_lost_characters(batch.bodies)
         batch.bodies = ()  # nothing needs them any more
         if chunk.parts:
             pages.refs = chunk.refs()[pages.refs]
-        return Prepared(chunk, batch, pages, turn)
+        prepared = Prepared(chunk, batch, pages, turn)
+        if texts:
+            prepared = prepared._replace(texts=dict(zip(pages.refs.tolist(), texts, strict=True)))
+        return prepared
 
     def is_next(self, prepared: Prepared) -> bool:
         """Return whether a chunk was signed after exactly the pages that are judged before it.

@@ -30,6 +30,7 @@ from streamer.pages.files import Source
 from streamer.pages.remote import RemoteObject, is_remote, look_up
 from streamer.pages.table_copy import (
     ChosenRows,
+    NewColumn,
     Ordinals,
     Progress,
     TableFile,
@@ -39,9 +40,11 @@ from streamer.pages.table_copy import (
 )
 from streamer.pages.tables import arrow_errors, schema_of
 from streamer.run.catalogue import Catalogue
+from streamer.run.kept_texts import FIELD, stored_texts, taken_name
 from streamer.run.outputs import Claim, OutputSink, complete_output
 
 REF_BYTES = 8
+_NO_REFS = np.empty(0, np.uint64)
 _MADE_OF = b"streamer.rows"  # in a table's metadata
 _STEP_REFS = 1 << 20
 _REMEDY = "Judge it in a run of its own, with other outputs and the same --index."
@@ -78,13 +81,17 @@ def tables_of(what: str, sources: Sequence[Source], remedy: str = _REMEDY) -> li
 class KeptTable:
     """A table that is made of the rows whose refs are in the file `refs`.
 
-    `option` is the name of the output's option.
+    `option` is the name of the output's option. `texts` is a file of the texts of these rows, which
+    become a column more.
     """
 
-    def __init__(self, option: str, name: str, refs: str, catalogue: Catalogue) -> None:
+    def __init__(
+        self, option: str, name: str, refs: str, catalogue: Catalogue, texts: str | None = None
+    ) -> None:
         self.name = name
         self.refs = refs
         self._option = option
+        self._texts = texts
         self._catalogue = catalogue
         self._sources: Sequence[Source] = ()
 
@@ -110,7 +117,9 @@ class KeptTable:
         earlier = [each.file for each in self.chosen(known)]
         earlier = [file for file in earlier if file.path not in given]
         if files := [*earlier, *new]:
-            common_schema(self.name, files, _REMEDY)
+            schema = common_schema(self.name, files, _REMEDY)
+            if self._texts and FIELD in schema.names:
+                raise SettingsError(taken_name(files[0].name))
 
     def write(self, progress: Progress, claim: Claim) -> None:
         """Make the table, unless it is made of the same rows already, or no file has its columns.
@@ -129,8 +138,11 @@ class KeptTable:
             chosen = self.chosen(size)
         if digest == _read_digest(self.name) if digest else not self._sources:
             return
-        with complete_output(self.name, claim) as file:
-            copy_rows(chosen, self.name, OutputSink(file), _REMEDY, {_MADE_OF: digest}, progress)
+        stored = np.fromfile(self.refs, "<u8") if self._texts else _NO_REFS
+        with complete_output(self.name, claim) as file, stored_texts(self._texts, stored) as take:
+            column = NewColumn(FIELD, take) if self._texts else None
+            made_of = {_MADE_OF: digest}
+            copy_rows(chosen, self.name, OutputSink(file), _REMEDY, made_of, progress, column)
 
     def chosen(self, size: int) -> Iterator[ChosenRows]:
         """Yield the rows of each file, by the refs in the first `size` bytes of their file.

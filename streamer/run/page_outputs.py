@@ -39,12 +39,15 @@ from streamer.pages.formats import JSON_LINES, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import pack_refs
+from streamer.run.kept_texts import add_texts, check_lines
 from streamer.run.output_checks import ROWS_SUFFIX, STANDARD_OUTPUT, output_key, table_of
 from streamer.run.outputs import OutputFile, pack
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
-PAGE_OUTPUTS = (KEPT, DUPLICATES, REVISITS)
+TEXTS = "with-text"  # of a table's rows
+PAGE_OUTPUTS = (KEPT, TEXTS, DUPLICATES, REVISITS)
+_KEPT_WITH_TEXT = "kept, with text"  # what the index calls such an output
 _LINES = "JSON lines"
 _RECORDS = {"WARC": "WARC records", "ARC": "ARC records", "": _LINES}
 _ENDS = {"WARC": b"\r\n\r\n", "ARC": b"\n"}
@@ -62,6 +65,7 @@ class PageOutputs:
 
     `remedy` is the sentence for pages of another kind than an output has. `originals` are those of
     the index, where revisits are written. `tables` are the options whose output is a file of refs.
+    `with_text`: kept pages have their text.
     """
 
     def __init__(
@@ -70,12 +74,16 @@ class PageOutputs:
         remedy: str = _OTHER_RUN,
         originals: Originals | None = None,
         tables: Collection[str] = (),
+        *,
+        with_text: bool = False,
     ) -> None:
         self.files = files
         self.originals = originals
+        self.with_text = with_text
         self._remedy = remedy
         self._tables = tables
-        others = {option: file for option, file in files.items() if option not in tables}
+        made = {*tables, TEXTS}
+        others = {option: file for option, file in files.items() if option not in made}
         self._kinds = {option: _kind_of_output(file) for option, file in others.items()}
         if REVISITS in files:
             if self._kinds[REVISITS] not in {None, "WARC"}:
@@ -103,12 +111,29 @@ class PageOutputs:
         """
         self._check(_kind_of_chunk(chunk), name)
 
+    def check_texts(self, chunk: Chunk, refs: npt.NDArray[np.uint64], name: str) -> None:
+        """Raise SettingsError where texts would replace those that pages of a chunk have.
+
+        `name` is that of their source.
+        """
+        if KEPT not in self._tables and not _kind_of_chunk(chunk):
+            check_lines(records_of(chunk, refs), name)
+
+    def role_of(self, option: str) -> str:
+        """Return what the index calls the output of an option."""
+        return _role_of(option, with_text=self.with_text)
+
     def _check(self, kind: str, name: str) -> None:
         for option, own in self._kinds.items():
             if own not in {None, kind}:
                 raise SettingsError(
                     f"{name} holds {_RECORDS[kind]}, but --{option} {self.files[option].name} is "
                     f"for {_RECORDS[own or '']}. {self._remedy}"
+                )
+            if kind and self.with_text and option == KEPT:
+                raise SettingsError(
+                    f"{name} holds {_RECORDS[kind]}, which have no field for a text. Leave out "
+                    "--with-text, and take the texts with `streamer text`."
                 )
             self._kinds[option] = kind
 
@@ -125,11 +150,16 @@ class PageOutputs:
         return [] if self.originals is None else pairs_of(block, made, self.originals)
 
     def pack(
-        self, chunk: Chunk, block: Verdicts, revisits: Sequence[bytes] = ()
+        self,
+        chunk: Chunk,
+        block: Verdicts,
+        revisits: Sequence[bytes] = (),
+        texts: Mapping[int, bytes] = {},
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs get of the pages of a block of verdicts on a chunk.
 
-        It may be called in any thread: to compress pages takes longer than to judge them.
+        It may be called in any thread: to compress pages takes longer than to judge them. `texts`
+        are those of the chunk's pages, where kept ones have theirs.
         """
         is_kept = block.similarities < 0
         found = []
@@ -137,9 +167,15 @@ class PageOutputs:
             if option == REVISITS:
                 found.append((file, pack(file.name, revisits, alone=True)))
                 continue
-            refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
-            if option in self._tables:
+            refs = block.pages.refs[~is_kept if option == DUPLICATES else is_kept]
+            own = (texts[ref] for ref in refs.tolist())
+            if option == TEXTS:
+                found.append((file, b"".join(b"%b\n" % text for text in own)))
+            elif option in self._tables:
                 found.append((file, pack_refs(refs)))
+            elif option == KEPT and self.with_text:
+                records = add_texts(records_of(chunk, refs), own)
+                found.append((file, pack(file.name, records)))
             elif len(refs):
                 found.append((file, pack_records(file.name, chunk, refs)))
         return found
@@ -150,14 +186,27 @@ def pack_records(name: str, chunk: Chunk, refs: npt.NDArray[np.uint64]) -> bytes
     return pack(name, records_of(chunk, refs), alone=bool(_kind_of_chunk(chunk)))
 
 
-def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
+def _role_of(option: str, *, with_text: bool) -> str:
+    return _KEPT_WITH_TEXT if with_text and option == KEPT else option
+
+
+def check_complete(
+    catalogue: Catalogue, names: Mapping[str, str], *, with_text: bool = False
+) -> None:
     """Raise SettingsError if an output of pages would lack some, or is an output of another kind.
 
-    `names` are those of all outputs of the run, by option.
+    `names` are those of all outputs of the run, by option; `with_text`: kept pages get their text.
     """
     is_begun = any(entry.position for entry in catalogue.entries if entry.path != ADDED)
+    if other := {_role_of(KEPT, with_text=not with_text)} & {*catalogue.roles.values()}:
+        has, remedy = ("no text", "leave out") if KEPT in other else ("their text", "give")
+        raise SettingsError(
+            f"The kept pages of the index have {has}: {remedy} --with-text, or start over with a "
+            "new --index and other outputs."
+        )
     for option in PAGE_OUTPUTS:
-        before = [name for name, own in catalogue.roles.items() if own == option]
+        own_role = _role_of(option, with_text=with_text)
+        before = [name for name, own in catalogue.roles.items() if own == own_role]
         if before and option not in names:
             raise SettingsError(
                 f"The index writes --{option} {table_of(before[-1], ROWS_SUFFIX)}, which would "
@@ -170,7 +219,7 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
                 f"Leave out --{option}, or start over with a new --index and other outputs."
             )
     for option, name in names.items():
-        role = option if option in PAGE_OUTPUTS else ""
+        role = _role_of(option, with_text=with_text) if option in PAGE_OUTPUTS else ""
         key = output_key(name)
         if name != STANDARD_OUTPUT and catalogue.roles.get(key, "") != role:
             if role and key not in catalogue.outputs:
@@ -182,7 +231,7 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
 
 
 def records_of(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> Iterator[bytes | memoryview]:
-    """Yield the records of pages of a chunk, in the order of their refs, in one part or more."""
+    """Yield the records of pages of a chunk, in the order of their refs."""
     ordinals = (refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
     if chunk.pages:
         pages = {page.sequence: page for page in chunk.pages}
@@ -218,9 +267,8 @@ def _lines(
     data = chunk.lines.data.data
     starts, ends = chunk.lines.starts[places], chunk.lines.ends[places]
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield data[start:end]
-        if data[end - 1] != _NEWLINE:
-            yield b"\n"
+        whole = data[end - 1] == _NEWLINE
+        yield data[start:end] if whole else bytes(data[start:end]) + b"\n"
 
 
 def _make_message(page: WarcPage) -> bytes:

@@ -72,12 +72,15 @@ class ExtractedText(msgspec.Struct, frozen=True):
 class TextReader:
     """Reads the texts of pages; one instance a thread.
 
-    With `site_memory`, bytes, a text depends on what the pages of its site before it repeat.
+    With `site_memory`, bytes, a text depends on what the pages of its site before it repeat. Who
+    `knows_sites` says of each page what is repeated.
     """
 
-    def __init__(self, text: Text = MAIN, site_memory: int = 0) -> None:
+    def __init__(
+        self, text: Text = MAIN, site_memory: int = 0, *, knows_sites: bool = False
+    ) -> None:
         self._wanted = int(text == MAIN)
-        self._main = new_main_text(read_model(SITE_MODEL if site_memory else MODEL))
+        self._main = new_main_text(read_model(SITE_MODEL if site_memory or knows_sites else MODEL))
         self._keys = SiteKeys()
         self._memory = SiteMemory(site_memory) if site_memory else None
 
@@ -87,23 +90,41 @@ class TextReader:
         """Return the text of the next page, UTF-8 as `flags` say (text/visible.py)."""
         if not flags & HTML:
             return ExtractedText("", "plain", visible_text(body, flags))
-        source, main = visible_array(body, flags & ESCAPED), self._main
-        text = np.empty(scratch_bytes(len(source)), np.uint8)
-        end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
-        repeats = None
+        text, main, repeats = self._read_blocks(body, flags), self._main, None
         if self._memory is not None:
             own = blocks_of_page(text, self._keys.hosts([url]), self._keys.urls([url]), main)
             repeats = self._memory.learn_judged(own)
-            main.repeats[:] = 0
-            main.repeats[: len(repeats)] = repeats
-        out = np.empty(lines_bytes_max(end), np.uint8)
-        length, has_main = write_lines(main, text, end, out, self._wanted)
+        lines, has_main = self._write_lines(text, self._wanted, repeats)
         return ExtractedText(
             page_title(body, flags),
             "main" if has_main else "visible",
-            out[:length].tobytes().decode("utf-8", "replace"),
+            lines,
             self._list_blocks(text, repeats) if blocks else msgspec.UNSET,
         )
+
+    def read_signed(
+        self, body: Buffer, flags: int, repeats: Bytes | None = None, *, is_main: bool
+    ) -> str:
+        """Return the text of a page as it was signed: its main text, or all of it."""
+        if not flags & HTML:
+            return visible_text(body, flags)
+        return self._write_lines(self._read_blocks(body, flags), int(is_main), repeats)[0]
+
+    def _read_blocks(self, body: Buffer, flags: int) -> Bytes:
+        """Return the visible text of a page, whose blocks are those in hand then."""
+        source, main = visible_array(body, flags & ESCAPED), self._main
+        text = np.empty(scratch_bytes(len(source)), np.uint8)
+        end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
+        return text[:end]
+
+    def _write_lines(self, text: Bytes, wanted: int, repeats: Bytes | None) -> tuple[str, bool]:
+        """Return the lines of the page in hand, and whether they are its main text."""
+        if repeats is not None:
+            self._main.repeats[:] = 0
+            self._main.repeats[: len(repeats)] = repeats
+        out = np.empty(lines_bytes_max(len(text)), np.uint8)
+        length, has_main = write_lines(self._main, text, len(text), out, wanted)
+        return out[:length].tobytes().decode("utf-8", "replace"), has_main
 
     def _list_blocks(self, text: Bytes, repeats: Bytes | None) -> list[TextBlock]:
         """Return all blocks of the page in hand."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,6 +26,7 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.engine import Engine, Prepared
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES
+from streamer.run.kept_texts import text_reader
 from streamer.run.known_archives import KnownArchives
 from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText, SharedTexts
 from streamer.run.output_checks import is_table
@@ -41,7 +42,7 @@ from streamer.run.reading import (
     SourceEnd,
     Step,
 )
-from streamer.run.revisits import Original, RevisitPair, duplicate_records, originals_of
+from streamer.run.revisits import RevisitPair, duplicate_records, originals_of
 from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
 from streamer.run.stages import (
     CHUNKS_AHEAD,
@@ -146,10 +147,13 @@ class Replay:
         self._locate = self._catalogue.locator()
         self._verdicts, self._letters, self._page_outputs = verdicts, dead_letters, page_outputs
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
+        if page_outputs.with_text:
+            signing = self._engine.signing
+            signing.read_texts = text_reader(knows_sites=signing.sites is not None)
         for option, output in page_outputs.files.items():
             self._outputs.append(output)
             self._blocks_behind = PAGES_BEHIND
-            self._catalogue.roles[output.key] = option
+            self._catalogue.roles[output.key] = page_outputs.role_of(option)
         with (
             signing_pool(self._threads) as self._pool,
             ThreadPoolExecutor(1, "write") as self._writer,
@@ -226,6 +230,9 @@ class Replay:
     def _prepare(self, chunk: Chunk, turn: int) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
         prepared = self._engine.prepare(chunk, turn)
+        if prepared.texts:
+            name = self._name_of(chunk.parts[0].source if chunk.parts else chunk.source)
+            self._page_outputs.check_texts(chunk, prepared.pages.refs, name)
         if self._page_outputs.originals is not None:
             prepared = prepared._replace(originals=originals_of(chunk))
         return prepared
@@ -280,7 +287,7 @@ class Replay:
 
     def _judge_new(self, prepared: Prepared, parsed: Sequence[Parsed]) -> None:
         """Judge a chunk, have its lines written, and note the position in each source."""
-        chunk, batch, pages, _, found, originals = prepared
+        chunk, batch, pages, found = prepared.chunk, prepared.batch, prepared.pages, prepared.found
         is_next = self._engine.signing.is_next(prepared)
         assert is_next, "chunks are judged in the order of reading"
         self._check_kind(chunk, parsed)
@@ -300,9 +307,9 @@ class Replay:
         blocks = self._judge.judge(
             source, start, end, pages, found, numbers, tombstones=chunk.tombstones
         )
-        self._page_outputs.note_kept(originals, blocks)
+        self._page_outputs.note_kept(prepared.originals, blocks)
         for block in blocks:
-            self._write_block(counted, chunk, block, originals)
+            self._write_block(counted, prepared, block)
             for totals in each:
                 totals.add_verdicts(block)
         for totals in each:
@@ -377,25 +384,23 @@ class Replay:
         """Have lines made and written, after those before them; raise what failed of one before."""
         self._write_behind(lambda: output.write(lines()))
 
-    def _write_block(
-        self, source: int | None, chunk: Chunk, block: Verdicts, originals: Mapping[int, Original]
-    ) -> None:
+    def _write_block(self, source: int | None, prepared: Prepared, block: Verdicts) -> None:
         """Have the verdicts on pages of a chunk written, and the pages."""
         self._write(self._verdicts, partial(self._lines, source, block))
         if self._page_outputs.files:
-            pairs = self._page_outputs.pairs(originals, block)
-            packing = self._pool.submit(self._pack_pages, chunk, block, pairs)
+            pairs = self._page_outputs.pairs(prepared.originals, block)
+            packing = self._pool.submit(self._pack_pages, prepared, block, pairs)
             self._write_behind(partial(_write_packed, packing))
 
     def _pack_pages(
-        self, chunk: Chunk, block: Verdicts, pairs: list[RevisitPair | None]
+        self, prepared: Prepared, block: Verdicts, pairs: list[RevisitPair | None]
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
         revisits = list[bytes]()
         if pairs:
             own = self._engine.fingerprint
-            revisits += duplicate_records(chunk, block, pairs, self._locate, own)
-        return self._page_outputs.pack(chunk, block, revisits)
+            revisits += duplicate_records(prepared.chunk, block, pairs, self._locate, own)
+        return self._page_outputs.pack(prepared.chunk, block, revisits, prepared.texts)
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
         """Raise SettingsError where an output of pages has records of another kind than a chunk."""

@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from streamer.sketch.scopes import Scopes
 from streamer.sketch.signer import NativeSigner, Signatures
 from streamer.sketch.site_memory import SiteKeys, SiteMemory, SiteTables
 from streamer.text.scan import Bytes
 from streamer.text.site_pages import PageBlocks, SitePages
+from streamer.text.slices import Places
 from streamer.text.visible import Buffer
+
+
+class SignedRepeats(NamedTuple):
+    """What a batch was signed by: repeats of its asked blocks, and where those of each page end."""
+
+    repeats: Bytes
+    ends: Places
+
+    def of(self, page: int) -> Bytes:
+        """Return the repeats of a page of the batch."""
+        return self.repeats[self.ends[page - 1] if page else 0 : self.ends[page]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,16 @@ class SiteSigner:
         """Return a signer for a batch that a table learns in its turn; 0: it is judged next."""
         learn = partial(table.learn, turn) if turn else table.learn_judged
         return replace(self, repeats_of=learn)
+
+    def telling(self, tell: Callable[[SignedRepeats], object]) -> SiteSigner:
+        """Return a signer that tells the repeats of each batch, too."""
+
+        def repeats_of(pages: PageBlocks) -> Bytes:
+            found = self.repeats_of(pages)
+            tell(SignedRepeats(found, pages.ends))
+            return found
+
+        return replace(self, repeats_of=repeats_of)
 
     def learn(self, bodies: Sequence[Buffer], flags: Sequence[int], urls: Sequence[bytes]) -> None:
         """Have a table learn pages without signing them."""

@@ -1,0 +1,115 @@
+"""The texts of kept pages, where they are asked for: a field more of their lines, or a column.
+
+It is the text that was compared (page_texts.py). What sites repeat is known only while a page is
+signed, so texts are taken then. Of a table they go to a file next to it, as JSON strings in the
+order of the file of refs (kept_tables.py), and become its column when the run ends.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError
+from streamer.index.messages import Pages
+from streamer.pages.chunk import PageBatch
+from streamer.run.page_texts import TextReader
+from streamer.run.stages import OneAThread
+from streamer.sketch.site_signer import SignedRepeats
+from streamer.text.scan import Bytes
+from streamer.text.slices import Places
+
+FIELD = "text"
+TEXTS_SUFFIX = ".texts"  # of the texts that a table's column is made of
+_STEP_BYTES = 1 << 24
+_NEWLINE = 0x0A
+
+TakeTexts = Callable[[int], list[str]]
+
+
+class _Line(msgspec.Struct):
+    text: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def text_reader(*, knows_sites: bool) -> Callable[..., list[bytes]]:
+    """Return what returns the texts of pages that are signed, as JSON strings; in any thread.
+
+    It takes a batch, its pages, and what they were signed by where that depends on sites.
+    """
+    readers = OneAThread(lambda: TextReader(knows_sites=knows_sites))
+
+    def read(batch: PageBatch, pages: Pages, repeats: SignedRepeats | None = None) -> list[bytes]:
+        reader, encode = readers.get(), msgspec.json.encode
+        main = [False] * len(pages) if pages.main is None else pages.main.tolist()
+        return [
+            encode(reader.read_signed(body, flags, repeats and repeats.of(i), is_main=is_main))
+            for i, (body, flags, is_main) in enumerate(
+                zip(batch.bodies, batch.flags, main, strict=True)
+            )
+        ]
+
+    return read
+
+
+def check_lines(lines: Iterable[bytes | memoryview], name: str) -> None:
+    """Raise SettingsError if a line of the source `name` has a text of its own.
+
+    All lines are those of pages: objects of JSON.
+    """
+    for line in lines:
+        if msgspec.json.decode(line, type=_Line).text is not msgspec.UNSET:
+            raise SettingsError(taken_name(name))
+
+
+def taken_name(name: str) -> str:
+    """Return the message about a source that has texts of its own."""
+    return (
+        f"{name} has a field or column {FIELD!r} already, which --with-text would replace. Leave "
+        "it out, and take the texts with `streamer text`."
+    )
+
+
+def add_texts(lines: Iterable[bytes | memoryview], texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines with their texts as a field more."""
+    for line, text in zip(lines, texts, strict=True):
+        yield b'%b,"%b":%b}\n' % (bytes(line).rstrip()[:-1], FIELD.encode(), text)
+
+
+@contextmanager
+def stored_texts(name: str | None, refs: npt.NDArray[np.uint64]) -> Iterator[TakeTexts]:
+    """Give what returns the next so many texts of a file, by ascending refs.
+
+    `refs` are those of its lines.
+    """
+    if name is None or not len(refs):
+        yield lambda _count: []
+        return
+    with (
+        Path(name).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as all_,
+    ):
+        ends = _line_ends(np.memmap(name, np.uint8, "r"))
+        order = np.argsort(refs, kind="stable")
+        at = iter(order.tolist())
+
+        def take(count: int) -> list[str]:
+            places = [next(at) for _ in range(count)]
+            return [
+                msgspec.json.decode(all_[int(ends[each - 1]) + 1 if each else 0 : int(ends[each])])
+                for each in places
+            ]
+
+        yield take
+
+
+def _line_ends(data: Bytes) -> Places:
+    """Return where each line of a file ends."""
+    parts = (data[at : at + _STEP_BYTES] for at in range(0, len(data), _STEP_BYTES))
+    found = [np.flatnonzero(part == _NEWLINE) + _STEP_BYTES * i for i, part in enumerate(parts)]
+    return np.concatenate(found)
