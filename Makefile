@@ -32,7 +32,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm unit test test-all fresh bounds turned coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster dist broker broker-stop format lock clean
+.PHONY: help run warm unit test test-all fresh bounds turned coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster site dist broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -123,6 +123,10 @@ campaign: $(VENV)/.dev ## Run chaos, damage and simulation; write docs/reliabili
 
 cluster: $(VENV)/.dev ## Run the manifests on a Kubernetes of its own; write docs/kubernetes.md (as root)
 	deploy/kubernetes/try run
+
+site: $(VENV)/.dev ## Make a site of all documents: build/site/index.html
+	$(PY) -m sphinx -W --keep-going -q -b html -c docs . build/site
+	@echo '<!DOCTYPE html><title>streamer</title><meta http-equiv=refresh content="0; url=docs/index.html">' > build/site/index.html
 
 dist: $(or $(wildcard $(VENV)/.dev),$(VENV)/.run) ## Build the wheel of the last commit into build/dist: the same bytes each time
 	@rm -rf build/dist build/source && mkdir -p build/source

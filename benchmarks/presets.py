@@ -234,8 +234,14 @@ LACKS = """\
 
 - **A text inside a longer one**: a quotation, a press release in a report. Similarity is of whole
   pages; `streamer uniqueness` looks for parts.
-- **Translations and retellings.** Nothing here knows meaning; `--canonical synonyms=...` helps a
-  little.
+- **Meaning.** Translations, retellings and paraphrases share few words. Of questions that people
+  call the same, comparing words found .206 in a published run: that needs embeddings, whose answer
+  no one can check word by word. `--canonical synonyms=...` helps a little.
+- **What lies in an index on another machine.** An index is whole on one machine, which takes 4,000
+  million pages ([scale.md](scale.md)). Beyond that, pages that may be alike must share a key, or
+  Spark judges a corpus at once.
+- **Questions of a test set in a corpus** (contamination) are sentences in pages: tools that look
+  for equal word sequences find them.
 - **Pages of a few words** match equal content only.
 - **The same form with other data** is found though it should not be: 125 pages of *releases* are of
   a reference, and differ in a few names each. A rule with a higher threshold for such a path helps

@@ -12,7 +12,7 @@ from streamer.config import settings_table
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 _FILE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.(?:py|md|toml))`")

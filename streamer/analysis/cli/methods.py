@@ -5,6 +5,7 @@ docs/methods.md is this page; `streamer methods --markdown` prints it, and a tes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -92,8 +93,9 @@ def markdown() -> str:
         (f"[`{name}`](#{name})", method.summary, f"{default_threshold(method):.4g}")
         for name, method in all_methods().items()
     ]
+    shared = _shared_options()
     sections = [
-        f"## {name}\n\n{method.advice}\n\n{decision(method)}\n\n{_option_table(method.defaults)}"
+        f"## {name}\n\n{method.advice}\n\n{decision(method)}\n\n{_own_options(method, shared)}"
         for name, method in all_methods().items()
     ]
     presets = [
@@ -111,14 +113,31 @@ def markdown() -> str:
         _HEAD,
         _table(("method", "what it does", "threshold"), summaries),
         *sections,
+        f"## Shared parameters\n\n{_option_table(shared)}",
         f"{_PRESETS}\n\n{_table(heads, presets)}",
-        f"{_CANONICAL}\n\n{_option_table(CanonicalOptions)}",
+        f"{_CANONICAL}\n\n{_option_table(options_of(CanonicalOptions))}",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _option_table(model: type[BaseModel]) -> str:
-    rows = [(f"`{name}`", f"`{default}`", what) for name, default, what in options_of(model)]
+def _shared_options() -> list[tuple[str, str, str]]:
+    """Return the options that are the same in several methods."""
+    each = Counter(row for method in all_methods().values() for row in options_of(method.defaults))
+    return [row for row, methods in each.items() if methods > 1]
+
+
+def _own_options(method: type[Method[Any]], shared: Sequence[tuple[str, str, str]]) -> str:
+    """Return the table of a method's options, and the names of those that others share."""
+    rows = options_of(method.defaults)
+    others = ", ".join(f"`{row[0]}`" for row in rows if row in shared)
+    parts = [f"[Shared](#shared-parameters): {others}."] if others else []
+    if own := [row for row in rows if row not in shared]:
+        parts.append(_option_table(own))
+    return "\n\n".join(parts)
+
+
+def _option_table(options: Sequence[tuple[str, str, str]]) -> str:
+    rows = [(f"`{name}`", f"`{default}`", what) for name, default, what in options]
     return _table(("parameter", "default", "meaning"), rows)
 
 
