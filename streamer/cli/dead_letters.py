@@ -82,15 +82,24 @@ class LetterChoice:
     """Which dead letters a command is for, in addition to files.
 
     Attributes:
-        from_topic (TOPIC): Read a worker's topic of dead letters instead of files, for example
-            pages-dlt.
-        index_name (NAME): Index whose dead letters to read from a topic. [default: all]
+        index_name (NAME): Worker's index whose dead letters to read, instead of files: those in the
+            topic INPUT_TOPIC-dlt.
+        from_topic (TOPIC): Topic of dead letters to read instead, for example pages-dlt; without
+            --index-name those of all indexes.
         code (CODE): Code of the dead letters to read. Repeatable. [default: all]
     """
 
-    from_topic: str | None = None
     index_name: str | None = None
+    from_topic: str | None = None
     code: list[str] | None = None
+
+    def topic(self, settings: Settings) -> str | None:
+        """Return the topic of dead letters that is named, itself or by its index; None: neither."""
+        if self.from_topic or self.index_name is None:
+            return self.from_topic
+        from streamer.kafka.topics import Names  # noqa: PLC0415 - Kafka's client
+
+        return Names(self.index_name, settings.input_topic).dead_letters
 
     def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
         """Return the dead letters that are wanted, in the order in which they are stored.
@@ -98,23 +107,19 @@ class LetterChoice:
         Raises:
             SettingsError: neither files nor a topic are named, or both.
         """
-        if bool(files) == bool(self.from_topic):
+        topic = self.topic(settings)
+        if bool(files) == bool(topic):
             raise SettingsError(
-                "Name files of dead letters, or with --from-topic a worker's topic of them."
+                "Name files of dead letters, or a worker's index with --index-name, or its topic "
+                "of dead letters with --from-topic: one of these."
             )
-        found = self._read_topic(settings) if self.from_topic else self._read_files(files or [])
+        found: Iterator[DeadLetter]
+        found = (letter for path in files or () for letter in letters_in(path))
+        if topic:
+            from streamer.kafka.dead_letters import read_dead_letters  # noqa: PLC0415 - as above
+
+            found = read_dead_letters(quiet_connection_of(settings), topic, self.index_name)
         return (each for each in found if not self.code or each.code in self.code)
-
-    def _read_topic(self, settings: Settings) -> Iterator[DeadLetter]:
-        from streamer.kafka.dead_letters import read_dead_letters  # noqa: PLC0415 - Kafka's client
-
-        assert self.from_topic is not None
-        return read_dead_letters(quiet_connection_of(settings), self.from_topic, self.index_name)
-
-    def _read_files(self, files: list[Path]) -> Iterator[DeadLetter]:
-        if self.index_name is not None:
-            raise SettingsError("--index-name is for topics. Leave it out, or give --from-topic.")
-        return (letter for path in files for letter in letters_in(path))
 
 
 def letters_in(path: Path) -> Iterator[DeadLetter]:
@@ -181,7 +186,7 @@ def list_letters(
     *,
     choice: LetterChoice,
     json: bool = False,
-    settings: Annotated[Settings, "brokers", SECURITY],
+    settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
 ) -> None:
     """Count dead letters by code and source, with an example and a remedy for each.
 
@@ -190,7 +195,7 @@ def list_letters(
 
     Example: streamer dead-letters list verdicts.jsonl.dead.jsonl
 
-    Example: streamer dead-letters list --from-topic pages-dlt --brokers localhost:9092
+    Example: streamer dead-letters list --index-name streamer --brokers localhost:9092
 
     Args:
         json: Print JSON.
@@ -251,7 +256,7 @@ def show(
     out: str | None = None,
     overwrite: Overwrite = False,
     json: bool = False,
-    settings: Annotated[Settings, "brokers", SECURITY],
+    settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
 ) -> None:
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
 
@@ -261,7 +266,7 @@ def show(
 
     Example: streamer dead-letters show verdicts.jsonl.dead.jsonl --code missing_url --limit 3
 
-    Example: streamer dead-letters show --from-topic pages-dlt --out records.jsonl
+    Example: streamer dead-letters show --index-name streamer --out records.jsonl
 
     Args:
         limit: Number of dead letters. [default: 10; all with --out or --json]
@@ -356,7 +361,7 @@ def retry(
     offsets: str | None = None,
     max_retries: Annotated[int, typer.Option(min=1)] = 3,
     dry_run: bool = False,
-    settings: Annotated[Settings, "brokers", SECURITY],
+    settings: Annotated[Settings, "input_topic", "brokers", SECURITY],
 ) -> None:
     """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
 
@@ -364,7 +369,7 @@ def retry(
     begin; without --offsets, a run sends all that the topic has. For dead letters of files, use
     `streamer replay`.
 
-    Example: streamer dead-letters retry --from-topic pages-dlt --code missing_url --dry-run
+    Example: streamer dead-letters retry --index-name streamer --code missing_url --dry-run
 
     Args:
         offsets (RANGES): Offsets of the topic to send, for example 0:100-2000,1:50-. A run prints
@@ -375,15 +380,16 @@ def retry(
     from streamer.kafka.retry import Which, send_again  # noqa: PLC0415 - Kafka's client
     from streamer.kafka.topic_input import parse_wanted  # noqa: PLC0415 - as above
 
-    if choice.from_topic is None:
+    topic = choice.topic(settings)
+    if topic is None:
         raise SettingsError(
-            "Name a worker's topic of dead letters with --from-topic. To judge those of a file "
-            "again, give it to `streamer replay`."
+            "Name a worker's index with --index-name, or its topic of dead letters with "
+            "--from-topic. To judge those of a file again, give it to `streamer replay`."
         )
     which = Which(frozenset(choice.code or ()), choice.index_name, max_retries)
     wanted = parse_wanted(None, offsets, None)
     connection = quiet_connection_of(settings)
-    done = asyncio.run(send_again(connection, choice.from_topic, wanted, which, dry_run=dry_run))
+    done = asyncio.run(send_again(connection, topic, wanted, which, dry_run=dry_run))
     typer.echo(
         f"{'would be sent' if dry_run else 'sent':17} {done.sent:,} to {done.topic}\n"
         f"cut               {done.cut:,}\n"

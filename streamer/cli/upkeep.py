@@ -22,7 +22,7 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, Stre
 from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.log_upkeep import fingerprint_of_log, forget_in_log, trim
+from streamer.kafka.log_upkeep import count_in_log, fingerprint_of_log, forget_in_log, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import read_position
 from streamer.kernel import FOLDER
@@ -198,7 +198,7 @@ def forget(
     dry_run: bool = False,
     wait: Annotated[float, typer.Option(min=0)] = 600.0,
     chosen: ByVerdicts,
-    settings: Annotated[Settings, "index_name", "input_topic", "brokers", SECURITY],
+    settings: Annotated[Settings, "index_name", "input_topic", "also", "brokers", SECURITY],
 ) -> None:
     """Forget kept pages: they match no page any more and are deleted from the index's disks.
 
@@ -221,16 +221,15 @@ def forget(
         url: URL whose pages to forget. Repeatable.
         host: Host whose pages to forget; with a leading dot, of all below it too. Repeatable.
         before: Time before which to forget all pages, for example 2026-01-31T12:00Z.
-        dry_run: Only count the pages, in DIR; it may be a worker's.
+        dry_run: Only count the pages: in DIR, which may be a worker's, or by reading the whole log
+            of the index (give the workers' --also), with 1 kB per kept page in TMPDIR.
         wait: Maximum time in seconds to wait for the workers.
     """
     terms = terms_of(url or (), host or (), None if before is None else _moment(before))
     if not terms and not chosen.shown:
         raise SettingsError("Say what to forget: --url, --host, --before, --carried or --source.")
-    if index is None and dry_run:
-        raise SettingsError("--dry-run counts in a folder. Name that of an index.")
     if index is None:
-        pages = _forget_in_log(settings, terms, chosen, wait)
+        pages = _forget_in_log(settings, terms, chosen, None if dry_run else wait)
     else:
         pages = _forget_in_folder(index, (terms, chosen), settings, dry_run=dry_run)
     _print_forgotten(pages, [*_describe_terms(terms), *chosen.shown], dry_run=dry_run)
@@ -270,12 +269,17 @@ def _find_refs_in(store: Store, topic: str) -> RefOf:
     return refs_of_files(read_catalogue(store, store.meta))
 
 
-def _forget_in_log(settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: float) -> int:
-    """Have workers forget what terms and verdicts name; return how many pages."""
+def _forget_in_log(
+    settings: Settings, terms: list[Term], chosen: ByVerdicts, wait_s: float | None
+) -> int:
+    """Have workers forget what terms and verdicts name, or (None) only count; return the pages."""
     names = Names(settings.index_name, settings.input_topic)
     connection = quiet_connection_of(settings)
     own = asyncio.run(fingerprint_of_log(connection, names)) if chosen.verdicts else ""
     wanted = chosen.with_selected(terms, refs_of_topic(names.pages), own)
+    if wait_s is None:
+        with amount_bar("reading the log", None):
+            return asyncio.run(count_in_log(connection, names, wanted, settings.also))
     with amount_bar("waiting for the shards", None):
         return asyncio.run(forget_in_log(connection, names, wanted, wait_s))
 

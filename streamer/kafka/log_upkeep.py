@@ -2,7 +2,8 @@
 
 **Forgetting** is a record of the log, and an answer. The record takes effect at its place in the
 log. The owner answers in the gauge's topic once nothing of the pages is on its disk. The command
-need not wait for that: what is in the log is done.
+need not wait for that: what is in the log is done. What it would forget is counted in a fold of the
+log, so that a question leaves no record.
 
 **Trimming** deletes what comes before the oldest snapshot that is kept. A log without its beginning
 cannot rebuild an index by itself; a snapshot and what comes after it can. So nothing is deleted
@@ -12,10 +13,13 @@ The record before the snapshot's position stays, because it identifies the log.
 
 from __future__ import annotations
 
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from itertools import count, takewhile
+from pathlib import Path
 from typing import NamedTuple
 
 from aiokafka import TopicPartition
@@ -23,7 +27,8 @@ from aiokafka.admin import RecordsToDelete
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.index.forgetting import ASK
-from streamer.index.messages import Forget, Term, forget_record
+from streamer.index.memtable import HEAD_PAGES
+from streamer.index.messages import Forget, Output, Pages, Record, Term, forget_record
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
@@ -37,7 +42,12 @@ from streamer.kafka.wire import (
     identity_in,
     pack_record,
     read_position,
+    unpack_record,
 )
+from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
+from streamer.run.reference_indexes import ReferenceIndexes
+from streamer.stored.forget import forget
+from streamer.stored.store import Store
 from streamer.upkeep.snapshots import SnapshotFolder
 
 TERMS_A_RECORD = 10_000  # page refs are 15 bytes each, and brokers take a record of 1 MB
@@ -69,8 +79,7 @@ async def forget_in_log(
     async with reader_of(connection) as reader:
         await _check_there(reader, names)
         identity = await _identity(reader, names)
-        topics = await reader.admin.list_topics()
-        shards = [*takewhile(lambda shard: names.log(shard) in topics, count())]
+        shards = await _shards(reader, names)
         _, start = await reader.bounds(names.gauge, 0)
         ask = uuid.uuid4().hex
         all_terms: list[Term] = [*terms, (ASK, ask.encode())]  # the question comes last
@@ -84,6 +93,97 @@ async def forget_in_log(
         finally:
             await publisher.stop()
         return await _wait_for_answers(reader, names, (ask, start, len(shards)), wait_s)
+
+
+async def _shards(reader: Reader, names: Names) -> list[int]:
+    """Return the shards of an index, by the logs that there are."""
+    topics = await reader.admin.list_topics()
+    return [*takewhile(lambda shard: names.log(shard) in topics, count())]
+
+
+class FreshShard(Judge):
+    """Folds records into an index in `folder`, which must be empty.
+
+    It needs no key, since signatures come from the log. Flushes keep its memory bounded, and their
+    moments show in no output.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        bands: int,
+        head_pages: int = HEAD_PAGES,
+        references: ReferenceIndexes | None = None,
+    ) -> None:
+        options = JudgeOptions(LOG_FLUSHES, head_pages, references=references)
+        super().__init__(Store.open(folder / "store"), {"bands": bands}, options)
+
+    def take(self, record: Record) -> Output | None:
+        """Apply a record; return the verdicts that it leads to.
+
+        Raises:
+            StoreMismatch: as `Shard.apply`.
+            StoreUnavailable: the scratch disk refuses.
+        """
+        output = self.apply(record)
+        if self.flush_is_due:
+            self.begin_flush(lambda: b"")
+        return output
+
+
+async def bands_of_log(reader: Reader, log: str, end: int, identity: LogIdentity) -> int:
+    """Return the bands of an index's signatures; as long as there is no page, any number does."""
+    async for chunk in reader.read(log, 0, 0, end):
+        for message in chunk.records:
+            record = unpack_record(message.value, identity)
+            if isinstance(record.items, Pages) and len(record.items):
+                return int(record.items.keys.shape[1]) - 1
+    return 1
+
+
+async def count_in_log(
+    connection: Connection, names: Names, terms: Sequence[Term], also: Sequence[str]
+) -> int:
+    """Return how many kept pages `forget_in_log` would forget; nothing is written to Kafka.
+
+    `also` is that of the workers.
+
+    Raises:
+        InputError: there is no such index.
+        StoreMismatch: the beginning of a log is gone.
+        StreamerError: the brokers are away or refuse.
+    """
+    async with reader_of(connection) as reader:
+        await _check_there(reader, names)
+        identity = await _identity(reader, names)
+        with closing(ReferenceIndexes(tuple(also), identity.fingerprint)) as references:
+            logs = [names.log(shard) for shard in await _shards(reader, names)]
+            return sum([await _count(reader, log, terms, identity, references) for log in logs])
+
+
+async def _count(
+    reader: Reader,
+    log: str,
+    terms: Sequence[Term],
+    identity: LogIdentity,
+    references: ReferenceIndexes,
+) -> int:
+    start, end = await reader.bounds(log, 0)
+    if start:
+        raise StoreMismatch(
+            f"The log {log} begins at offset {start}: what was before is gone, so the pages cannot "
+            "be counted here. Count in the worker's folder: `streamer forget DIR --dry-run`."
+        )
+    bands = await bands_of_log(reader, log, end, identity)
+    with (
+        tempfile.TemporaryDirectory(prefix="streamer-forget-") as folder,
+        closing(FreshShard(Path(folder), bands, references=references)) as fresh,
+    ):
+        async for chunk in reader.read(log, 0, 0, end):
+            for message in chunk.records:
+                fresh.take(unpack_record(message.value, identity))
+        fresh.flush(b"")
+        return forget(fresh.store, Forget([*terms]), dry_run=True)
 
 
 async def _check_there(reader: Reader, names: Names) -> None:

@@ -5,7 +5,8 @@ because transaction markers and deleted messages leave gaps.
 
 `reach` contacts the brokers first, so that a start with a wrong setting ends with its cause.
 aiokafka only logs the cause, and raises that it could not bootstrap. So each broker is contacted
-once before any client is made, and an error names the setting to look at.
+before any client is made, and an error names the setting to look at. Brokers may start at the same
+time as the command: `await_brokers` says at once that it asks again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+import warnings
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -53,6 +55,8 @@ SINGLY_MAX = 500  # messages, between two tries to take all that is there
 PATIENCE_SECONDS = 60.0
 COORDINATOR_SECONDS = 20.0
 RETRY_SECONDS = 0.1
+FIRST_ANSWER_SECONDS = 1.5  # after which a command says what it waits for
+ANSWER_SECONDS = 10.0
 STOP_AGAIN_SECONDS = 1.0
 FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait for such a fetch
 
@@ -325,12 +329,12 @@ async def open_reader(
 async def reader_of(
     connection: Connection, fetch_bytes: int = FETCH_BYTES_MAX
 ) -> AsyncIterator[Reader]:
-    """Connect for reading, as `open_reader`, once the brokers were reached, as `reach` does.
+    """Connect for reading, as `open_reader`, once `await_brokers` has reached the brokers.
 
     Raises:
         StreamerError: the brokers cannot be reached, or refuse.
     """
-    await reach(connection)
+    await await_brokers(connection)
     async with open_reader(connection.client_options(), fetch_bytes) as reader:
         yield reader
 
@@ -361,24 +365,54 @@ _REFUSALS = (  # the first that fits: the kind of error, what it means, what to 
 )
 
 
-async def reach(connection: Connection, timeout_s: float = 10.0) -> None:
+class BrokersAwayError(StreamerError):
+    """A broker was not reached, or did not answer, which may be otherwise in a moment."""
+
+
+async def await_brokers(
+    connection: Connection, note: Callable[[str], object] = warnings.warn
+) -> None:
+    """Speak to the brokers as `reach` does; where they are away, say so with `note`, and ask again.
+
+    Raises:
+        StreamerError: as `reach`; BrokersAwayError only after ANSWER_SECONDS.
+    """
+    deadline, noted, patience_s = time.monotonic() + ANSWER_SECONDS, False, FIRST_ANSWER_SECONDS
+    while True:
+        try:
+            return await reach(connection, patience_s / len(connection.servers))
+        except BrokersAwayError as error:
+            patience_s = deadline - time.monotonic()
+            if patience_s <= 0:
+                raise
+            if not noted:
+                note(f"{error} Trying again for {patience_s:.0f} seconds.")
+        noted = True
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def reach(connection: Connection, timeout_s: float = ANSWER_SECONDS) -> None:
     """Speak to the brokers once; one that answers is enough. `timeout_s` is for each.
 
     Raises:
-        StreamerError: no broker lets us in; the message has the cause at each.
+        StreamerError: no broker lets us in; the message has the cause at each. BrokersAwayError if
+            one of them is not reached.
     """
-    causes = []
+    causes, kind = [], StreamerError
     for server in connection.servers:
         try:
             async with asyncio.timeout(timeout_s):
                 await _greet(server, connection.security_options())
         except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature
             causes.append(f"{server}: {cause_of(error)}")
+            if isinstance(error, OSError) and not isinstance(error, _LASTING):
+                kind = BrokersAwayError
         else:
             return
-    raise StreamerError(
-        f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}."
-    )
+    raise kind(f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}.")
+
+
+_LASTING = (ssl.SSLError, ConnectionResetError)  # errors that come of a setting
 
 
 async def connect(server: str, security: Mapping[str, Any]) -> AIOKafkaConnection:

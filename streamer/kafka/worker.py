@@ -41,7 +41,7 @@ from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import PreparedIndex, check_groups, log_bounds, prepare
 from streamer.kafka.progress_log import ProgressLog
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Reader, ends_of, open_reader, reach
+from streamer.kafka.reader import Reader, await_brokers, ends_of, open_reader
 from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
@@ -477,7 +477,9 @@ async def run_worker(options: WorkerOptions) -> None:
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     await health.start()
     try:
-        await reach(options.connection)
+        await await_brokers(
+            options.connection, lambda reason: _log.warning("brokers_unreachable", reason=reason)
+        )
         if options.signs and (registry := options.parser.registry):
             await asyncio.to_thread(registry.check)
             registry.patience_s = math.inf

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from streamer.kafka.connection import Connection
+from streamer.kafka.reader import await_brokers
 from streamer.kafka.topics import Names
 from tests.helpers.broker import broker, make_topic, running_broker, send
 from tests.helpers.fleet import Fleet, fleet
@@ -101,6 +103,30 @@ def test_a_worker_is_ready_again_once_its_brokers_are_back(away: Away) -> None:
     (back,) = [line for line in lines if line["event"] == "brokers_reachable_again"]
     assert 0 < back["seconds"] < 90
     assert away.stop("all")[0] == 0
+
+
+def test_a_command_that_starts_before_its_broker_goes_on_when_that_is_up(
+    away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.kafka.reader.ANSWER_SECONDS", 90.0)
+    away.kill()
+    said: list[str] = []
+
+    async def start_meanwhile() -> None:
+        is_said = asyncio.Event()
+
+        def note(reason: str) -> None:
+            said.append(reason)
+            is_said.set()
+
+        asking = asyncio.create_task(await_brokers(Connection(away.workers.brokers), note))
+        await is_said.wait()
+        await asyncio.to_thread(away.start)
+        await asking
+
+    asyncio.run(start_meanwhile())
+    assert len(said) == 1
+    assert "Trying again for 90 seconds." in said[0]
 
 
 def members_wait(brokers: str, group: str) -> bool:

@@ -151,10 +151,10 @@ def test_as_json_they_are_the_dead_letters_themselves(place: Place, command: Com
     [
         ((), 2, "Name files of dead letters"),
         (("verdicts.jsonl", "--from-topic", "pages-dlt"), 2, "Name files of dead letters"),
-        (("verdicts.jsonl", "--index-name", "other"), 2, "--index-name is for topics"),
+        (("verdicts.jsonl", "--index-name", "other"), 2, "Name files of dead letters"),
         (("verdicts.jsonl",), 1, "verdicts.jsonl:1: not a dead letter"),
         (("nothing.jsonl",), 1, "nothing.jsonl: No such file"),
-        (("--from-topic", "t", "--brokers", "127.0.0.1:1"), 1, "it is not reached"),
+        (("--index-name", "/"), 2, "--index-name cannot be '/'"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(
@@ -195,10 +195,11 @@ def test_the_letters_of_a_worker_are_those_of_its_topic(
     assert {code: each["letters"] for code, each in found.items()} == counts
     first = {"topic": names.pages, "partition": 0, "offset": 2}
     assert found["missing_url"]["sources"][0]["page"] == first
-    own = [
-        json.loads(line)
-        for line in command("show", *topic, "--json", "--index-name", names.index).splitlines()
+    index = "--index-name", names.index, "--input-topic", names.pages, "--brokers", brokers
+    assert json.loads(command("list", *index, "--json")) == [
+        each for each in found.values() if each["code"] != "unknown"
     ]
+    own = [json.loads(line) for line in command("show", *index, "--json").splitlines()]
     assert [each["page"]["offset"] for each in own] == [*range(1, 6)]
     assert [base64.b64decode(each["key_base64"]) for each in own] == [key for key, _ in sent if key]
     assert "    key: \\x00k1\n" in command("show", *topic)
@@ -220,7 +221,8 @@ def test_what_is_sent_again_gets_verdicts_and_no_loop(
     topic = "--from-topic", names.dead_letters, "--brokers", brokers
     with fleet(tmp_path, brokers, names) as workers:
         workers.settle("all", "--index", tmp_path / "index")
-        shown = command("retry", *topic, "--code", "missing_url", "--dry-run")
+        index = "--index-name", names.index, "--input-topic", names.pages
+        shown = command("retry", *index, *topic[2:], "--code", "missing_url", "--dry-run")
         assert f"would be sent     1 to {names.pages}\n" in shown
         assert "not asked for     2\n" in shown
         assert len(messages_of(brokers, names.pages)[0]) == 3

@@ -50,6 +50,13 @@ def command(workers: Fleet, *options: str) -> tuple[str, ...]:
     return ("forget", "--brokers", workers.brokers, "--index-name", names.index, *options)
 
 
+def would_forget(*command: str) -> int:
+    """Return how many pages a command says that it would forget."""
+    done = streamer(*command, "--dry-run")
+    assert "kept pages would be forgotten.\nLooked for: " in done.stdout, done.stderr
+    return int(done.stdout.split()[0])
+
+
 def there(index: Path) -> list[int]:
     """Return the pages of which a URL is in any file of the index."""
     held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())
@@ -85,18 +92,21 @@ def test_what_is_forgotten_through_the_log_is_gone_from_the_disk(
         workers.start("all", "--index", index, "--tombstones", "forget", "--head-pages", "15")
         assert verdicts(workers) == [unique] * PAGES
 
-        done = streamer(
-            *command(workers, "--url", url_of(0), "--url", url_of(39), "--host", "host1.example")
+        wanted = command(
+            workers, "--url", url_of(0), "--url", url_of(39), "--host", "host1.example"
         )
+        assert would_forget(*wanted) == 12
+        done = streamer(*wanted)
         gone = {0, 39, *range(1, PAGES, 4)}
         counted, looked_for = done.stdout.splitlines()
         assert (done.returncode, counted) == (0, "12 kept pages forgotten."), done.stderr
         assert looked_for.startswith(f"Looked for: URL {url_of(0)}, URL {url_of(39)}, host host1")
         assert not gone & {*there(index)}
+        assert would_forget(*wanted, "--host", "host3.example") == 9
         send(brokers, names.pages, again)
         duplicates = [("duplicate", url_of(i)) for i in everything]
-        wanted = [unique if i in gone else duplicates[i] for i in everything]
-        assert verdicts(workers)[PAGES:] == wanted
+        said = [unique if i in gone else duplicates[i] for i in everything]
+        assert verdicts(workers)[PAGES:] == said
 
         more = [tombstone(2), page(2, "https://other.example/"), tombstone(4), tombstone(999)]
         send(brokers, names.pages, [*more, page(6), page(4, "https://other.example/4")])

@@ -13,44 +13,11 @@ from streamer.analysis.audit import facts
 from streamer.analysis.audit.folded import ExpectedVerdicts, FoldedVerdicts
 from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.errors import StoreMismatch
-from streamer.index.memtable import HEAD_PAGES
-from streamer.index.messages import Items, Output, Pages, Record, Verdicts
+from streamer.index.messages import Items, Pages, Verdicts
 from streamer.index.settings import IndexSettings
+from streamer.kafka.log_upkeep import FreshShard
 from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.wire import unpack_record
-from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
-from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.stored.store import Store
-
-
-class FreshShard(Judge):
-    """Folds records into an index in `folder`, which must be empty.
-
-    It needs no key, since signatures come from the log. Flushes keep its memory bounded, and their
-    moments show in no output.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        bands: int,
-        head_pages: int = HEAD_PAGES,
-        references: ReferenceIndexes | None = None,
-    ) -> None:
-        options = JudgeOptions(LOG_FLUSHES, head_pages, references=references)
-        super().__init__(Store.open(folder / "store"), {"bands": bands}, options)
-
-    def take(self, record: Record) -> Output | None:
-        """Apply a record; return the verdicts that it leads to.
-
-        Raises:
-            StoreMismatch: as `Shard.apply`.
-            StoreUnavailable: the scratch disk refuses.
-        """
-        output = self.apply(record)
-        if self.flush_is_due:
-            self.begin_flush(lambda: b"")
-        return output
 
 
 class LogAudit:

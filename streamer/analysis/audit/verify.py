@@ -28,9 +28,9 @@ from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
 from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
+from streamer.kafka.log_upkeep import bands_of_log
 from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
@@ -188,7 +188,7 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
         ends.append(end)
     dead_letters = await _find_bounds(reader, names.dead_letters)
     target = AuditTarget(
-        names, identity, await _bands(reader, logs[0], ends[0], identity),
+        names, identity, await bands_of_log(reader, logs[0], ends[0], identity),
         await _find_bounds(reader, names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
@@ -241,16 +241,6 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
             "the index of this one with --index-name."
         )
     return identity
-
-
-async def _bands(reader: Reader, log: str, end: int, identity: LogIdentity) -> int:
-    """Return the bands of the index's signatures; as long as there is no page, any number does."""
-    async for chunk in reader.read(log, 0, 0, end):
-        for message in chunk.records:
-            record: Record = unpack_record(message.value, identity)
-            if isinstance(record.items, Pages) and len(record.items):
-                return int(record.items.keys.shape[1]) - 1
-    return 1
 
 
 def _begins_late(log: str, start: int) -> str:

@@ -217,11 +217,6 @@ def test_what_to_forget_must_be_said(index: Path) -> None:
             run("forget", index, *options)
 
 
-def test_to_count_needs_a_folder() -> None:
-    with pytest.raises(SettingsError, match="Name that of an index"):
-        run("forget", "--url", "a", "--dry-run")
-
-
 # ---- kills, and folders in use -------------------------------------------------------------------
 
 KILLED = """

@@ -1,9 +1,9 @@
-"""The fold of a log under audit."""
+"""The fold of a log, for an audit or a count."""
 
 from pathlib import Path
 
-from streamer.analysis.audit.shard_log import FreshShard
 from streamer.index.shard import Shard
+from streamer.kafka.log_upkeep import FreshShard
 from streamer.kafka.wire import unpack_record
 from tests.helpers.audited_index import small_index
 from tests.helpers.memory_index import MemoryLookup, said
