@@ -109,7 +109,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             own = [_describe(parameter.replace(annotation=hints[name]), described)]
         spelled |= {one.name: one for one in own}  # --config may be there twice
-    if len(spelled) >= MANY_OPTIONS:
+    if sum(one.kind is one.KEYWORD_ONLY for one in spelled.values()) >= MANY_OPTIONS:
         spelled["help_all"] = _HELP_ALL
     signature = inspect.Signature([*spelled.values()])
 

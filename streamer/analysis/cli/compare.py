@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -21,6 +21,7 @@ from streamer.analysis import documents
 from streamer.analysis.cli import check_outputs, write_file
 from streamer.analysis.comparison import (
     MethodOptions,
+    MethodResult,
     Panel,
     Piece,
     Report,
@@ -37,15 +38,18 @@ from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
+from streamer.index.settings import IndexSettings
 from streamer.run.explanation import KeptIndex, Near
 from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader
+from streamer.run.page_texts import TextReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import canonical_options, split_options
-from streamer.sketch.settings import MAIN_TEXT
+from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
+SCREEN_CHARACTERS = 1000  # of both texts below the figures
 COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
 
 Canonical = Annotated[
@@ -61,50 +65,6 @@ Pairs = Annotated[
         help='File with one pair of texts per line, separated by a tab, or JSON with "a" and "b".'
     ),
 ]
-Exact = Annotated[
-    bool, typer.Option("--exact", help="Let methods decide as in an index with --exact.")
-]
-
-
-@dataclass(frozen=True)
-class Form:
-    """The options that say what of a text is compared.
-
-    Attributes:
-        keep_tags: As --canonical keep_tags=true.
-        text: Text of HTML that is compared: all visible text, or the main text.
-        index: Compare what this index compares of each page, by its URL and site.
-    """
-
-    canonical: Canonical = None
-    keep_tags: bool = False
-    text: Literal["visible", "main"] = "visible"
-    index: Path | None = None
-
-    def steps(self) -> list[str]:
-        """Return them all as options of the canonical form.
-
-        Raises:
-            SettingsError: there are some, and an index has its own.
-        """
-        tags = ["keep_tags=true"] if self.keep_tags else []
-        steps = [*(self.canonical or []), *tags, *(MAIN_TEXT if self.text == "main" else ())]
-        if steps and self.index:
-            raise SettingsError(
-                "An index has its own canonical form and text; leave --canonical, --keep-tags and "
-                "--text out."
-            )
-        return steps
-
-    def read(
-        self, bodies: Sequence[documents.Body], key_file: Path | None
-    ) -> list[documents.Document]:
-        """Return what is compared of bodies."""
-        if self.index is None:
-            return [body.document(canonical_options(self.steps())) for body in bodies]
-        with closing(KeptIndex(self.index, key_file)) as kept:
-            compile_with_bar(main_text=kept.signature.takes_main_text)
-            return [body.document_of(kept) for body in bodies]
 
 
 @dataclass(frozen=True)
@@ -112,13 +72,14 @@ class Methods:
     """The options that say which methods compare two texts, and how.
 
     Attributes:
-        method: A method or preset, or two as KEYS+ACCEPT. [default: all methods]
+        method: Method or preset to ask, or two as KEYS+ACCEPT, instead of what a replay would ask.
         method_option (METHOD.NAME=VALUE): A parameter of a method.
+        show_all: Show what all methods say, and longer texts.
     """
 
     method: list[str] | None = None
     method_option: list[str] | None = None
-    exact: Exact = False
+    show_all: Annotated[bool, typer.Option("--all")] = False
 
 
 @dataclass(frozen=True)
@@ -141,40 +102,45 @@ def compare(  # noqa: PLR0913 - the options of the command
     pairs: Pairs = None,
     methods: Methods,
     shingle_width: Width = 5,
-    form: Form,
+    index: Path | None = None,
     page: SideBySide,
     as_json: AsJson = False,
     reader: PageReader,
-    settings: Annotated[Settings, "key_file"],
+    settings: Annotated[Settings, "preset", "threshold", "text", "exact", "canonical", "key_file"],
 ) -> None:
-    """Compare two texts: exact shares, the decision of each method, and the shared fragments.
+    """Compare two texts: what a replay would decide, their exact shares, the shared fragments.
 
-    Shares are of shingles; a text shorter than one is one shingle. Methods have their default
-    parameters unless --method-option sets others, and decide as in the stream.
+    Shares are of shingles; a text shorter than one is one shingle. With --all, --html and --json,
+    all other methods are asked too; they have their default parameters unless --method-option sets
+    others.
 
     With --text main, text that does not count is shown too, in grey. With --index, also what is
     left out because the page's site repeats it, and on how many of its pages.
 
     Example: streamer compare old.html new.html --html difference.html
 
-    Example: streamer compare a.html b.html --text main --method minhash
+    Example: streamer compare a.html b.html --preset balanced
 
-    Example: streamer compare old.html https://example.org/new.html
+    Example: streamer compare old.html https://example.org/new.html --all
 
     Example: streamer compare one.warc.gz other.warc.gz --index my-index --html difference.html
 
     Args:
         a: A text, an HTML file or a page file, or its URL.
         b: Another one.
+        index: Compare what this index compares of each page, by its URL and site, as it decides.
     """
-    steps, options = form.steps(), _method_options(methods.method_option or [])
-    panel = Panel(methods.method or ["all"], options, steps, exact=methods.exact)
-    canonical = canonical_options(steps)
-    compile_with_bar(main_text=canonical.text == "main")
+    steps = [*settings.canonical, *(MAIN_TEXT if settings.text == "main" else ())]
+    asks_all = methods.show_all or as_json or page.html is not None
+    names = methods.method or (["all"] if asks_all else [])
+    given = _method_options(methods.method_option or [])
+    panel = Panel(names, given, steps, exact=settings.exact)
+    compile_with_bar(main_text=settings.text == "main")
     if pairs is not None:
-        if a or b or page.html or form.index:
+        if a or b or page.html or index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
-        both = documents.read_pairs(pairs, canonical)
+        panel = panel if names else Panel.of(_by(settings.signature, settings.index))
+        both = documents.read_pairs(pairs, canonical_options(steps))
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
         return
@@ -182,9 +148,8 @@ def compare(  # noqa: PLR0913 - the options of the command
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if (html := page.html) is not None:
         check_new(str(html), overwrite=page.overwrite)
-    one, other = form.read(
-        [documents.read_body(path, reader) for path in (a, b)], settings.key_file
-    )
+    bodies = [documents.read_body(path, reader) for path in (a, b)]
+    (one, other), in_force = _read(bodies, settings, steps, index)
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlight(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
@@ -192,8 +157,56 @@ def compare(  # noqa: PLR0913 - the options of the command
         write_file(html, side_by_side(report, *shown).encode())
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
+        return
+    console = Terminal()
+    if not methods.method:
+        console.say(_decision(Panel.of(in_force).ask(one.page, other.page)[0]))
+    _print(console, report, show_methods=bool(methods.method or methods.show_all))
+    _print_texts(console, report, *shown, whole=methods.show_all)
+    if html is not None:
+        console.say(f"wrote {html}")
+
+
+def _read(
+    bodies: Sequence[documents.Body], settings: Settings, steps: Sequence[str], index: Path | None
+) -> tuple[list[documents.Document], SignatureSettings]:
+    """Return what is compared of bodies, and by what a replay would judge the last one.
+
+    Raises:
+        SettingsError: an index is given, and what it has itself.
+    """
+    if index is None:
+        found = [body.document(canonical_options(steps)) for body in bodies]
+        signature, own = settings.signature, settings.index
+    elif steps or "threshold" in settings.model_fields_set:
+        raise SettingsError(
+            "An index has its own canonical form and text, and a threshold; leave --canonical, "
+            "--text, --threshold and --preset out."
+        )
     else:
-        _print(report, *shown, html)
+        with closing(KeptIndex(index, settings.key_file)) as kept:
+            signature, own = kept.signature, kept.settings
+            compile_with_bar(main_text=signature.takes_main_text)
+            found = [body.document_of(kept) for body in bodies]
+    last = bodies[-1]
+    main = not signature.takes_main_text or TextReader().read(last.utf8, last.flags).kind == "main"
+    return found, _by(signature, own.for_url(last.name, main=main))
+
+
+def _by(signature: SignatureSettings, own: IndexSettings) -> SignatureSettings:
+    """Return how pages are signed, with the bounds of verdicts."""
+    bounds = {"threshold": own.threshold, "min_shingles": own.shingles_min}
+    return signature.model_copy(update=bounds)
+
+
+def _decision(result: MethodResult) -> str:
+    """Return what a replay would decide, in a sentence."""
+    verdict = "a duplicate of A" if result.duplicate else "unique"
+    why = result.unavailable or (
+        f"{result.name}, similarity {result.similarity:.4f}{' exact' * result.exact}, threshold "
+        f"{result.threshold:.4f}, {result.shared_keys} of {result.keys} keys shared."
+    )
+    return f"A replay would call B {verdict}: {why}"
 
 
 def _method_options(given: Sequence[str]) -> MethodOptions:
@@ -230,23 +243,28 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
         console.print(f"{count:,} pairs; duplicates for at least one method: {duplicates:,}")
 
 
-def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: Path | None) -> None:
-    """Print the figures, and the texts if they are not too long to read there."""
-    console = Terminal()
+def _print(console: Terminal, report: Report, *, show_methods: bool) -> None:
+    """Print the figures, and what methods say."""
     console.print(figures(report.exact_rows()))
-    if report.methods:
+    if show_methods:
         heads = ("method", "similarity", "threshold", "shared keys", "says")
         console.print(listing(heads, report.method_rows(), text=5))
-    if sum(len(piece.text) for piece in (*one, *other)) > SHOWN_CHARACTERS_MAX:
-        console.print("The texts are too long to show here; --html OUT writes them to a page.")
-    else:
-        texts = Table(box=SIMPLE_HEAD, expand=True)
-        for name in (report.a, report.b):
-            texts.add_column(Text(visible(name)), ratio=1)
-        texts.add_row(_colour(one), _colour(other))
-        console.print(texts)
-    if html is not None:
-        console.say(f"wrote {html}")
+
+
+def _print_texts(
+    console: Terminal, report: Report, one: Sequence[Piece], other: Sequence[Piece], *, whole: bool
+) -> None:
+    """Print the texts if they are not too long to read here."""
+    length = sum(len(piece.text) for piece in (*one, *other))
+    if length > (SHOWN_CHARACTERS_MAX if whole else SCREEN_CHARACTERS):
+        more = "--all shows them, " * (length <= SHOWN_CHARACTERS_MAX)
+        console.print(f"The texts are too long to show here: {more}--html OUT writes a page.")
+        return
+    texts = Table(box=SIMPLE_HEAD, expand=True)
+    for name in (report.a, report.b):
+        texts.add_column(Text(visible(name)), ratio=1)
+    texts.add_row(_colour(one), _colour(other))
+    console.print(texts)
 
 
 def _colour(pieces: Sequence[Piece]) -> Text:

@@ -59,6 +59,74 @@ def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> 
     assert "left" in shown
 
 
+WORDS = [f"word{number}" for number in range(400)]
+LONG, NEAR, FAR = WORDS, [*WORDS[:300], *WORDS[310:]], [*WORDS[:300], *WORDS[:90]]
+SCREEN = 24  # lines of 100 columns
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> dict[str, Path]:
+    found = {}
+    for name, words in {"long": LONG, "near": NEAR, "far": FAR, "short": LONG[:4]}.items():
+        found[name] = tmp_path / f"{name}.txt"
+        found[name].write_text(" ".join(words))
+    return found
+
+
+def decision(*command: object) -> str:
+    return run("compare", *command, columns=100).splitlines()[0]
+
+
+def test_what_a_replay_would_decide_comes_first_and_fits_a_screen(texts: dict[str, Path]) -> None:
+    shown = run("compare", texts["long"], texts["near"], columns=100).splitlines()
+    assert re.fullmatch(
+        r"A replay would call B a duplicate of A: minhash, similarity 0\.9\d+, threshold 0\.8000, "
+        r"\d+ of 14 keys shared\.", shown[0],
+    )  # fmt: skip
+    assert len(shown) <= SCREEN
+    assert not any("simhash" in line for line in shown)
+    assert "--all shows them" in shown[-1]
+    assert len(run("compare", texts["short"], texts["short"], columns=100).splitlines()) <= SCREEN
+    whole = run("compare", texts["long"], texts["near"], "--all", columns=100)
+    assert whole.splitlines()[0] == shown[0]
+    assert "simhash" in whole
+    assert "word399" in whole
+
+
+@pytest.mark.parametrize(
+    ("other", "options"),
+    [
+        ("near", []),
+        ("near", ["--threshold", "0.99"]),
+        ("far", []),
+        ("far", ["--preset", "broad"]),
+        ("far", ["--threshold", "0.7"]),
+        ("short", []),
+    ],
+)
+def test_the_decision_is_that_of_a_replay(
+    texts: dict[str, Path], tmp_path: Path, other: str, options: list[str]
+) -> None:
+    judged, index = tmp_path / "v.jsonl", tmp_path / "index"
+    pages = [texts["long"], texts[other]]
+    run("replay", *pages, "--verdicts", judged, "--index", index, *options)
+    verdict = json.loads(judged.read_text().splitlines()[1])["verdict"]
+    wanted = {"duplicate": "a duplicate of A:", "unique": "unique:"}[verdict]
+    assert f"A replay would call B {wanted}" in decision(*pages, *options)
+    assert f"A replay would call B {wanted}" in decision(*pages, "--index", index)
+
+
+def test_a_page_without_main_text_has_the_threshold_of_such_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, words in {"one": WORDS[:20], "other": WORDS[:19]}.items():
+        (tmp_path / f"{name}.html").write_text(f"<html><body><p>{' '.join(words)}</p></body>")
+    pages = tmp_path / "one.html", tmp_path / "other.html", "--preset", "balanced"
+    assert "threshold 0.8000" in decision(*pages)
+    monkeypatch.setenv("STREAMER_FALLBACK_THRESHOLD", "0")
+    assert "threshold 0.6200" in decision(*pages)
+
+
 def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(tmp_path: Path) -> None:
     one, other = tmp_path / "one.txt", tmp_path / "other.txt"
     one.write_text("qqq, www!", "utf-8")
@@ -97,8 +165,8 @@ def test_texts_too_short_to_judge_are_called_so(tmp_path: Path, method: str, lea
     assert (same["duplicate"], same["unavailable"], same["similarity"]) == (True, "", 1.0)
 
 
-@pytest.mark.parametrize("option", [["--keep-tags"], ["--canonical", "keep_tags=true"]])
-def test_with_tags_kept_texts_differ_by_their_markup(tmp_path: Path, option: list[str]) -> None:
+def test_with_tags_kept_texts_differ_by_their_markup(tmp_path: Path) -> None:
+    option = ["--canonical", "keep_tags=true"]
     texts = "<p>my war is now over</p>", "<div>my war is now over</div>"
     (plain,) = said_of(tmp_path, *texts, "--method", "exact_content")
     (kept,) = said_of(tmp_path, *texts, "--method", "exact_content", *option)
@@ -143,6 +211,8 @@ def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
     reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
     assert [one["exact"]["jaccard"] for one in reports] == [1 / 3, 1.0]
     assert [one["a"] for one in reports] == ["line 1", "line 3"]
+    lines = run("compare", "--pairs", pairs, "--shingle-width", "2").splitlines()
+    assert lines[1].endswith("duplicates for: minhash")
     lines = run(*command).splitlines()
     assert lines[0].endswith("duplicates for: none")
     assert lines[1].endswith("duplicates for: exact_content")
