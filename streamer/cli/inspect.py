@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.table import Table
 
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal, show
+from streamer.cli.terminal import Terminal, figures, show
 from streamer.config import Settings, list_settings
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch, mask
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
+from streamer.index.messages import CONFIG
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import read_position
 from streamer.panels import duration_of
@@ -30,13 +34,19 @@ from streamer.run.index_folder import (
     shard_number,
 )
 from streamer.run.reference_indexes import ReferenceIndexes
-from streamer.sketch.settings import NATIVE, derive_seeds, read_secret
+from streamer.sketch.settings import NATIVE, SignatureSettings, derive_seeds, read_secret
 from streamer.stored.deep_check import Finding, check_index, index_bytes
 from streamer.stored.frozen import read_note
 from streamer.stored.store import Store
 
 ROWS_AT_ONCE = 1 << 16
 
+ShowAll = Annotated[bool, typer.Option("--all")]
+
+_OF_LOG = {"log", CONFIG}  # positions of a worker that are of no pages
+_TOTALS = ("pages_kept", "postings", "postings_refused", "buckets", "buckets_saturated")
+_SHOWN = {"method", "threshold", "fingerprint", "key"}  # of an index, default or not
+_ALWAYS = {"method", "threshold", "text"}  # of the settings: by what pages are judged
 _SETTING_NAMES = {
     "shingles_min": "min_shingles",
     "expire_after_ms": "expire_after",
@@ -45,8 +55,8 @@ _SETTING_NAMES = {
 
 
 @command
-def inspect(index: Path, *, json: bool = False) -> None:
-    """Show an index: format, fingerprint, position, kept pages, bytes, flushes, buckets.
+def inspect(index: Path, *, show_all: ShowAll = False, json: bool = False) -> None:
+    """Show an index: its totals, and what differs from the defaults.
 
     DIR is the --index of a replay or a worker, or the folder of one shard of a worker.
 
@@ -54,9 +64,10 @@ def inspect(index: Path, *, json: bool = False) -> None:
 
     Args:
         index (DIR): Folder of the index.
+        show_all: Show each setting, source and shard, and the buckets by size.
         json: Print JSON.
     """
-    show(describe_folder(index), _print, as_json=json)
+    show(describe_folder(index), _print_all if show_all else _print, as_json=json)
 
 
 def describe_folder(index: Path) -> dict[str, Any]:
@@ -99,9 +110,9 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
     }
 
 
-def _name_identity(identity: Identity) -> Identity:
+def _name_identity(identity: Mapping[str, str | int | float]) -> Identity:
     """Return what identifies an index by the names of the settings, the native method's too."""
-    named = {"method": NATIVE} | identity
+    named: Identity = {"method": NATIVE, **identity}
     for kind, option in (("option", "method_option"), ("canonical", "canonical")):
         for name in [name for name in named if name.startswith(f"{kind}.")]:
             named[f"{option} {name.removeprefix(f'{kind}.')}"] = named.pop(name)
@@ -168,6 +179,34 @@ def _bucket_sizes(store: Store) -> Any:  # noqa: ANN401 - an array of counts
 
 
 def _print(report: dict[str, Any]) -> None:
+    """Print an index in one screen."""
+    shards = report["shards"]
+    read = [at for name, at in report["position"].items() if name.split(", ")[-1] not in _OF_LOG]
+    pages, rest = sum(at["records"] for at in read), sum(not at["finished"] for at in read)
+    more = f", {rest:,} of them not to the end" if rest else ""
+    usual = {**_name_identity(SignatureSettings().identity()), **_usual_settings()}
+    own = {**report["identity"], **(report["settings"] or {})}
+    rows = {
+        **{name: sum(each[name] for each in shards) for name in _TOTALS},
+        **{name: report[name] for name in ("bytes", "flushes", "url_versions", "format")},
+        "records read": f"{pages:,} of {len(read):,} sources" + more,
+        **{name: own[name] for name in own if name in _SHOWN or own[name] != usual.get(name)},
+    }
+    console = Terminal()
+    console.print(figures(((n.replace("_", " "), _cell(v)) for n, v in rows.items()), "left"))
+    console.say("Other settings have their defaults. --all shows each setting, source and shard.")
+
+
+def _usual_settings() -> dict[str, Any]:
+    return settings_by_name(IndexSettings().model_dump()) or {}
+
+
+def _cell(value: object) -> str | int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _print_all(report: dict[str, Any]) -> None:
+    """Print all of an index."""
     console = Terminal()
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
@@ -192,8 +231,10 @@ def _print(report: dict[str, Any]) -> None:
 
 
 @command
-def check(*, index: Path | None = None, deep: bool = False, settings: Settings) -> None:
-    """Show the settings in force, and whether they fit an index; exit code 3 if they do not.
+def check(
+    *, index: Path | None = None, deep: bool = False, show_all: ShowAll = False, settings: Settings
+) -> None:
+    """Show the settings that are not defaults, and whether they fit an index; exit code 3 if not.
 
     With --deep, the settings are ignored. The whole index is read, even next to a running writer,
     and each damage is reported; exit code 3 if there is any. Nothing is written.
@@ -205,6 +246,7 @@ def check(*, index: Path | None = None, deep: bool = False, settings: Settings) 
     Args:
         index: Folder of the index to compare the settings with.
         deep: Read every byte of the index instead, and name what is damaged.
+        show_all: Show all settings, and what each means.
     """
     if deep:
         if index is None:
@@ -212,17 +254,35 @@ def check(*, index: Path | None = None, deep: bool = False, settings: Settings) 
         for part in shard_folders(index):
             _read_all(index / part, settings.key_file)
         return
-    console = Terminal()
-    table = Table("setting", "value", "meaning", box=None, pad_edge=False)
+    _print_settings(settings, show_all=show_all)
+    if index is None:
+        return
+    said: dict[str, list[str]] = defaultdict(list)
+    for part in shard_folders(index):
+        said[_fit(index / part, settings)].append(part)
+    for sentence, parts in said.items():
+        where = f", {', '.join(parts)}," if len(said) > 1 else ""
+        Terminal().print(f"The index {index}{where} {sentence}")
+
+
+def _print_settings(settings: Settings, *, show_all: bool) -> None:
+    """Print the settings that differ from their defaults, or all with what they mean."""
     own = settings.index  # of what is not set, the method's
     in_force = {"threshold": own.threshold, "min_shingles": own.shingles_min}
+    heads = ("setting", "value", "meaning" if show_all else "default")
+    table, left_out = Table(*heads, box=None, pad_edge=False), 0
     for one in list_settings():
         value = in_force.get(one.name, getattr(settings, one.name))
-        table.add_row(one.name, "" if value is None else mask(str(value)), one.text)
+        is_default = value == Settings.model_fields[one.name].default
+        if is_default and not show_all and one.name not in _ALWAYS:
+            left_out += 1
+            continue
+        shown = "" if value is None else mask(str(value))
+        table.add_row(one.name, shown, one.text if show_all else one.default)
+    console = Terminal()
     console.print(table)
-    if index is not None:
-        for part in shard_folders(index):
-            console.print(_fit(index / part, settings))
+    if left_out:
+        console.say(f"{left_out} other settings have their defaults; --all shows what each means.")
 
 
 def _read_all(index: Path, key_file: Path | None) -> None:
@@ -261,7 +321,7 @@ def _key_finding(index: Path, key_file: Path | None) -> Finding:
 
 
 def _fit(index: Path, settings: Settings) -> str:
-    """Return a sentence about an index that fits; raise StoreMismatch for one that does not."""
+    """Return what is to be said of an index that fits; raise StoreMismatch if it does not."""
     store, meta = read_meta(index)
     store.close()
     secret = obtain_existing_secret(index, settings.key_file)
@@ -274,12 +334,12 @@ def _fit(index: Path, settings: Settings) -> str:
         wanted = settings_by_name(references.name_in(settings.index).model_dump())
     assert wanted is not None
     if in_force is None:
-        return f"The index {index} fits, and has judged no page."
+        return "fits, and has judged no page."
     if in_force["rules_version"] != MACHINE_VERSION:
         raise StoreMismatch(
             f"The index {index} was written by another version of the program. Use that."
         )
     changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in wanted if wanted[n] != in_force[n]]
     if changes:
-        return f"The index {index} fits. From the next page on: {', '.join(changes)}."
-    return f"The index {index} fits, and nothing changes."
+        return f"fits. From the next page on: {', '.join(changes)}."
+    return "fits, and nothing changes."

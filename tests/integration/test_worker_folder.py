@@ -1,6 +1,7 @@
 """A worker's folder, with an index a shard: all commands that look inside an index take it."""
 
 import json
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -44,7 +45,8 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
         assert [shard["shard"] for shard in found["shards"]] == [0]
         assert found["shards"][0]["pages_kept"] == 20
         assert {name.partition(", ")[0] for name in found["position"]} == {"shard-0"}
-        assert "shard 0" in out("inspect", index)
+        assert "shard 0" in out("inspect", index, "--all")
+        assert re.search(r"records read +20 of \d sources", out("inspect", index))
 
         fits = out("check", "--index", index, *key)
         assert fits.count("fits") == 1

@@ -146,25 +146,14 @@ def compare(  # noqa: PLR0913 - the options of the command
         return
     if a is None or b is None:
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
-    if (html := page.html) is not None:
-        check_new(str(html), overwrite=page.overwrite)
+    if page.html is not None:
+        check_new(str(page.html), overwrite=page.overwrite)
     bodies = [documents.read_body(path, reader) for path in (a, b)]
     (one, other), in_force = _read(bodies, settings, steps, index)
     report = compare_documents(one, other, shingle_width, panel)
-    pieces = highlight(one.page.text, other.page.text, report.fragments)
-    shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
-    if html is not None:
-        write_file(html, side_by_side(report, *shown).encode())
-    if as_json:
-        typer.echo(msgspec.json.encode(report).decode())
-        return
-    console = Terminal()
-    if not methods.method:
-        console.say(_decision(Panel.of(in_force).ask(one.page, other.page)[0]))
-    _print(console, report, show_methods=bool(methods.method or methods.show_all))
-    _print_texts(console, report, *shown, whole=methods.show_all)
-    if html is not None:
-        console.say(f"wrote {html}")
+    if not (methods.method or as_json):
+        Terminal().say(_decision(Panel.of(in_force).ask(one.page, other.page)[0]))
+    _print(report, (one, other), methods, page.html, as_json=as_json)
 
 
 def _read(
@@ -243,28 +232,39 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
         console.print(f"{count:,} pairs; duplicates for at least one method: {duplicates:,}")
 
 
-def _print(console: Terminal, report: Report, *, show_methods: bool) -> None:
-    """Print the figures, and what methods say."""
+def _print(
+    report: Report,
+    both: tuple[documents.Document, documents.Document],
+    methods: Methods,
+    html: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the figures, what methods say, and the texts if they are not too long to read here."""
+    pieces = highlight(both[0].page.text, both[1].page.text, report.fragments)
+    shown = [in_place(own, each.parts) for own, each in zip(pieces, both, strict=True)]
+    if html is not None:
+        write_file(html, side_by_side(report, shown[0], shown[1]).encode())
+    if as_json:
+        typer.echo(msgspec.json.encode(report).decode())
+        return
+    console = Terminal()
     console.print(figures(report.exact_rows()))
-    if show_methods:
+    if methods.method or methods.show_all:
         heads = ("method", "similarity", "threshold", "shared keys", "says")
         console.print(listing(heads, report.method_rows(), text=5))
-
-
-def _print_texts(
-    console: Terminal, report: Report, one: Sequence[Piece], other: Sequence[Piece], *, whole: bool
-) -> None:
-    """Print the texts if they are not too long to read here."""
-    length = sum(len(piece.text) for piece in (*one, *other))
-    if length > (SHOWN_CHARACTERS_MAX if whole else SCREEN_CHARACTERS):
+    length = sum(len(piece.text) for pieces in shown for piece in pieces)
+    if length > (SHOWN_CHARACTERS_MAX if methods.show_all else SCREEN_CHARACTERS):
         more = "--all shows them, " * (length <= SHOWN_CHARACTERS_MAX)
         console.print(f"The texts are too long to show here: {more}--html OUT writes a page.")
-        return
-    texts = Table(box=SIMPLE_HEAD, expand=True)
-    for name in (report.a, report.b):
-        texts.add_column(Text(visible(name)), ratio=1)
-    texts.add_row(_colour(one), _colour(other))
-    console.print(texts)
+    else:
+        texts = Table(box=SIMPLE_HEAD, expand=True)
+        for name in (report.a, report.b):
+            texts.add_column(Text(visible(name)), ratio=1)
+        texts.add_row(*map(_colour, shown))
+        console.print(texts)
+    if html is not None:
+        console.say(f"wrote {html}")
 
 
 def _colour(pieces: Sequence[Piece]) -> Text:

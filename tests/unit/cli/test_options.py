@@ -62,8 +62,8 @@ def flag(name: str) -> str:
 
 
 def shown(*arguments: str, **environment: str) -> dict[str, str]:
-    """Return the settings that `streamer check` shows, by name."""
-    done = runner.invoke(app, ["check", *arguments], env=WIDE | environment)
+    """Return the settings that `streamer check --all` shows, by name."""
+    done = runner.invoke(app, ["check", "--all", *arguments], env=WIDE | environment)
     assert done.exit_code == 0, done.output
     rows = [re.split(r"\s{2,}", line.rstrip(), maxsplit=2) for line in done.stdout.splitlines()]
     return {row[0].strip(): row[1] for row in rows if len(row) == 3}

@@ -91,7 +91,7 @@ def test_notes_and_the_summary_of_a_replay_show_names_with_brackets(
     assert ended == 0, printed
     assert "Empty: e[red].jsonl" in printed
     assert "100% of p[x].jsonl" in printed
-    ended, printed = streamer(monkeypatch, capsys, "inspect", "i[y]")
+    ended, printed = streamer(monkeypatch, capsys, "inspect", "i[y]", "--all")
     assert (ended, "position in " in printed, "p[x].jsonl" in printed) == (0, True, True), printed
 
 
