@@ -134,8 +134,9 @@ def _excludes_sites(given: Mapping[str, Any]) -> str:
 
 
 class Settings(
-    panels.RegistryPanel, panels.SecurityPanel, panels.WorkerPanel, panels.KafkaPanel,
-    panels.RunningPanel, panels.FieldsPanel, panels.SignaturePanel, panels.VerdictPanel,
+    panels.RegistryPanel, panels.SecurityPanel, panels.HealthPanel, panels.SnapshotPanel,
+    panels.TopicsPanel, panels.WorkerPanel, panels.KafkaPanel, panels.RunningPanel,
+    panels.SignaturePanel, panels.TextPanel, panels.VerdictPanel, panels.FieldsPanel,
     BaseSettings,
 ):  # fmt: skip
     """The settings of a run, of all panels."""

@@ -24,15 +24,22 @@ from streamer.index.settings import IndexSettings
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.sketch.settings import NATIVE, SignatureSettings
 
-# The panels of a command's help, and the parts of the table in docs/settings.md.
-VERDICTS = "Verdicts"
-SIGNATURE = "Signature (fixed when an index is made)"
-FIELDS = "Fields of a page"
-RUNNING = "Running"
-KAFKA = "Kafka"
-WORKER = "Worker"
-SECURITY = "Security"
-REGISTRY = "Schema registry"
+# The panels of a command's help, and the parts of the table in docs/settings.md, in their order.
+SUBJECTS = (
+    FIELDS := "Pages and their fields",
+    OUTPUTS := "Outputs",
+    VERDICTS := "What counts as a near-duplicate",
+    TEXT := "What text counts (fixed when an index is made)",
+    SIGNATURE := "How pages are compared (fixed when an index is made)",
+    RUNNING := "Threads, memory and limits",
+    KAFKA := "Kafka",
+    WORKER := "Worker",
+    TOPICS := "Topics that a worker writes",
+    SNAPSHOTS := "Snapshots",
+    HEALTH := "Health and logs",
+    SECURITY := "Security",
+    REGISTRY := "Schema registry",
+)
 
 OWN_HEADERS = "streamer."  # what the names of headers begin with that streamer writes
 
@@ -106,6 +113,32 @@ def _setting(
 _SIGNED, _JUDGED = SignatureSettings.model_fields, IndexSettings.model_fields
 
 
+class FieldsPanel(BaseModel):
+    """Where a page's fields are, and which files are read.
+
+    Attributes:
+        fields: Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.
+        carry: Input field to copy into the verdict.
+        url_prefix: Prefix of the URLs of HTML and text files, for example https://example.org/. The
+            path below their folder is appended.
+        cdx_base: Folder or URL of the archives that CDX files name, for example
+            https://data.commoncrawl.org.
+        include (GLOB): Only these files of folders, by name or by path below the folder, for
+            example *.html.
+        exclude (GLOB): Not these files of folders, by name or by path below it.
+    """
+
+    panel: ClassVar = FIELDS
+    fields: str = ""
+    carry: Words = ()
+    url_prefix: str = _setting("", shown="none: the URL is the path")
+    cdx_base: str = _setting(
+        "", shown="the folder of the CDX file, or the root of its store or server"
+    )
+    include: Words = ()
+    exclude: Words = ()
+
+
 class VerdictPanel(BaseModel):
     """What is a near-duplicate, and which pages answer.
 
@@ -155,6 +188,26 @@ class VerdictPanel(BaseModel):
     tombstones: Literal["ignore", "forget"] = "ignore"
 
 
+class TextPanel(BaseModel):
+    """What of a page's text is compared.
+
+    Attributes:
+        text: Text of HTML that is compared: visible (all) or main (without navigation and other
+            boilerplate; all text of a page without main text).
+        site_memory (BYTES): With --text main: memory for the blocks of text that sites repeat, for
+            example 64MiB, which the presets balanced and broad have; of a topic, for each
+            partition. A block that stood on other pages of the host counts less as main text. 0:
+            none.
+        canonical (NAME=VALUE): Option of the canonical form of words, for example
+            stop_words=english.
+    """
+
+    panel: ClassVar = TEXT
+    text: Literal["visible", "main"] = "visible"
+    site_memory: ByteSize = _setting(ByteSize(0), ge=0)
+    canonical: Words = ()
+
+
 class SignaturePanel(BaseModel):
     """How pages are signed.
 
@@ -164,14 +217,6 @@ class SignaturePanel(BaseModel):
         accept: Second method, which decides on the candidates of the first.
         method_option (NAME=VALUE): Parameter of the method; accept.NAME=VALUE for the second
             method.
-        canonical (NAME=VALUE): Option of the canonical form of words, for example
-            stop_words=english.
-        text: Text of HTML that is compared: visible (all) or main (without navigation and other
-            boilerplate; all text of a page without main text).
-        site_memory (BYTES): With --text main: memory for the blocks of text that sites repeat, for
-            example 64MiB, which the presets balanced and broad have; of a topic, for each
-            partition. A block that stood on other pages of the host counts less as main text. 0:
-            none.
         exact: Store the shingles of kept pages, and decide by exact resemblance if the estimate is
             near the threshold. For minhash, one_permutation and words.
         shingle_width: Tokens (words) per shingle.
@@ -187,41 +232,12 @@ class SignaturePanel(BaseModel):
     method: str = NATIVE
     accept: str = ""
     method_option: Words = ()
-    canonical: Words = ()
-    text: Literal["visible", "main"] = "visible"
-    site_memory: ByteSize = _setting(ByteSize(0), ge=0)
     exact: bool = False
     shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting()
     scope: str = _setting("", shown="all pages")
     bands: int = _setting(_SIGNED["bands"].default, ge=1, le=48)
     rows: Annotated[int, _SIGNED["rows"]] = _setting()
     key_file: Path | None = None
-
-
-class FieldsPanel(BaseModel):
-    """Where a page's fields are, and which files are read.
-
-    Attributes:
-        fields: Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.
-        carry: Input field to copy into the verdict.
-        url_prefix: Prefix of the URLs of HTML and text files, for example https://example.org/. The
-            path below their folder is appended.
-        cdx_base: Folder or URL of the archives that CDX files name, for example
-            https://data.commoncrawl.org.
-        include (GLOB): Only these files of folders, by name or by path below the folder, for
-            example *.html.
-        exclude (GLOB): Not these files of folders, by name or by path below it.
-    """
-
-    panel: ClassVar = FIELDS
-    fields: str = ""
-    carry: Words = ()
-    url_prefix: str = _setting("", shown="none: the URL is the path")
-    cdx_base: str = _setting(
-        "", shown="the folder of the CDX file, or the root of its store or server"
-    )
-    include: Words = ()
-    exclude: Words = ()
 
 
 class RunningPanel(BaseModel):
@@ -270,6 +286,26 @@ class WorkerPanel(BaseModel):
         per_partition: Have an index for each partition of the pages: what shall meet must share a
             key.
         own_shards: Shards that a worker owns: 0,2, or 1/3 for the second of each three.
+        window: Number of open pages at which signing pauses.
+        instance_id: Unique name that a worker keeps across restarts, so that a quick restart causes
+            no rebalance.
+        accept_loss: Continue although messages expired before they were read; those messages are
+            lost.
+    """
+
+    panel: ClassVar = WORKER
+    role: Role = Role.ALL
+    per_partition: bool = False
+    own_shards: str = _setting("", shown="all")
+    window: int = _setting(65536, ge=1000)
+    instance_id: str = ""
+    accept_loss: bool = False
+
+
+class TopicsPanel(BaseModel):
+    """What a worker writes.
+
+    Attributes:
         replicas: Replication factor of topics that the worker creates.
         verdict_partitions: Number of partitions of the topic of verdicts.
         kept_topic (NAME): Topic to which the worker copies the message of each unique page, byte
@@ -278,36 +314,43 @@ class WorkerPanel(BaseModel):
             skip it and count it.
         pass_headers (NAME): Header of a page's message to copy to the message of its verdict, for
             example traceparent.
-        window: Number of open pages at which signing pauses.
-        instance_id: Unique name that a worker keeps across restarts, so that a quick restart causes
-            no rebalance.
-        accept_loss: Continue although messages expired before they were read; those messages are
-            lost.
+    """
+
+    panel: ClassVar = TOPICS
+    replicas: int = _setting(1, ge=1, le=32)
+    verdict_partitions: int = _setting(0, shown="as many as the pages", ge=0)
+    kept_topic: str = _setting("", shown="none")
+    kept_expired: Literal["stop", "skip"] = "stop"
+    pass_headers: Words = ()
+
+
+class SnapshotPanel(BaseModel):
+    """The snapshots that a worker takes.
+
+    Attributes:
         snapshot_to (DIR): Folder for snapshots of the index, with one folder per shard; or a URL
             such as s3://bucket/index.
         snapshot_every: Time between two snapshots: 30m, 1h or 1d.
         snapshot_keep: Number of snapshots per shard that are kept, the newest ones.
+    """
+
+    panel: ClassVar = SNAPSHOTS
+    snapshot_to: str = ""
+    snapshot_every: Duration = "1h"
+    snapshot_keep: int = _setting(3, ge=1)
+
+
+class HealthPanel(BaseModel):
+    """What a worker says of itself.
+
+    Attributes:
         health_host: Address of the health port.
         health_port: Port for health and metrics; 0: none.
         log_format: Format of a worker's logs: json or console.
         log_level: Minimum level of a worker's logs: debug, info, warning or error.
     """
 
-    panel: ClassVar = WORKER
-    role: Role = Role.ALL
-    per_partition: bool = False
-    own_shards: str = _setting("", shown="all")
-    replicas: int = _setting(1, ge=1, le=32)
-    verdict_partitions: int = _setting(0, shown="as many as the pages", ge=0)
-    kept_topic: str = _setting("", shown="none")
-    kept_expired: Literal["stop", "skip"] = "stop"
-    pass_headers: Words = ()
-    window: int = _setting(65536, ge=1000)
-    instance_id: str = ""
-    accept_loss: bool = False
-    snapshot_to: str = ""
-    snapshot_every: Duration = "1h"
-    snapshot_keep: int = _setting(3, ge=1)
+    panel: ClassVar = HEALTH
     health_host: str = "127.0.0.1"
     health_port: int = _setting(8080, ge=0, le=65535)
     log_format: Literal["json", "console"] = "json"
@@ -362,12 +405,16 @@ class RegistryPanel(BaseModel):
 
 
 PANELS: tuple[type[BaseModel], ...] = (
-    VerdictPanel,
-    SignaturePanel,
     FieldsPanel,
+    VerdictPanel,
+    TextPanel,
+    SignaturePanel,
     RunningPanel,
     KafkaPanel,
     WorkerPanel,
+    TopicsPanel,
+    SnapshotPanel,
+    HealthPanel,
     SecurityPanel,
     RegistryPanel,
 )

@@ -72,10 +72,11 @@ PANELS = {
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
-# Of the settings, those that a command's `--help` shows.
+# Of the options with a subject, those that a command's `--help` shows.
 COMMON = {
-    "preset", "threshold", "text", "exact", "track_changes", "key_file", "fields",
-    "carry", "keep_going", "from_topic", "brokers", "index_name", "input_topic",
+    "verdicts", "index", "kept", "dead_letters", "overwrite", "preset", "threshold", "text",
+    "exact", "key_file", "fields", "carry", "keep_going", "from_topic", "brokers", "index_name",
+    "input_topic",
 }  # fmt: skip
 
 
@@ -131,7 +132,11 @@ class Command(_InOurWords, TyperCommand):
         self.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
         super().format_help(ctx, formatter)
         if is_short:
-            typer.echo(f" {len(rare)} more options: {ctx.command_path} --help-all\n")
+            subjects = dict.fromkeys(one.rich_help_panel.partition(" (")[0] for one in rare)
+            Terminal().print(
+                f" {len(rare)} more options: {ctx.command_path} --help-all. Subjects: "
+                f"{'; '.join(subjects)}.\n"
+            )
 
 
 class Group(_InOurWords, TyperGroup):

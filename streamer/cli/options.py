@@ -25,7 +25,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import Declared, Settings, list_settings, load_settings
 from streamer.docstrings import Described, read_section
 from streamer.kafka.connection import Connection, connection_of
-from streamer.panels import FIELDS, RUNNING
+from streamer.panels import FIELDS, RUNNING, SUBJECTS
 from streamer.run.page_reader import PageReader, describe_skipped
 
 
@@ -111,7 +111,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         spelled |= {one.name: one for one in own}  # --config may be there twice
     if sum(one.kind is one.KEYWORD_ONLY for one in spelled.values()) >= MANY_OPTIONS:
         spelled["help_all"] = _HELP_ALL
-    signature = inspect.Signature([*spelled.values()])
+    in_order = sorted(spelled.values(), key=_subject)
+    signature = inspect.Signature(in_order)
 
     @wraps(function)
     def spelled_out(*args: Any, **options: Any) -> None:  # noqa: ANN401 - as typer parses them
@@ -126,8 +127,14 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     spelled_out.__doc__ = text
     vars(spelled_out)["__signature__"] = signature
-    spelled_out.__annotations__ = {one.name: one.annotation for one in spelled.values()}
+    spelled_out.__annotations__ = {one.name: one.annotation for one in in_order}
     return spelled_out
+
+
+def _subject(parameter: inspect.Parameter) -> int:
+    """Return the place of an option's subject in the help; what has none comes first."""
+    panels = (getattr(one, "rich_help_panel", None) for one in get_args(parameter.annotation))
+    return max(SUBJECTS.index(panel) if panel in SUBJECTS else -1 for panel in panels)
 
 
 def _is_annotated(hint: object) -> bool:

@@ -42,7 +42,7 @@ from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.identity import folder_resolver
 from streamer.pages.parse import PageParser
 from streamer.pages.tables import needs_arrow
-from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, VERDICTS
+from streamer.panels import FIELDS, REGISTRY, RUNNING, SECURITY, SIGNATURE, TEXT, VERDICTS
 from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.kept_tables import KeptTable
@@ -83,7 +83,9 @@ MadeAtEnd = KeptTable | VerdictTable  # of all of an output, since it can only b
 MakeInput = Callable[[str], tuple[Input, AbstractContextManager[Progress]]]
 
 
-_Settings = Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY, REGISTRY]
+_Settings = Annotated[
+    Settings, VERDICTS, TEXT, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY, REGISTRY
+]
 
 
 @command

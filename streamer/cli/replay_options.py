@@ -12,7 +12,7 @@ import typer
 from streamer.compression import is_parquet, is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
-from streamer.panels import KAFKA, RUNNING
+from streamer.panels import FIELDS, KAFKA, OUTPUTS, RUNNING
 from streamer.run.kept_texts import TEXTS_SUFFIX
 from streamer.run.output_checks import (
     LINES_SUFFIX,
@@ -23,7 +23,6 @@ from streamer.run.output_checks import (
 )
 from streamer.run.page_outputs import DUPLICATES, KEPT, REVISITS, TEXTS
 
-FAULTS = "Bad input"  # a panel of the help
 VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
 
 
@@ -50,9 +49,11 @@ class Targets:
         console: Start `streamer console` on the verdicts of the run, and print its address.
     """
 
+    panel: ClassVar = OUTPUTS
+
     verdicts: str
     index: Path | None = None
-    moved: Annotated[list[str] | None, typer.Option(rich_help_panel=FAULTS)] = None
+    moved: Annotated[list[str] | None, typer.Option(rich_help_panel=FIELDS)] = None
     dead_letters: str | None = None
     kept: str | None = None
     with_text: bool = False
@@ -182,7 +183,7 @@ class Handling:
             are dead letters.
     """
 
-    panel: ClassVar = FAULTS
+    panel: ClassVar = FIELDS
 
     complete: bool = False
     keep_going: bool = False

@@ -17,7 +17,7 @@ from streamer.cli.progress import compile_with_bar
 from streamer.cli.terminal import Terminal, figures
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError, needs_extra
-from streamer.panels import FIELDS, SIGNATURE, VERDICTS
+from streamer.panels import FIELDS, SIGNATURE, TEXT, VERDICTS
 from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def spark(
     overwrite: Overwrite = False,
     reader: PageReader,
     settings: Annotated[
-        Settings, VERDICTS, SIGNATURE, FIELDS, "key_file", "page_bytes_max", "url_prefix",
+        Settings, VERDICTS, TEXT, SIGNATURE, FIELDS, "key_file", "page_bytes_max", "url_prefix",
         "cdx_base", "include", "exclude",
     ],
 ) -> None:  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from streamer import Deduplicator, InputError, SettingsError, Signer, Verdict, read_verdicts
 from streamer.config import list_settings
 from streamer.options import Options
-from streamer.panels import FIELDS, RUNNING, SIGNATURE, VERDICTS
+from streamer.panels import FIELDS, RUNNING, SIGNATURE, TEXT, VERDICTS
 from tests.helpers.added import added
 from tests.unit.test_deduplicator import text_of
 
@@ -92,7 +92,7 @@ def test_the_readme_program_does_what_it_says(tmp_path: Path) -> None:
 
 def test_each_setting_is_an_option_or_is_of_no_use_to_a_program() -> None:
     options = get_type_hints(Options)
-    panels = {VERDICTS, SIGNATURE, FIELDS, RUNNING}
+    panels = {VERDICTS, TEXT, SIGNATURE, FIELDS, RUNNING}
     own = {each.name for each in list_settings() if each.panel in panels}
     assert own - options.keys() == {
         "tombstones", "url_prefix", "cdx_base", "chunk_seconds", "include", "exclude",
