@@ -32,7 +32,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm unit test test-all fresh bounds turned coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster site dist broker broker-stop format lock clean
+.PHONY: help run warm unit test test-all fresh bounds turned coverage check bench bench-kafka bench-report bench-compare evaluate train campaign cluster site dist man broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -134,6 +134,9 @@ dist: $(or $(wildcard $(VENV)/.dev),$(VENV)/.run) ## Build the wheel of the last
 	SOURCE_DATE_EPOCH=$$($(GIT) log -1 --format=%ct) $(PY) -m pip --disable-pip-version-check wheel --quiet --no-index \
 		--no-deps --no-build-isolation --wheel-dir build/dist build/source
 	@rm -rf build/source && ls build/dist/*.whl
+
+man: $(VENV)/.run ## Write a manual page for each command into build/man, of its help
+	@$(PY) deploy/man.py build/man && ls build/man
 
 broker: ## Start Apache Kafka on port 9092, with its data in build/broker
 	@deploy/broker/broker start build/broker
