@@ -125,7 +125,7 @@ class FieldsPanel(BaseModel):
             https://data.commoncrawl.org.
         include (GLOB): Only these files of folders, by name or by path below the folder, for
             example *.html.
-        exclude (GLOB): Not these files of folders, by name or by path below it.
+        exclude (GLOB): Not these files, named as for include.
     """
 
     panel: ClassVar = FIELDS
@@ -392,8 +392,7 @@ class RegistryPanel(BaseModel):
         registry_cafile: File with the CA certificates that verify the registry.
         registry_username: User name for the registry.
         registry_password_file: File with that user's password; or set STREAMER_REGISTRY_PASSWORD.
-        registry_password: That user's password. It is not a flag, because other users can see
-            command lines.
+        registry_password: That user's password. It is not a flag either.
     """
 
     panel: ClassVar = REGISTRY
