@@ -44,6 +44,7 @@ ROWS_AT_ONCE = 1 << 16
 ShowAll = Annotated[bool, typer.Option("--all")]
 
 _OF_LOG = {"log", CONFIG}  # positions of a worker that are of no pages
+_WHOLE = ("bytes", "flushes", "url_versions", "format")
 _TOTALS = ("pages_kept", "postings", "postings_refused", "buckets", "buckets_saturated")
 _SHOWN = {"method", "threshold", "fingerprint", "key"}  # of an index, default or not
 _ALWAYS = {"method", "threshold", "text"}  # of the settings: by what pages are judged
@@ -188,7 +189,7 @@ def _print(report: dict[str, Any]) -> None:
     own = {**report["identity"], **(report["settings"] or {})}
     rows = {
         **{name: sum(each[name] for each in shards) for name in _TOTALS},
-        **{name: report[name] for name in ("bytes", "flushes", "url_versions", "format")},
+        **{name: report[name] for name in _WHOLE},
         "records read": f"{pages:,} of {len(read):,} sources" + more,
         **{name: own[name] for name in own if name in _SHOWN or own[name] != usual.get(name)},
     }
@@ -207,27 +208,17 @@ def _cell(value: object) -> str | int:
 
 def _print_all(report: dict[str, Any]) -> None:
     """Print all of an index."""
-    console = Terminal()
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for name in ("format", "flushes", "bytes", "url_versions"):
-        table.add_row(name.replace("_", " "), f"{report[name]:,}")
-    for name, value in {**report["identity"], **(report["settings"] or {})}.items():
-        table.add_row(name, str(value))
+    rows = [(name.replace("_", " "), report[name]) for name in _WHOLE]
+    rows += {**report["identity"], **(report["settings"] or {})}.items()
     for name, at in report["position"].items():
-        table.add_row(
-            f"position in {name}",
-            f"{at['records']:,}{'' if at['finished'] else ' (not at its end)'}",
-        )
+        rest = "" if at["finished"] else " (not at its end)"
+        rows.append((f"position in {name}", f"{at['records']:,}{rest}"))
     for shard in report["shards"]:
-        table.add_row(f"shard {shard.pop('shard')}", "")
-        sizes = shard.pop("buckets_by_size")
-        for name, value in shard.items():
-            table.add_row(f"  {name.replace('_', ' ')}", f"{value:,}")
-        for size, count in sizes.items():
-            table.add_row(f"  buckets {size} pages", f"{count:,}")
-    console.print(table)
+        rows.append((f"shard {shard.pop('shard')}", ""))
+        sizes = shard.pop("buckets_by_size").items()
+        rows += [(f"  {name.replace('_', ' ')}", value) for name, value in shard.items()]
+        rows += [(f"  buckets {size} pages", count) for size, count in sizes]
+    Terminal().print(figures(((name, _cell(value)) for name, value in rows), "left"))
 
 
 @command

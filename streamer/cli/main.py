@@ -202,36 +202,16 @@ def _load(name: str) -> Any:  # noqa: ANN401 - as above
 
 
 EPILOG = """
-[bold]Examples[/bold]
+[bold]Examples[/bold]; each command's --help has more
 
   streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index\n
-  streamer replay archive/ --preset warc --verdicts - | grep duplicate\n
   streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092\n
   streamer worker --index my-index --key-file key\n
-  streamer tail --limit 10\n
   streamer verify --settled --wait 60\n
-  streamer verify crawl.jsonl.gz --index my-index --verdicts verdicts.jsonl\n
-  streamer snapshot my-index /backup/my-index --keep 7\n
-  streamer restore /backup/my-index my-index\n
-  streamer trim-log --snapshots /backup/my-index\n
   streamer console verdicts.jsonl my-index\n
-  streamer inspect my-index\n
-  streamer check --index my-index --threshold 0.9\n
-  streamer forget my-index --host example.org --dry-run\n
-  streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
-  streamer hints verdicts.jsonl --out hints.jsonl --stormcrawler urlfilters.json\n
-  streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
-  streamer text crawl.warc.gz --out texts.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
-  streamer sites example.com --index my-index --texts crawl.jsonl.gz\n
-  streamer dead-letters list verdicts.jsonl.dead.jsonl\n
+  streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer compare old.html new.html --html difference.html\n
-  streamer uniqueness essay.txt --against library/\n
-  streamer collection build pages/ --out words.json\n
-  streamer tune --threshold 0.9 --sample pages/\n
-  streamer evaluate pages/ --methods minhash,simhash+minhash\n
-  streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
-  v.jsonl
 
 [bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit or is
 damaged, 4 too many dead letters; 130 interrupted, 141 standard output was closed.
