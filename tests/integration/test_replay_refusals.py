@@ -80,6 +80,7 @@ REFUSALS = {
 @pytest.fixture
 def place(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Return a folder with pages, an index with verdicts, and what is in the way."""
+    monkeypatch.setattr("streamer.kafka.reader.ANSWER_SECONDS", 0.0)
     monkeypatch.chdir(tmp_path)
     assert place.streamer("replay", place.write("old.jsonl", page(1)), *KNOWN) == 0
     place.write("pages.jsonl", page(1), page(2))
