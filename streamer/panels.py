@@ -174,7 +174,7 @@ class VerdictPanel(BaseModel):
     preset: Annotated[Words, BeforeValidator(split_names)] = ()
     threshold: Annotated[float, _JUDGED["threshold"]] = _setting(shown="the method's, {}")
     fallback_threshold: Annotated[float, _JUDGED["fallback_threshold"]] = _setting(
-        0.8, shown="{} for minhash"
+        0.7, shown="{} for minhash"
     )
     min_shingles: Annotated[int, _JUDGED["shingles_min"]] = _setting(shown="the method's, {}")
     bucket_max: Annotated[int, _JUDGED["bucket_max"]] = _setting()

@@ -2,8 +2,8 @@
 
 For each block the table counts on how many other pages of its host it was: under another URL, and
 not on a version of the same page. Of a block it keeps a keyed hash and the last page that had it.
-Two pages are versions if they share VERSION_SHARE of the words in their blocks that are not known
-to repeat; nothing is counted then, since what versions share is their article.
+Two pages are versions if they share VERSION_SHARE of the words outside links in their blocks that
+are not known to repeat; nothing is counted then, since what versions share is their article.
 
 Pages are learned one after the other, so the table is a fold of them: what it says of a page
 depends on the pages before it and on nothing else. Buckets have WAYS entries, one cache line; a new
@@ -35,7 +35,7 @@ WAYS = 4  # entries of a bucket
 ENTRY_WORDS = 2
 BUCKET_BYTES = WAYS * ENTRY_WORDS * 8
 COUNT_MAX = 255
-VERSION_SHARE = 500  # thousandths
+VERSION_SHARE = 430
 _SHARES = 2 * blocks.BLOCKS_MAX  # a power of two, as many as a page may meet others, twice
 _LOW = 0xFFFF_FFFF
 _SIZE_MAX = 0xFFFF

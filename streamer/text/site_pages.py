@@ -37,7 +37,7 @@ class PageBlocks(NamedTuple):
 
     Attributes:
         keys: uint64[blocks], hashes with the host in them.
-        words: int32[blocks].
+        words: int32[blocks], outside links: in links is mostly furniture.
         ends: int64[pages], where each page's blocks end.
         urls: uint64[pages], hashes of 32 bits.
     """
@@ -111,7 +111,7 @@ def add_blocks(text: Bytes, host: int, main: MainText, own: PageBlocks, at: int)
         record = main.records[i]
         if is_asked(record):
             own.keys[at] = hash_block(text, record[blocks.START], record[blocks.END], host)
-            own.words[at] = record[blocks.WORDS]
+            own.words[at] = record[blocks.WORDS] - record[blocks.LINK_WORDS]
             at += 1
     return at
 

@@ -56,7 +56,7 @@ class PlainTable:
                 shared[seen.page] += words
                 sizes[seen.page] = seen.size
         is_version = any(
-            1000 * common >= 500 * max(1, new_words + sizes[page] - common)
+            1000 * common >= 430 * max(1, new_words + sizes[page] - common)
             for page, common in shared.items()
         )
         counts = [self._see(key, url, min(new_words, 65_535), is_version) for key, _ in blocks]
