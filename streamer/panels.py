@@ -37,7 +37,8 @@ REGISTRY = "Schema registry"
 OWN_HEADERS = "streamer."  # what the names of headers begin with that streamer writes
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+OAUTHBEARER = "OAUTHBEARER"
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class Role(StrEnum):
@@ -323,10 +324,12 @@ class SecurityPanel(BaseModel):
         ssl_cafile: File with the CA certificates that verify brokers.
         ssl_certfile: File with the client certificate.
         ssl_keyfile: File with the private key of the client certificate.
-        sasl_mechanism: SASL mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        sasl_mechanism: SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
         sasl_username: SASL user name.
         sasl_password_file: File with the SASL password; or set STREAMER_SASL_PASSWORD.
         sasl_password: SASL password. It is not a flag, because other users can see command lines.
+        sasl_token_command (COMMAND): For OAUTHBEARER: command that prints a token, as
+            {"access_token": ..., "expires_in": SECONDS} or as a JWT.
     """
 
     panel: ClassVar = SECURITY
@@ -338,6 +341,7 @@ class SecurityPanel(BaseModel):
     sasl_username: str | None = None
     sasl_password_file: Path | None = None
     sasl_password: SecretStr | None = _setting(None, flag=False)
+    sasl_token_command: str | None = None
 
 
 class RegistryPanel(BaseModel):
