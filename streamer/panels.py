@@ -22,6 +22,7 @@ from pydantic_settings import NoDecode
 from streamer.index.memtable import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.pages.mapping import MessageValue
 from streamer.sketch.settings import NATIVE, SignatureSettings
 
 # The panels of a command's help, and the parts of the table in docs/settings.md.
@@ -204,6 +205,8 @@ class FieldsPanel(BaseModel):
 
     Attributes:
         fields: Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.
+        value: What the value of a message in a topic is: a page in JSON, or the body of one, whose
+            fields are then /key and /headers/NAME.
         carry: Input field to copy into the verdict.
         url_prefix: Prefix of the URLs of HTML and text files, for example https://example.org/. The
             path below their folder is appended.
@@ -216,6 +219,7 @@ class FieldsPanel(BaseModel):
 
     panel: ClassVar = FIELDS
     fields: str = ""
+    value: MessageValue = "page"
     carry: Words = ()
     url_prefix: str = _setting("", shown="none: the URL is the path")
     cdx_base: str = _setting(

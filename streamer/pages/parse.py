@@ -9,7 +9,7 @@ and Kafka messages all come through here. Nothing in a record may raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -30,6 +30,7 @@ from streamer.pages.chunk import (
     PAGE_BYTES_MAX,
     Chunk,
     Message,
+    MessageHeaders,
     PageBatch,
     WarcPage,
     over_limit,
@@ -39,7 +40,7 @@ from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
-from streamer.pages.message import read_message
+from streamer.pages.message import raw_fields, read_message
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
 from streamer.pages.times import epoch_ms
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
@@ -140,8 +141,14 @@ class PageParser:
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
         records: Slices | list[WarcPage]
+        headers: dict[int, MessageHeaders] = {}
         if chunk.messages:
-            messages = self._decode_without_schemas(batch, chunk.messages)
+            chunk.is_raw = self.mapping.value == "body"
+            if chunk.is_raw:
+                messages = chunk.messages
+                headers = dict(zip((each[0] for each in messages), chunk.headers, strict=False))
+            else:
+                messages = self._decode_without_schemas(batch, chunk.messages)
             batch.sequences = [ordinal for ordinal, _, _ in messages]
             batch.message_keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
@@ -151,7 +158,8 @@ class PageParser:
                 *range(chunk.start, chunk.start + len(chunk.lines))
             ]
             batch.message_keys = [None] * len(records)
-        self._read_pages(batch, records, "deletion" if chunk.messages else "blank_line")
+        empty = "deletion" if chunk.messages else "blank_line"
+        self._read_pages(batch, records, empty, headers if chunk.is_raw else None)
         if chunk.times:
             ordinals = (ordinal for ordinal, _, _ in chunk.messages)
             times = dict(zip(ordinals, chunk.times, strict=True))
@@ -159,11 +167,18 @@ class PageParser:
         batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
 
-    def _read_pages(self, batch: PageBatch, records: Slices | list[WarcPage], empty: str) -> None:
+    def _read_pages(
+        self,
+        batch: PageBatch,
+        records: Slices | list[WarcPage],
+        empty: str,
+        headers: Mapping[int, MessageHeaders] | None,
+    ) -> None:
         """Fill the columns of a batch, which has the records' ordinals and keys; keep the pages.
 
         A body stays where it is in the block of the records. One that had to be made (decoded,
-        unwrapped) is put after these: only then is the block copied.
+        unwrapped) is put after these: only then is the block copied. There are `headers` where the
+        records are bodies.
         """
         count = len(records)
         batch.carried = [b""] * count
@@ -176,7 +191,7 @@ class PageParser:
         data = records.data if isinstance(records, Slices) else Slices.joined().data
         made, end = list[Buffer](), len(data)
         for i in np.flatnonzero(~is_page).tolist():
-            page = self._careful_page(batch, i, records[i], empty)
+            page = self._careful_page(batch, i, records[i], empty, headers)
             if page is not None:
                 is_page[i] = True
                 batch.urls[i], batch.flags[i] = page.url.encode(), page.flags
@@ -226,10 +241,17 @@ class PageParser:
             batch.skipped[BY_RULE] += len(batch.by_rule)
 
     def parse_messages(
-        self, start: int, end: int, messages: Iterable[Message], times: Iterable[int] = ()
+        self,
+        start: int,
+        end: int,
+        messages: Iterable[Message],
+        times: Iterable[int] = (),
+        headers: Iterable[MessageHeaders] = (),
     ) -> PageBatch:
         """Return the batch for messages of one partition, ascending within [start, end)."""
-        return self.parse(Chunk(start, end, messages=list(messages), times=list(times)))
+        return self.parse(
+            Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
+        )
 
     def _enter_plain(self, batch: PageBatch, values: Slices) -> tuple[Flags, Spans, Spans]:
         """Fill the columns of a batch for all plain messages at once; others need more care.
@@ -291,7 +313,12 @@ class PageParser:
         return _VAGUE if is_html is None else HTML if is_html else 0
 
     def _careful_page(
-        self, batch: PageBatch, i: int, record: bytes | WarcPage, empty: str
+        self,
+        batch: PageBatch,
+        i: int,
+        record: bytes | WarcPage,
+        empty: str,
+        headers: Mapping[int, MessageHeaders] | None,
     ) -> PageFields | None:
         """Return the page of any record; where there is none, enter why and return None."""
         sequence, key = batch.sequences[i], batch.message_keys[i]
@@ -307,6 +334,10 @@ class PageParser:
         try:
             if isinstance(record, WarcPage):
                 return self._records.page(*fields_and_body(record, self._limit))
+            if headers is not None:
+                return self._messages.page(
+                    raw_fields(key, headers.get(sequence, ())), lambda: value
+                )
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
             batch.dead.append(rejected(sequence, fault, value, key))
