@@ -205,8 +205,8 @@ class FieldsPanel(BaseModel):
 
     Attributes:
         fields: Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.
-        value: What the value of a message in a topic is: a page in JSON, or the body of one, whose
-            fields are then /key and /headers/NAME.
+        value: What a message's value is: a page in JSON, or a body, with fields in /key and
+            /headers/NAME.
         carry: Input field to copy into the verdict.
         url_prefix: Prefix of the URLs of HTML and text files, for example https://example.org/. The
             path below their folder is appended.
@@ -332,8 +332,8 @@ class SecurityPanel(BaseModel):
         sasl_username: SASL user name.
         sasl_password_file: File with the SASL password; or set STREAMER_SASL_PASSWORD.
         sasl_password: SASL password. It is not a flag, because other users can see command lines.
-        sasl_token_command (COMMAND): For OAUTHBEARER: command that prints a token, as
-            {"access_token": ..., "expires_in": SECONDS} or as a JWT.
+        sasl_token_command (COMMAND): Command that prints a token for OAUTHBEARER: a JWT, or
+            {"access_token": ..., "expires_in": SECONDS}.
     """
 
     panel: ClassVar = SECURITY

@@ -62,7 +62,7 @@ class TokenError(KafkaConnectionError):  # type: ignore[misc]  # aiokafka has no
         return str(self.args[0])
 
 
-class _Answer(msgspec.Struct):
+class _TokenAnswer(msgspec.Struct):
     """What an OAuth server answers (RFC 6749, 5.1)."""
 
     access_token: str
@@ -172,9 +172,9 @@ def _read_token(output: bytes) -> tuple[str, float]:
         raise TokenError(f"the token command prints nothing; it should {_FORMS}")
     try:
         answer = (
-            msgspec.json.decode(text, type=_Answer)
+            msgspec.json.decode(text, type=_TokenAnswer)
             if text.startswith(b"{")
-            else _Answer(text.decode())
+            else _TokenAnswer(text.decode())
         )
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise TokenError(f"the token command prints no token; it should {_FORMS}") from None
