@@ -33,8 +33,7 @@ BATCH_BYTES_MAX = 1 << 20
 BATCHES_WAITING = 32
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, records sent
-_Headers = list[tuple[str, bytes]]
-_Message = tuple[bytes | None, bytes, _Headers]  # key, value
+_Message = tuple[bytes | None, bytes, list[tuple[str, bytes]]]  # key, value, headers
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import math
 import os
 import re
@@ -50,6 +49,7 @@ COMMAND_SECONDS_MAX = 30.0
 OUTPUT_BYTES_MAX = 64 << 10
 _AGAIN_SECONDS = 5.0  # after a failure: clients try to connect ten times a second
 _FRESH_SHARE = 0.8  # of its life, in which a token serves new connections, as Kafka's own client
+_LATEST_SHARE = 0.95  # of a session, in which a connection waits for the next token
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
 _FORMS = 'print {"access_token": ..., "expires_in": SECONDS}, or a JWT with exp'
 
@@ -82,20 +82,23 @@ class TokenCommand(AbstractTokenProvider):  # type: ignore[misc]  # as above
         Raises:
             SettingsError: there is no such program.
         """
-        try:
+        self._arguments: list[str] = []
+        with suppress(ValueError):  # a quote that is not closed
             self._arguments = shlex.split(command)
-        except ValueError as error:
-            raise SettingsError(f"--sasl-token-command cannot be read: {error}.") from error
-        if not self._arguments or not shutil.which(self._arguments[0]):
-            name = self._arguments[0] if self._arguments else ""
+        if not shutil.which(name := "".join(self._arguments[:1])):
             raise SettingsError(
-                f"--sasl-token-command: there is no program {name!r} to run. Name one, as an "
-                "absolute path or from PATH."
+                f"--sasl-token-command: there is no program {name!r} to run. Close all quotes, and "
+                "name a program of PATH or an absolute path."
             )
         self._lock = threading.Lock()
         self._token, self._failure = "", ""
         # Of the monotonic clock:
         self._fresh_until = self._expires_at = self._again_at = -math.inf
+
+    @property
+    def due_seconds(self) -> float:
+        """In how many seconds a connection that asks for a token has the command run."""
+        return max(0.0, max(self._fresh_until, self._again_at) - time.monotonic())
 
     async def token(self) -> str:
         """Return a token that has not expired.
@@ -168,41 +171,30 @@ def _read(stream: IO[bytes], deadline: float) -> bytes:
 def _read_token(output: bytes) -> tuple[str, float]:
     """Return a token and how many seconds it is valid, of what the command has printed."""
     text = output.strip()
-    if not text:
-        raise TokenError(f"the token command prints nothing; it should {_FORMS}")
-    try:
-        answer = (
-            msgspec.json.decode(text, type=_TokenAnswer)
-            if text.startswith(b"{")
-            else _TokenAnswer(text.decode())
-        )
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise TokenError(f"the token command prints no token; it should {_FORMS}") from None
-    if not _TOKEN.fullmatch(answer.access_token):
-        raise TokenError(f"the token command prints no token; it should {_FORMS}")
-    seconds: Any = answer.expires_in
-    if seconds is None and (expires := _claimed_expiry(answer.access_token)) is not None:
+    answer = _TokenAnswer(text.decode(errors="replace"))
+    if text.startswith(b"{"):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            answer = msgspec.json.decode(text, type=_TokenAnswer)
+    token, seconds = answer.access_token, answer.expires_in
+    if not _TOKEN.fullmatch(token):
+        what = "no token" if text else "nothing"
+        raise TokenError(f"the token command prints {what}; it should {_FORMS}")
+    if seconds is None and (expires := _claimed_expiry(token)) is not None:
         seconds = expires - time.time()
     if seconds is None:
-        raise TokenError(
-            f"the token command does not say when its token expires; it should {_FORMS}"
-        )
+        raise TokenError(f"the token command does not say until when; it should {_FORMS}")
     if seconds <= 0:
-        raise TokenError(
-            "the token command prints a token that has expired; check it and the clock"
-        )
-    return answer.access_token, seconds
+        raise TokenError("the token command prints an expired token; check it and the clock")
+    return token, seconds
 
 
 def _claimed_expiry(token: str) -> float | None:
     """Return when a JWT expires, unverified, in seconds since 1970; None for what is none."""
-    parts = token.split(".")
-    if len(parts) != 3:  # noqa: PLR2004 - header, claims, signature
-        return None
     try:
-        claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(claims, type=_Claims).exp
-    except (msgspec.MsgspecError, binascii.Error, ValueError):
+        claims = token.split(".")[1]
+        data = base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))
+        return msgspec.json.decode(data, type=_Claims).exp
+    except (IndexError, msgspec.MsgspecError, ValueError):
         return None
 
 
@@ -211,7 +203,7 @@ class _Authenticator:
 
     def __init__(self, connection: AIOKafkaConnection) -> None:
         self._connection = connection
-        self._tokens: AbstractTokenProvider = connection._sasl_oauth_token_provider  # noqa: SLF001 - of which the library's own is made
+        self._tokens: TokenCommand = connection._sasl_oauth_token_provider  # noqa: SLF001 - of which the library's own is made
 
     async def step(self, _payload: bytes | None) -> None:
         """Log in; as the library calls it, once.
@@ -229,12 +221,11 @@ class _Authenticator:
         """Log in again each time before a session of so many seconds ends."""
         connection = self._connection
         closed = {connection._closed_fut}  # noqa: SLF001 - there is no public way
-        while not (await asyncio.wait(closed, timeout=_FRESH_SHARE * seconds))[0]:
+        while not (await asyncio.wait(closed, timeout=self._pause(seconds)))[0]:
             try:
                 request = _request(await self._tokens.token())
             except TokenError:
-                seconds = _AGAIN_SECONDS  # until the broker ends the connection
-                continue
+                continue  # until the broker ends the connection
             try:
                 # Both are written before anything is awaited: the broker takes nothing between.
                 written = [connection.send(SaslHandShakeRequest(OAUTHBEARER))]
@@ -243,6 +234,14 @@ class _Authenticator:
             except (KafkaError, OSError) as error:
                 connection.close(exc=error)
                 return
+
+    def _pause(self, seconds: float) -> float:
+        """Return when to log in again: with the next token, unless the session ends before.
+
+        A broker takes no second token within a second.
+        """
+        due = self._tokens.due_seconds
+        return due if due < _LATEST_SHARE * seconds else _FRESH_SHARE * seconds
 
 
 _staying: set[asyncio.Task[None]] = set()  # an event loop itself does not hold on to its tasks

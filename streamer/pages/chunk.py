@@ -173,6 +173,7 @@ class PageBatch:
     empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing says: of a
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
     that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
+    `headers` are those of messages by ordinal, where a message's value is the body of its page.
     `lost` is what a wrong charset has lost of the characters in some pages, and how many there are.
     """
 
@@ -190,6 +191,7 @@ class PageBatch:
     by_rule: list[int] = field(default_factory=list)
     scopes: list[bytes] = field(default_factory=list)
     lost: tuple[int, int] = (0, 0)
+    headers: dict[int, MessageHeaders] | None = None
 
     def __len__(self) -> int:
         return len(self.sequences)

@@ -9,7 +9,7 @@ and Kafka messages all come through here. Nothing in a record may raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -141,14 +141,13 @@ class PageParser:
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
         records: Slices | list[WarcPage]
-        headers: dict[int, MessageHeaders] = {}
         if chunk.messages:
-            chunk.is_raw = self.mapping.value == "body"
+            messages, chunk.is_raw = chunk.messages, self.mapping.value == "body"
             if chunk.is_raw:
-                messages = chunk.messages
-                headers = dict(zip((each[0] for each in messages), chunk.headers, strict=False))
+                ordinals = (ordinal for ordinal, _, _ in messages)
+                batch.headers = dict(zip(ordinals, chunk.headers, strict=False))
             else:
-                messages = self._decode_without_schemas(batch, chunk.messages)
+                messages = self._decode_without_schemas(batch, messages)
             batch.sequences = [ordinal for ordinal, _, _ in messages]
             batch.message_keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
@@ -158,8 +157,7 @@ class PageParser:
                 *range(chunk.start, chunk.start + len(chunk.lines))
             ]
             batch.message_keys = [None] * len(records)
-        empty = "deletion" if chunk.messages else "blank_line"
-        self._read_pages(batch, records, empty, headers if chunk.is_raw else None)
+        self._read_pages(batch, records, "deletion" if chunk.messages else "blank_line")
         if chunk.times:
             ordinals = (ordinal for ordinal, _, _ in chunk.messages)
             times = dict(zip(ordinals, chunk.times, strict=True))
@@ -167,18 +165,11 @@ class PageParser:
         batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
 
-    def _read_pages(
-        self,
-        batch: PageBatch,
-        records: Slices | list[WarcPage],
-        empty: str,
-        headers: Mapping[int, MessageHeaders] | None,
-    ) -> None:
+    def _read_pages(self, batch: PageBatch, records: Slices | list[WarcPage], empty: str) -> None:
         """Fill the columns of a batch, which has the records' ordinals and keys; keep the pages.
 
         A body stays where it is in the block of the records. One that had to be made (decoded,
-        unwrapped) is put after these: only then is the block copied. There are `headers` where the
-        records are bodies.
+        unwrapped) is put after these: only then is the block copied.
         """
         count = len(records)
         batch.carried = [b""] * count
@@ -191,7 +182,7 @@ class PageParser:
         data = records.data if isinstance(records, Slices) else Slices.joined().data
         made, end = list[Buffer](), len(data)
         for i in np.flatnonzero(~is_page).tolist():
-            page = self._careful_page(batch, i, records[i], empty, headers)
+            page = self._careful_page(batch, i, records[i], empty)
             if page is not None:
                 is_page[i] = True
                 batch.urls[i], batch.flags[i] = page.url.encode(), page.flags
@@ -313,12 +304,7 @@ class PageParser:
         return _VAGUE if is_html is None else HTML if is_html else 0
 
     def _careful_page(
-        self,
-        batch: PageBatch,
-        i: int,
-        record: bytes | WarcPage,
-        empty: str,
-        headers: Mapping[int, MessageHeaders] | None,
+        self, batch: PageBatch, i: int, record: bytes | WarcPage, empty: str
     ) -> PageFields | None:
         """Return the page of any record; where there is none, enter why and return None."""
         sequence, key = batch.sequences[i], batch.message_keys[i]
@@ -334,10 +320,9 @@ class PageParser:
         try:
             if isinstance(record, WarcPage):
                 return self._records.page(*fields_and_body(record, self._limit))
-            if headers is not None:
-                return self._messages.page(
-                    raw_fields(key, headers.get(sequence, ())), lambda: value
-                )
+            if batch.headers is not None:
+                fields = raw_fields(key, batch.headers.get(sequence, ()))
+                return self._messages.page(fields, lambda: value)
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
             batch.dead.append(rejected(sequence, fault, value, key))
