@@ -14,7 +14,7 @@ from pathlib import Path
 from streamer.config import Settings
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.pages.folders import FolderChoice
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, RAW_MAPPING, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.catalogue import Catalogue
@@ -35,11 +35,16 @@ def page_parser(settings: Settings) -> PageParser:
     """
     if settings.mapping and settings.fields:
         raise SettingsError(f"Give --preset {settings.mapping} or --fields, not both.")
-    mapping = DEFAULT_MAPPING
+    if settings.mapping and settings.value == "body":
+        raise SettingsError(
+            f"The preset {settings.mapping} is of messages in JSON, and --value body says that "
+            "there are none. Leave one of both out."
+        )
+    mapping = RAW_MAPPING if settings.value == "body" else DEFAULT_MAPPING
     if settings.mapping:
         mapping = PRESETS[settings.mapping]
     elif settings.fields:
-        mapping = parse_fields(settings.fields)
+        mapping = parse_fields(settings.fields, settings.value)
     if settings.track_changes and not mapping.url:
         raise SettingsError("--track-changes needs URLs. Name where they are in --fields.")
     try:

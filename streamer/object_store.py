@@ -1,8 +1,9 @@
 """Object stores by their URLs: S3 and what speaks as it does, Google's, Azure's, and web servers.
 
 Credentials and the address of a store come from the environment, as AWS_* for S3; for Google's and
-Azure's also from the machine. The client is obstore, which an extra brings: so this module is
-imported where a URL is used, and nowhere else.
+Azure's also from the machine. `hf://datasets/OWNER/NAME` stands for addresses of the Hugging Face
+hub, with its own variables HF_ENDPOINT and HF_TOKEN. The client is obstore, which an extra brings:
+so this module is imported where a URL is used, and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 import obstore
 import obstore.store
@@ -35,6 +37,8 @@ _S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
     {"AWS_METADATA_ENDPOINT"},
     {"AWS_SKIP_SIGNATURE"},
 )
+_HUB_URL = "https://huggingface.co"
+_HUB = re.compile(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.*))?", re.DOTALL)
 _QUERY = re.compile(r"\?[^\s\"]*")  # of a URL, which may sign it
 
 
@@ -48,10 +52,14 @@ def open_store(url: str, *, timeout: str, patient: bool = True) -> obstore.store
         obstore.exceptions.BaseError: the URL cannot be used.
     """
     allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"}
+    headers = {}
+    if url.startswith("hf:"):
+        url, headers = hub_address(url, "resolve"), hub_headers()
     options: obstore.store.ClientConfig = {
         "timeout": timeout,
         "connect_timeout": "10s",
         "allow_http": allowed or url.startswith("http:"),
+        "default_headers": headers,
     }
     retry: obstore.store.RetryConfig = {
         "max_retries": _RETRIES_MAX if patient else 0,
@@ -59,6 +67,30 @@ def open_store(url: str, *, timeout: str, patient: bool = True) -> obstore.store
         "backoff": _WAITS,
     }
     return obstore.store.from_url(url, client_options=options, retry_config=retry)
+
+
+def hub_address(url: str, what: str) -> str:
+    """Return the web address of a file (`resolve`), or of the list of a folder (`api/tree`).
+
+    Raises:
+        ValueError: the URL is of no dataset.
+    """
+    found = _HUB.fullmatch(url)
+    if not found:
+        raise ValueError("it is not of the form hf://datasets/OWNER/NAME@REVISION/PATH")
+    name, revision, path = found.groups(default="")
+    place, _, kind = what.rpartition("/")
+    root = "/".join(
+        filter(None, (os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HUB_URL, place))
+    )
+    version = quote(unquote(revision) or "main", safe="~")
+    return f"{root}/datasets/{name}/{kind}/{version}/{quote(path)}".rstrip("/")
+
+
+def hub_headers() -> dict[str, str]:
+    """Return the headers that log in to the hub."""
+    token = os.environ.get("HF_TOKEN", "").strip()
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def check_credentials(url: str, what: str, more: str = "") -> None:

@@ -22,6 +22,7 @@ from pydantic_settings import NoDecode
 from streamer.index.memtable import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.pages.mapping import MessageValue
 from streamer.sketch.settings import NATIVE, SignatureSettings
 
 # The panels of a command's help, and the parts of the table in docs/settings.md, in their order.
@@ -44,7 +45,8 @@ SUBJECTS = (
 OWN_HEADERS = "streamer."  # what the names of headers begin with that streamer writes
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+OAUTHBEARER = "OAUTHBEARER"
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class Role(StrEnum):
@@ -118,6 +120,8 @@ class FieldsPanel(BaseModel):
 
     Attributes:
         fields: Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.
+        value: What a message's value is: a page in JSON, or a body, with fields in /key and
+            /headers/NAME.
         carry: Input field to copy into the verdict.
         url_prefix: Prefix of the URLs of HTML and text files, for example https://example.org/. The
             path below their folder is appended.
@@ -130,6 +134,7 @@ class FieldsPanel(BaseModel):
 
     panel: ClassVar = FIELDS
     fields: str = ""
+    value: MessageValue = "page"
     carry: Words = ()
     url_prefix: str = _setting("", shown="none: the URL is the path")
     cdx_base: str = _setting(
@@ -366,10 +371,12 @@ class SecurityPanel(BaseModel):
         ssl_cafile: File with the CA certificates that verify brokers.
         ssl_certfile: File with the client certificate.
         ssl_keyfile: File with the private key of the client certificate.
-        sasl_mechanism: SASL mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+        sasl_mechanism: SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
         sasl_username: SASL user name.
         sasl_password_file: File with the SASL password; or set STREAMER_SASL_PASSWORD.
         sasl_password: SASL password. It is not a flag, because other users can see command lines.
+        sasl_token_command (COMMAND): Command that prints a token for OAUTHBEARER: a JWT, or
+            {"access_token": ..., "expires_in": SECONDS}.
     """
 
     panel: ClassVar = SECURITY
@@ -381,6 +388,7 @@ class SecurityPanel(BaseModel):
     sasl_username: str | None = None
     sasl_password_file: Path | None = None
     sasl_password: SecretStr | None = _setting(None, flag=False)
+    sasl_token_command: str | None = None
 
 
 class RegistryPanel(BaseModel):

@@ -100,12 +100,13 @@ def produce(
     replicas: Annotated[int, typer.Option(min=1)] = 1,
     key: str = "",
     reader: PageReader,
-    settings: Annotated[Settings, "brokers", SECURITY],
+    settings: Annotated[Settings, "value", "brokers", SECURITY],
 ) -> None:
     """Send the pages of files to a Kafka topic, keyed by URL or by what they share.
 
     Lines are sent as they are, even malformed ones. WARC records become messages of the page
-    schema. If the first records of a source all fail in the same way, none of it is sent.
+    schema. With --value body each message is the body of a page, with its URL and type in headers.
+    If the first records of a source all fail in the same way, none of it is sent.
 
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
 
@@ -129,7 +130,9 @@ def produce(
     began = time.perf_counter()
     with progress_bar(sources) as report:
         sent = asyncio.run(
-            produce_sources(sources, topic, connection, reader, partitions, replicas, report)
+            produce_sources(
+                sources, topic, connection, reader, partitions, replicas, settings.value, report
+            )
         )
     seconds = time.perf_counter() - began
     typer.echo(

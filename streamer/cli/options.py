@@ -219,7 +219,7 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
     def warn(files: Mapping[str, str]) -> None:
         Terminal(stderr=True).warn(describe_skipped(files))
 
-    settings = load_settings(**given)
+    settings = load_settings(**given | {"value": "page"})  # which is of messages
     reader = reader_of(settings, page_parser(settings))
     return replace(reader, keep_going=keep_going, note_skipped=warn)
 

@@ -156,6 +156,8 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
             f"--{tables[0]} {targets.made[tables[0]]} gets rows of Parquet and Arrow files, and a "
             "topic has messages. Name it .jsonl."
         )
+    if settings.value == "body" and topic.from_topic is None:
+        raise SettingsError("--value body is for a topic. Give --from-topic, or leave it out.")
     topic.check(
         files=bool(pages),
         key=settings.key_file is not None or (index is not None and index.exists()),

@@ -59,6 +59,7 @@ class BrokerWatch:
         asked, causes = time.monotonic(), []
         for server in [None, *self._servers] if self._open else [*self._servers]:
             try:
+                await self._connection.prepare()
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
                     await self._ask_one(server)
             except (KafkaError, OSError, ValueError) as error:

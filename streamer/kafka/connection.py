@@ -4,8 +4,9 @@ A `Connection` exists only if its settings make sense together. Nothing is infer
 the one that is named. So credentials are never dropped, and never sent in the clear because another
 setting was forgotten. Settings that the protocol does not use are refused. PLAIN sends the password
 itself and is refused without TLS, on loopback too. SCRAM proves the password without sending it, so
-it is accepted on SASL_PLAINTEXT, where pages are as readable as on PLAINTEXT. Certificates and host
-names are always verified.
+it is accepted on SASL_PLAINTEXT, where pages are as readable as on PLAINTEXT. OAUTHBEARER sends a
+token, which is a password for a while, and is refused as PLAIN is. Certificates and host names are
+always verified.
 
 The password must not appear in a message, nor in `repr`.
 """
@@ -18,12 +19,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.given_file import read_given
-from streamer.panels import Mechanism, Protocol
+from streamer.panels import OAUTHBEARER, Mechanism, Protocol
+
+if TYPE_CHECKING:
+    from streamer.kafka.token_command import TokenCommand
 
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65535
@@ -51,11 +55,12 @@ class Connection:
     sasl_mechanism: Mechanism | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
+    sasl_token_command: str | None = None
 
     def __post_init__(self) -> None:
         self._check_sasl()
         self._check_files()
-        _ = self.servers, self._ssl_context  # made now, so that a fault shows now
+        _ = self.servers, self._ssl_context, self.tokens  # made now, so that a fault shows now
 
     @cached_property
     def servers(self) -> list[str]:
@@ -86,6 +91,9 @@ class Connection:
             options["ssl_context"] = self._ssl_context
         if self._sasl:
             options["sasl_mechanism"] = self.sasl_mechanism
+        if self.tokens:
+            options["sasl_oauth_token_provider"] = self.tokens
+        elif self._sasl:
             options["sasl_plain_username"] = self.sasl_username
             options["sasl_plain_password"] = self.sasl_password
         return options
@@ -93,10 +101,14 @@ class Connection:
     def faust_options(self) -> dict[str, Any]:
         """Return what `faust.App` takes to connect as `client_options` says."""
         # Faust takes a quarter of a second to import, which most commands do without.
-        from faust.auth import SASLCredentials, SSLCredentials  # noqa: PLC0415
+        from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials  # noqa: PLC0415
 
         options: dict[str, Any] = {"broker": [f"kafka://{server}" for server in self.servers]}
-        if self._sasl:
+        if self.tokens:
+            options["broker_credentials"] = OAuthCredentials(
+                oauth_cb=self.tokens, ssl_context=self._ssl_context
+            )
+        elif self._sasl:
             options["broker_credentials"] = SASLCredentials(
                 mechanism=self.sasl_mechanism,
                 username=self.sasl_username,
@@ -116,6 +128,25 @@ class Connection:
         return self.security_protocol.endswith("SSL")
 
     @cached_property
+    def tokens(self) -> TokenCommand | None:
+        """What gives the tokens of OAUTHBEARER."""
+        if not self.sasl_token_command:
+            return None
+        # A replay of files has a connection's settings too, and does without the client library.
+        from streamer.kafka.token_command import TokenCommand  # noqa: PLC0415
+
+        return TokenCommand(self.sasl_token_command)
+
+    async def prepare(self) -> None:
+        """Have a token if brokers want one: its command may take longer than brokers may.
+
+        Raises:
+            TokenError: there is none.
+        """
+        if self.tokens:
+            await self.tokens.token()
+
+    @cached_property
     def _ssl_context(self) -> ssl.SSLContext | None:
         if not self._tls:
             return None
@@ -129,20 +160,30 @@ class Connection:
         return {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
 
     def _check_sasl(self) -> None:
-        settings = self._options("sasl_mechanism", "sasl_username", "sasl_password")
+        login = self._options("sasl_username", "sasl_password")
+        token = self._options("sasl_token_command")
+        settings = self._options("sasl_mechanism") | login | token
         given = [option for option, value in settings.items() if value]
         if not self._sasl:
             self._refuse_unused(given, "SASL_SSL" if self._tls else "SASL_SSL or SASL_PLAINTEXT")
             return
-        if missing := [option for option in settings if option not in given]:
+        wanted, others = (token, login) if self.sasl_mechanism == OAUTHBEARER else (login, token)
+        if missing := [one for one in ("--sasl-mechanism", *wanted) if one not in given]:
+            how = " (the password best by --sasl-password-file)" if wanted is login else ""
             raise SettingsError(
                 f"--security-protocol {self.security_protocol} needs {', '.join(missing)} too. "
-                "Give them (the password best by --sasl-password-file)."
+                f"Give them{how}."
             )
-        if self.sasl_mechanism == "PLAIN" and not self._tls:
+        if unused := ", ".join(one for one in others if one in given):
             raise SettingsError(
-                f"--sasl-mechanism PLAIN over {self.security_protocol} would send the password "
-                "readable. Name SASL_SSL, or a SCRAM mechanism."
+                f"--sasl-mechanism {self.sasl_mechanism} does not use {unused}. Leave it out, or "
+                "name another mechanism."
+            )
+        if self.sasl_mechanism in {"PLAIN", OAUTHBEARER} and not self._tls:
+            what = "password" if self.sasl_mechanism == "PLAIN" else "token"
+            raise SettingsError(
+                f"--sasl-mechanism {self.sasl_mechanism} over {self.security_protocol} would send "
+                f"the {what} readable. Name SASL_SSL, or a SCRAM mechanism."
             )
 
     def _check_files(self) -> None:

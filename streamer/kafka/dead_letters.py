@@ -1,11 +1,11 @@
 """Dead letters of a worker as messages: how they are written and read.
 
-A dead letter is a message with the original key and bytes; its headers say what happened. Some are
-those of Kafka Connect, which tools for dead letter queues know. Others are ours: the code of
-docs/dead-letters.md; the index, since two may read the same pages; and the original's length where
-it was cut. Brokers limit the compressed size of a message that may expand to thousands of times as
-much. So an original may fit its topic only compressed, or not at all: then the dead letter holds
-its beginning and names the place of the whole. A worker that stopped there would stop at each
+A dead letter is a message with the original key, bytes and headers; more headers say what happened.
+Some are those of Kafka Connect, which tools for dead letter queues know. Others are ours: the code
+of docs/dead-letters.md; the index, since two may read the same pages; and the original's length
+where it was cut. Brokers limit the compressed size of a message that may expand to thousands of
+times as much. So an original may fit its topic only compressed, or not at all: then the dead letter
+holds its beginning and names the place of the whole. A worker that stopped there would stop at each
 start.
 """
 
@@ -25,7 +25,7 @@ from streamer.kafka.topic_input import WaitingLoop
 from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
 from streamer.model import DeadLetter, Location
 from streamer.pages.chunk import KEPT_BYTES_MAX, RejectedRecord
-from streamer.pages.schema_registry import HEADER, schema_in
+from streamer.panels import OWN_HEADERS
 
 CODE = "streamer.code"
 INDEX = "streamer.index"
@@ -34,6 +34,7 @@ VALUE_BYTES = "streamer.value_bytes"
 RETRIES = "streamer.retries"  # how often the original was sent again before
 WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole; its reader expands it
 DETAIL_CHARACTERS_MAX = 1000
+ORIGINAL_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX // 2
 NO_CODE = "unknown"  # of a message that streamer did not write
 _CONNECT = "__connect.errors."
 ORIGINAL_TOPIC = _CONNECT + "topic"
@@ -70,13 +71,22 @@ def dead_letter_message(
     if retries := retries_of(dict(original.headers)):
         about[RETRIES] = str(retries)
     headers = [(name, text.encode()) for name, text in about.items()]
-    headers += schema_header(original)
+    headers += original_headers(original)
     return key, value, headers, None
 
 
-def schema_header(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - as above
-    """Return the header that names the schema of a message's value, without which it is lost."""
-    return [(HEADER, value)] if (value := schema_in(message.headers)) else []
+def original_headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - as above
+    """Return the headers that are the original's: they may name its schema, or hold its URL.
+
+    Those for which ORIGINAL_HEADERS_BYTES_MAX have no room are left out.
+    """
+    found, room = list[tuple[str, bytes]](), ORIGINAL_HEADERS_BYTES_MAX
+    for name, value in message.headers:
+        size = len(name.encode()) + len(value or b"")
+        if value is not None and size <= room and not name.startswith((OWN_HEADERS, _CONNECT)):
+            found.append((name, value))
+            room -= size
+    return found
 
 
 def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:

@@ -3,7 +3,8 @@
 The lines of JSONL files are sent unchanged, valid or not, since judging them is the consumer's
 part. A page's URL is its key, so all fetches of a page are in one partition, in order; or what the
 reader takes for its scope, as its host. WARC records become messages of the `page` schema; those
-that are no pages are not sent.
+that are no pages are not sent. Or the value of each message is a page's body, and headers have its
+URL and type.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.files import Source
+from streamer.pages.mapping import MessageValue
 from streamer.run.page_reader import PageReader
-from streamer.text.visible import HTML
+from streamer.text.visible import ESCAPED, HTML, visible_text
 
 BATCH_BYTES_MAX = 1 << 20
 BATCHES_WAITING = 32
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, records sent
-_Message = tuple[bytes | None, bytes]  # key, value
+_Message = tuple[bytes | None, bytes, list[tuple[str, bytes]]]  # key, value, headers
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ async def produce(
     reader: PageReader,
     partitions: int,
     replicas: int = 1,
+    value: MessageValue = "page",
     progress: Progress = lambda _bytes, _records: None,
 ) -> Produced:
     """Send the records of all sources, in order a partition; make the topic if there is none.
@@ -68,7 +71,7 @@ async def produce(
         numbers = sorted(await producer.partitions_for(topic))
         waiting = deque[Future[object]]()
         for _, chunk, batch in reader.read(sources):
-            messages = _messages(chunk, batch, sent)
+            messages = _messages(chunk, batch, sent, value)
             waiting += await _send(producer, topic, numbers, messages, sent)
             while len(waiting) > BATCHES_WAITING:
                 await waiting.popleft()
@@ -78,12 +81,14 @@ async def produce(
     return sent
 
 
-def _messages(chunk: Chunk, batch: PageBatch, sent: Produced) -> Iterator[_Message]:
+def _messages(
+    chunk: Chunk, batch: PageBatch, sent: Produced, kind: MessageValue
+) -> Iterator[_Message]:
     """Yield the messages of a chunk."""
     sent.too_large += sum(letter.code == "record_too_large" for letter in chunk.dead)
-    if not chunk.lines:
+    if not chunk.lines or kind == "body":
         sent.no_pages += chunk.end - chunk.start - len(batch)
-        yield from _pages(batch)
+        yield from _pages(batch, kind)
         return
     keys = dict(zip(batch.sequences, _keys(batch), strict=True))
     for sequence, line in enumerate(chunk.lines, chunk.start):
@@ -93,16 +98,20 @@ def _messages(chunk: Chunk, batch: PageBatch, sent: Produced) -> Iterator[_Messa
         elif len(value) >= MESSAGE_BYTES_MAX - 1024:
             sent.too_large += 1
         else:
-            yield keys.get(sequence) or None, value
+            yield keys.get(sequence) or None, value, []
 
 
-def _pages(batch: PageBatch) -> Iterator[_Message]:
-    """Yield the pages of a WARC batch as messages of the `page` schema."""
+def _pages(batch: PageBatch, value: MessageValue) -> Iterator[_Message]:
+    """Yield the pages of a batch as messages of the `page` schema, or as their bodies."""
     every = zip(_keys(batch), batch.urls, batch.bodies, batch.flags, strict=True)
     for key, url, body, flags in every:
         kind = "text/html" if flags & HTML else "text/plain"
-        page = Page(url.decode(), body=bytes(body).decode(errors="replace"), content_type=kind)
-        yield key, msgspec.json.encode(page)
+        text = visible_text(body, flags & ESCAPED)
+        if value == "body":
+            headers = [("url", url), ("content-type", f"{kind}; charset=utf-8".encode())]
+            yield key or None, text.encode(), headers
+        else:
+            yield key, msgspec.json.encode(Page(url.decode(), body=text, content_type=kind)), []
 
 
 def _keys(batch: PageBatch) -> list[bytes]:
@@ -122,18 +131,19 @@ async def _send(
 ) -> list[Future[object]]:
     """Send messages, one batch for a partition at a time; return futures of their arrival."""
     waiting: dict[int, list[_Message]] = defaultdict(list)
-    for key, value in messages:
+    for key, value, headers in messages:
         place = sent.messages if key is None else murmur2(key) & 0x7FFFFFFF
-        waiting[partitions[place % len(partitions)]].append((key, value))
+        waiting[partitions[place % len(partitions)]].append((key, value, headers))
         sent.messages += 1
         sent.message_bytes += len(value)
     futures: list[Future[object]] = []
     for partition, held in waiting.items():
         builder = producer.create_batch()
-        for key, value in held:
-            if builder.append(key=key, value=value, timestamp=None) is None:
+        for key, value, headers in held:
+            message = {"key": key, "value": value, "headers": headers, "timestamp": None}
+            if builder.append(**message) is None:
                 futures.append(await producer.send_batch(builder, topic, partition=partition))
                 builder = producer.create_batch()
-                builder.append(key=key, value=value, timestamp=None)
+                builder.append(**message)
         futures.append(await producer.send_batch(builder, topic, partition=partition))
     return futures

@@ -45,6 +45,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
+from streamer.kafka.token_command import TokenError
 
 RECORDS_MAX = 2000
 BYTES_MAX = 8 << 20  # spreads the fixed cost of a chunk
@@ -355,7 +356,12 @@ async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
 _REFUSALS = (  # the first that fits: the kind of error, what it means, what to check
     (ssl.SSLCertVerificationError, "its certificate is not accepted", "--ssl-cafile and its name"),
     (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
-    (SaslAuthenticationFailed, "it refuses the login", "--sasl-username and the password"),
+    (TokenError, "there is no token", "--sasl-token-command"),
+    (
+        SaslAuthenticationFailed,
+        "it refuses the login",
+        "--sasl-username and the password, or the token",
+    ),
     (UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
     (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
     (ConnectionResetError, "it ends the connection", "--security-protocol"),
@@ -401,6 +407,7 @@ async def reach(connection: Connection, timeout_s: float = ANSWER_SECONDS) -> No
     causes, kind = [], StreamerError
     for server in connection.servers:
         try:
+            await connection.prepare()
             async with asyncio.timeout(timeout_s):
                 await _greet(server, connection.security_options())
         except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature

@@ -26,8 +26,8 @@ from streamer.kafka.dead_letters import (
     VALUE_BYTES,
     WHOLE_BYTES_MAX,
     number_in,
+    original_headers,
     retries_of,
-    schema_header,
 )
 from streamer.kafka.publisher import open_producer
 from streamer.kafka.reader import Fetched, reader_of
@@ -143,7 +143,7 @@ def _partition(message: Any) -> int:  # noqa: ANN401 - the client library's
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
     retries = retries_of(dict(message.headers)) + 1
-    return [(RETRIES, b"%d" % retries), *schema_header(message)]
+    return [(RETRIES, b"%d" % retries), *original_headers(message)]
 
 
 def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above

@@ -75,7 +75,8 @@ class ChunkSigner:
             for each in chunk.records
         )
         times = (max(0, each.timestamp) for each in chunk.records)
-        return self.parser.parse_messages(chunk.start, chunk.end, messages, times)
+        headers = (each.headers for each in chunk.records)
+        return self.parser.parse_messages(chunk.start, chunk.end, messages, times, headers)
 
     def learn(self, chunk: Fetched, table: SiteMemory) -> None:
         """Have a table learn the pages of a chunk, which are signed already."""

@@ -48,7 +48,7 @@ from streamer.kafka.reader import (
 )
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
-from streamer.pages.chunk import Message
+from streamer.pages.chunk import Message, MessageHeaders
 from streamer.pages.schema_registry import add_frame
 
 _RANGE = re.compile(r"(\d{1,9}):(\d{0,18})-(\d{0,18})")
@@ -295,7 +295,8 @@ class _Buffered:
     """What was fetched of a partition and not handed out; `position` is where fetching goes on."""
 
     position: int
-    messages: deque[tuple[Message, int]] = field(default_factory=deque)  # with its timestamp
+    # Each with its timestamp and headers:
+    messages: deque[tuple[Message, int, MessageHeaders]] = field(default_factory=deque)
 
 
 class PageTopic:
@@ -337,8 +338,8 @@ class PageTopic:
 
     def read(
         self, partition: int, end: int, records_max: int | None = None, bytes_max: int | None = None
-    ) -> tuple[list[Message], list[int], int]:
-        """Return the next messages before offset `end`, their times, and the offset they reach to.
+    ) -> tuple[list[Message], list[int], list[MessageHeaders], int]:
+        """Return the next messages before an offset, times, headers, and the offset they reach to.
 
         That is `end` where no message is left before it. A message is added as long as there are
         fewer than `records_max` with less than `bytes_max`.
@@ -348,16 +349,18 @@ class PageTopic:
             StreamerError: the brokers do not answer.
         """
         fetched, taken, times, size = self._fetched[partition], list[Message](), list[int](), 0
+        headers = list[MessageHeaders]()
         while True:
             while fetched.messages and fetched.messages[0][0][0] < end:
                 if (records_max and len(taken) >= records_max) or (bytes_max and size >= bytes_max):
-                    return taken, times, taken[-1][0] + 1
-                message, timestamp = fetched.messages.popleft()
+                    return taken, times, headers, taken[-1][0] + 1
+                message, timestamp, own = fetched.messages.popleft()
                 size += len(message[2] or b"")
                 taken.append(message)
                 times.append(max(0, timestamp))
+                headers.append(own)
             if fetched.messages or fetched.position >= end:
-                return taken, times, end
+                return taken, times, headers, end
             self._loop.run(self._fetch(partition, fetched))
 
     async def _fetch(self, partition: int, fetched: _Buffered) -> None:
@@ -368,7 +371,8 @@ class PageTopic:
             position = await self._consumer.position(place)
             if position > fetched.position:
                 fetched.messages.extend(
-                    ((m.offset, m.key, add_frame(m.value, m.headers)), m.timestamp) for m in found
+                    ((m.offset, m.key, add_frame(m.value, m.headers)), m.timestamp, m.headers)
+                    for m in found
                 )
                 fetched.position = position
                 return

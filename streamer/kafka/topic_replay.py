@@ -67,14 +67,14 @@ class PartitionsInput:
             if start < wanted.end:
                 self._topic.begin({partition: start})
             while start < wanted.end:
-                messages, times, start = self._topic.read(
+                messages, times, headers, start = self._topic.read(
                     partition, wanted.end, RECORDS_MAX, BYTES_MAX
                 )
                 amount = before + start - wanted.start
                 gone = tombstones_in(messages) if self._takes_tombstones else []
                 yield Chunk(
-                    position, start, amount, messages=messages, times=times, source=number,
-                    tombstones=gone,
+                    position, start, amount, messages=messages, times=times, headers=headers,
+                    source=number, tombstones=gone,
                 )  # fmt: skip
                 position = start
             before += wanted.end - wanted.start
@@ -158,9 +158,11 @@ class OrderedInput:
                 f"Partition {partition} of {self._topic.name} begins at {first}, the log has a "
                 f"page at {pages[0]}: it has expired. Replay without --order-of."
             )
-        messages, times, _ = self._topic.read(partition, end) if end > first else ([], [], end)
+        read = self._topic.read(partition, end) if end > first else ([], [], [], end)
+        messages, times, headers, _ = read
         return Chunk(
-            start, end, amount, messages=messages, times=times, source=number, expected_pages=pages,
+            start, end, amount, messages=messages, times=times, headers=headers, source=number,
+            expected_pages=pages,
             tombstones=[each for each in interval.tombstones if each[0] >= start],
         )  # fmt: skip
 

@@ -39,6 +39,7 @@ PAGE_FILE = "file"
 
 Message = tuple[int, bytes | None, bytes | None]
 """An ordinal, a key and a value, as a topic has them."""
+MessageHeaders = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class Chunk:
             topic, whose offsets name the same messages as long as it has the same id.
         heads: where the first records of the stream end, as far as they are in it.
         times: those of the messages in milliseconds, where a topic has them.
+        headers: those of the messages, where a topic has them.
+        is_raw: the value of a message is the body of its page, as its parser knows.
         expected_pages: the ordinals of what must be a page, where that is known.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
         archives: those that its records were read from by a list of their places, by key.
@@ -120,6 +123,8 @@ class Chunk:
     heads: list[Mark] = field(default_factory=list)
     source: int = -1
     times: list[int] = field(default_factory=list)
+    headers: list[MessageHeaders] = field(default_factory=list)
+    is_raw: bool = False
     expected_pages: list[int] | None = None
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     archives: dict[str, Version] = field(default_factory=dict)
@@ -168,6 +173,7 @@ class PageBatch:
     empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing says: of a
     message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
     that a rule leaves out. `scopes` holds the scope of each page, and nothing if there is only one.
+    `headers` are those of messages by ordinal, where a message's value is the body of its page.
     `lost` is what a wrong charset has lost of the characters in some pages, and how many there are.
     """
 
@@ -185,6 +191,7 @@ class PageBatch:
     by_rule: list[int] = field(default_factory=list)
     scopes: list[bytes] = field(default_factory=list)
     lost: tuple[int, int] = (0, 0)
+    headers: dict[int, MessageHeaders] | None = None
 
     def __len__(self) -> int:
         return len(self.sequences)

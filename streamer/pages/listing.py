@@ -2,7 +2,7 @@
 
 obstore refuses a whole page of a listing if one key in it is not a path: with "..", an empty part
 or a control character. S3 is then asked for its pages here, by URLs that obstore signs, and such
-keys are passed over.
+keys are passed over. The Hugging Face hub lists in a way of its own.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote_plus, urlencode
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.parse import quote, unquote_plus, urlencode, urljoin, urlsplit
+from urllib.request import Request, urlopen
 from xml.etree import ElementTree as ET
 
+import msgspec
 import obstore
 from obstore.store import ObjectStore, S3Store
 
 from streamer.errors import InputError
+from streamer.object_store import hub_address, hub_headers
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -29,6 +32,19 @@ if TYPE_CHECKING:
 FILES_MAX = 2_000_000
 PART_SECONDS = 120.0  # for the next files of a listing; a request is repeated for a minute
 _NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
+
+_NEXT = re.compile(r'<([^>]*)>; *rel="next"')
+_HUB_ERRORS: dict[int, type[Exception]] = {
+    401: obstore.exceptions.UnauthenticatedError,
+    403: obstore.exceptions.PermissionDeniedError,
+    404: FileNotFoundError,
+}
+
+
+class _HubFile(msgspec.Struct):
+    type: str
+    path: str
+
 
 _Page = Mapping[str, "ObjectMeta | None"]  # by key; None for one that is not a path
 
@@ -50,6 +66,36 @@ def list_below(store: ObjectStore, prefix: str, name: str) -> tuple[list[ObjectM
         found = _take_all(_pages_of_s3(store, prefix), name)
     files = [meta for meta in found.values() if meta]
     return files, [key for key, meta in found.items() if not meta]
+
+
+def list_of_hub(name: str) -> list[str]:
+    """Return the paths of all files below a folder of a dataset, from its root.
+
+    Raises:
+        InputError: as `list_below`.
+        obstore.exceptions.BaseError, OSError, ValueError: the hub cannot be read.
+    """
+    return [*_take_all(_pages_of_hub(hub_address(name, "api/tree")), name)]
+
+
+def _pages_of_hub(folder: str) -> Iterator[_Page]:
+    """Yield the pages of a list of the hub, each of which names the next one."""
+    url = f"{folder}?recursive=true"
+    while url:
+        request = Request(url)  # noqa: S310 - of the hub
+        for header in hub_headers().items():
+            request.add_unredirected_header(*header)
+        try:
+            with urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+                found = msgspec.json.decode(answer.read(), type=list[_HubFile])
+                link = _NEXT.search(answer.headers.get("Link", ""))
+        except HTTPError as error:
+            with error:
+                raise _HUB_ERRORS.get(error.code, OSError)(f"HTTP {error.code}") from error
+        yield {each.path: None for each in found if each.type == "file"}
+        url = urljoin(url, link[1]) if link else ""
+        if url and urlsplit(url)[:2] != urlsplit(folder)[:2]:
+            raise ValueError("its list continues on another host")  # which would get the token
 
 
 def _take_all(pages: Iterable[_Page], name: str) -> dict[str, ObjectMeta | None]:

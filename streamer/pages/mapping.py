@@ -8,6 +8,8 @@ A preset is what `--fields` would hold for a known producer; a name that is not 
 `PRESETS` is not in the producer's messages. `warc` maps what the WARC reader makes of a record: the
 record's own headers and, under `http`, those of the response, all names in lower case. Norconex and
 others delete with a null value: that is so in every mapping and needs no row.
+
+Where the value of a message is the body itself, pointers lead into its key and its headers.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -58,6 +61,7 @@ POINTER_FIELDS = (
     "status",
     "content_encoding",
 )
+MessageValue = Literal["page", "body"]
 Pointers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_pointers)]
 Texts = Annotated[
     tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)
@@ -77,6 +81,7 @@ class FieldMapping(BaseModel):
         time: the format of `fetched_at`; `auto` decides by its shape.
         pages_status: the statuses of pages, as `200` or `2xx`; a message without a status passes.
         pages_type: the types of pages, as `text/html` or `text/*`; one without a type passes.
+        value: what the value of a message is, a `page` in JSON or the `body`; set by `--value`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -94,10 +99,14 @@ class FieldMapping(BaseModel):
     time: TimeFormat = "auto"
     pages_status: Statuses = ("2xx",)
     pages_type: Texts = ("text/*", "application/xhtml+xml", "application/xml", "application/*+xml")
+    value: MessageValue = "page"
 
     @model_validator(mode="after")
     def _names_what_a_page_needs(self) -> FieldMapping:
-        if not (self.body or self.body_base64):
+        if self.value == "body":
+            for name in POINTER_FIELDS:
+                _check_raw(name, getattr(self, name))
+        elif not (self.body or self.body_base64):
             raise ValueError("body: a page needs one; name the pointer of body or of body_base64")
         return self
 
@@ -122,8 +131,19 @@ class FieldMapping(BaseModel):
 DEFAULT_MAPPING = FieldMapping()
 
 
-def parse_fields(text: str) -> FieldMapping:
+def _check_raw(name: str, pointers: Iterable[tuple[str, ...]]) -> None:
+    """Raise ValueError unless a message whose value is the body may have a field there."""
+    for tokens in pointers:
+        if name.startswith("body"):
+            raise ValueError(f"{name}: with --value body the value is the body; leave it out")
+        if tokens != ("key",) and (tokens[0] != "headers" or len(tokens) != 2):  # noqa: PLR2004
+            raise ValueError(f"{name}: with --value body, write /key or /headers/NAME")
+
+
+def parse_fields(text: str, value: MessageValue = "page") -> FieldMapping:
     """Return the mapping that `--fields` gives: a JSON object, or the path of a file with one.
+
+    `value` is as in the mapping.
 
     A field that is not named keeps no default: `{"body": "/b"}` has no content type and no URL.
 
@@ -144,8 +164,10 @@ def parse_fields(text: str) -> FieldMapping:
         raise SettingsError(
             '--fields: not a JSON object; write it as {"url": "/url", "body": "/body"}'
         )
+    if "value" in given:
+        raise SettingsError("--fields: value: no such field; give --value")
     try:
-        return FieldMapping.model_validate(_NOWHERE | given)
+        return FieldMapping.model_validate(_NOWHERE | given | {"value": value})
     except ValidationError as error:
         raise SettingsError(f"--fields: {_first_fault(error)}") from error
 
@@ -211,6 +233,19 @@ _ROWS: dict[str, dict[str, object]] = {
         "status": "/status",
     },
 }
+
+RAW_MAPPING = FieldMapping.model_validate(
+    _NOWHERE
+    | {
+        "value": "body",
+        "url": ("/headers/url", "/key"),
+        "content_type": ("/headers/content-type", "/headers/Content-Type"),
+        "content_encoding": ("/headers/content-encoding", "/headers/Content-Encoding"),
+        "charset": "/headers/charset",
+        "fetched_at": "/headers/fetched_at",
+        "status": "/headers/status",
+    }
+)
 
 PRESETS: dict[str, FieldMapping] = {
     "page": DEFAULT_MAPPING,

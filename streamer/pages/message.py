@@ -1,5 +1,7 @@
 """A JSON message: a dictionary whose values are not yet decoded, and pointers into it.
 
+Or its value is the body of a page, and the fields are its key and its headers.
+
 Only the fields that a mapping asks for are decoded; what else a message holds may be of any size or
 form. A message that is not UTF-8 throughout, or that holds half of an escaped surrogate pair, is
 repaired with U+FFFD and read again: crawlers cut strings anywhere. What is no JSON object even then
@@ -14,6 +16,7 @@ the value leads nowhere.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +58,21 @@ def read_message(value: bytes) -> Fields:
         raise InvalidPage("invalid_json", _why_no_json(value, str(error))) from error
     except RecursionError as error:
         raise InvalidPage("invalid_json", "nested too deeply") from error
+
+
+def raw_fields(key: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> Fields:
+    """Return the fields of a message whose value is the body: its key and its headers.
+
+    Of headers with one name the last counts, as in Kafka; what is not UTF-8 is null.
+    """
+    return {"key": _text(key), "headers": {name: _text(value) for name, value in headers}}
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 ESCAPED_QUOTE = r"\""

@@ -30,6 +30,7 @@ from streamer.pages.chunk import (
     PAGE_BYTES_MAX,
     Chunk,
     Message,
+    MessageHeaders,
     PageBatch,
     WarcPage,
     over_limit,
@@ -39,7 +40,7 @@ from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
-from streamer.pages.message import read_message
+from streamer.pages.message import raw_fields, read_message
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
 from streamer.pages.times import epoch_ms
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
@@ -141,7 +142,12 @@ class PageParser:
         )
         records: Slices | list[WarcPage]
         if chunk.messages:
-            messages = self._decode_without_schemas(batch, chunk.messages)
+            messages, chunk.is_raw = chunk.messages, self.mapping.value == "body"
+            if chunk.is_raw:
+                ordinals = (ordinal for ordinal, _, _ in messages)
+                batch.headers = dict(zip(ordinals, chunk.headers, strict=False))
+            else:
+                messages = self._decode_without_schemas(batch, messages)
             batch.sequences = [ordinal for ordinal, _, _ in messages]
             batch.message_keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
@@ -226,10 +232,17 @@ class PageParser:
             batch.skipped[BY_RULE] += len(batch.by_rule)
 
     def parse_messages(
-        self, start: int, end: int, messages: Iterable[Message], times: Iterable[int] = ()
+        self,
+        start: int,
+        end: int,
+        messages: Iterable[Message],
+        times: Iterable[int] = (),
+        headers: Iterable[MessageHeaders] = (),
     ) -> PageBatch:
         """Return the batch for messages of one partition, ascending within [start, end)."""
-        return self.parse(Chunk(start, end, messages=list(messages), times=list(times)))
+        return self.parse(
+            Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
+        )
 
     def _enter_plain(self, batch: PageBatch, values: Slices) -> tuple[Flags, Spans, Spans]:
         """Fill the columns of a batch for all plain messages at once; others need more care.
@@ -307,6 +320,9 @@ class PageParser:
         try:
             if isinstance(record, WarcPage):
                 return self._records.page(*fields_and_body(record, self._limit))
+            if batch.headers is not None:
+                fields = raw_fields(key, batch.headers.get(sequence, ()))
+                return self._messages.page(fields, lambda: value)
             return self._messages.page(read_message(value))
         except InvalidPage as fault:
             batch.dead.append(rejected(sequence, fault, value, key))

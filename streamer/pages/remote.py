@@ -46,8 +46,9 @@ BLOCKS_KEPT = 4  # of a file: one in hand and one ahead, for its reader and for 
 FILES_AHEAD, BYTES_AHEAD = 32, 16 << 20  # of small files that are read before their turn
 TRIES = 5  # that bring nothing, until a reader gives up
 _PART_BYTES = 16 << 10  # of a block; what arrived of the last part is lost with a connection
-_SCHEMES = ("s3", "gs", "az", "https", "http")
+_SCHEMES = ("s3", "gs", "az", "https", "http", "hf")
 _WEB = ("https", "http")
+_HUB = "hf:"  # of the Hugging Face hub, a web server that lists its files
 _TIMEOUT = "30s"  # of a request, for a block at most: what it brought until then is kept
 _LOOK_UPS = 16  # at the same time; of small files so many are read then
 _STORES_KEPT = 64
@@ -86,8 +87,8 @@ def name_of(url: str) -> str:
 
 
 def store_of(name: str) -> str:
-    """Return the beginning of a name or URL, which names the bucket or the host."""
-    return "/".join(name.split("/")[:3])
+    """Return the beginning of a name or URL, which names the bucket, the host or the dataset."""
+    return "/".join(name.split("/")[: 5 if name.startswith(_HUB) else 3])
 
 
 class MissingFileError(InputError):
@@ -120,11 +121,11 @@ class Stores:
         Raises:
             SettingsError: the extra is not installed, or credentials are missing or do not fit.
         """
-        scheme, _, rest = url.partition("://")
-        place, _, path = rest.partition("/")
-        if scheme in _WEB and not _PLAIN_PATH.fullmatch(path):
+        root = store_of(url)
+        path = url.removeprefix(root).removeprefix("/")
+        if url.startswith((*_WEB, _HUB)) and not _PLAIN_PATH.fullmatch(path):
             return self._open(url), ""
-        return self._open(f"{scheme}://{place}"), path
+        return self._open(root), path
 
 
 def _opened(root: str, *, patient: bool) -> ObjectStore:
@@ -409,12 +410,15 @@ def _look_up_one(url: str, stores: Stores, once: Stores) -> LookedUp:
             f"{name}: web servers do not list their files; give each file's URL, or a list of "
             "them in a file that is named .paths"
         )
-    if path.endswith("/") or not (path or is_web):
-        return _below(name, stores)
+    is_hub = name.startswith(_HUB)
+    if not is_web and (name.endswith("/") or name == store_of(name)):
+        return _below_in_hub(name, stores, once) if is_hub else _below(name, stores)
     with explaining_store(name):
         try:
-            meta = _describe(url, stores, once) if is_web else obstore.head(store, path)
+            meta = _describe(url, stores, once) if is_web or is_hub else obstore.head(store, path)
         except FileNotFoundError:
+            if is_hub:
+                return _below_in_hub(name, stores, once)
             if is_web or not (found := _below(f"{name}/", stores)).objects:
                 raise
             return found
@@ -457,6 +461,21 @@ def _below(name: str, stores: Stores) -> LookedUp:
         is_folder=True,
         passed_over=sorted(url if url.isprintable() else repr(url)[1:-1] for url in others),
     )
+
+
+def _below_in_hub(name: str, stores: Stores, once: Stores) -> LookedUp:
+    """Return the files below a folder of the hub, each of which is looked up by itself.
+
+    Its list has other digests than the ETags that its files come with.
+    """
+    from streamer.pages.listing import list_of_hub  # noqa: PLC0415 - an extra
+
+    root = store_of(name)
+    with explaining_store(name):
+        urls = sorted(f"{root}/{path}" for path in list_of_hub(name))
+    with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
+        found = [*pool.map(lambda url: _look_up_one(url, stores, once), urls)]
+    return LookedUp([each for one in found for each in one.objects], is_folder=True)
 
 
 def version_of(meta: ObjectMeta) -> str:

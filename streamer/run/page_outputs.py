@@ -10,7 +10,8 @@ record is a gzip member or zstd frame of its own, since readers of WARC files se
 A row of a table stays a row where the output is a table too (kept_tables.py). Otherwise it becomes
 the line of JSON that it was read as, and an HTML or text file a line with its URL, type and body. A
 message of a topic becomes a line. JSON allows newlines between its tokens only, so these become
-spaces. A dead letter that is judged again has no line end of its own any more, and gets a newline.
+spaces. Of a message whose value is a body, the line has key, headers and body. A dead letter that
+is judged again has no line end of its own any more, and gets a newline.
 
 An output has records of one kind. The files of a run are looked at before anything is judged; what
 a pipe holds is known with its first page.
@@ -36,6 +37,7 @@ from streamer.pages.bytestream import first_bytes
 from streamer.pages.chunk import Chunk, WarcPage
 from streamer.pages.files import Source
 from streamer.pages.formats import JSON_LINES, format_by_name
+from streamer.pages.message import raw_fields
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.kept_tables import pack_refs
@@ -243,6 +245,12 @@ def records_of(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> Iterator[bytes | m
         yield from (
             b"".join((pages[each].head, pages[each].block, end)) for each in ordinals.tolist()
         )
+    elif chunk.is_raw:
+        wanted = {*ordinals.tolist()}
+        for (ordinal, key, value), headers in zip(chunk.messages, chunk.headers, strict=True):
+            if ordinal in wanted:
+                fields = raw_fields(key, headers) | _body_fields(value or b"")
+                yield msgspec.json.encode(fields) + b"\n"
     elif chunk.messages:
         values = {ordinal: value or b"" for ordinal, _, value in chunk.messages}
         yield from (
@@ -275,11 +283,15 @@ def _make_message(page: WarcPage) -> bytes:
     """Return a file that is one page as a line of JSON."""
     headers = page.headers
     message = {"url": headers["warc-target-uri"], "content_type": headers["content-type"]}
+    return msgspec.json.encode(message | _body_fields(page.block)) + b"\n"
+
+
+def _body_fields(body: bytes) -> dict[str, str]:
+    """Return the field that holds a body in JSON."""
     try:
-        body = {"body": page.block.decode()}
+        return {"body": body.decode()}
     except UnicodeDecodeError:
-        body = {"body_base64": base64.b64encode(page.block).decode()}
-    return msgspec.json.encode(message | body) + b"\n"
+        return {"body_base64": base64.b64encode(body).decode()}
 
 
 def _kind_of_chunk(chunk: Chunk) -> str:

@@ -78,7 +78,7 @@ def parse(parser: PageParser, chunk: Chunk) -> PageBatch:
         return batch
     more = {*batch.sequences} - {*wanted}
     later = [each for each in originals if each[0] in more and is_framed(each[2])]
-    if later and len(later) == len(more):
+    if later and not chunk.is_raw and len(later) == len(more):
         batch = _parse_without(later, parser, chunk, originals)
     if batch.sequences != wanted:
         raise StoreMismatch(

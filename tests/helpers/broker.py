@@ -67,7 +67,8 @@ def broker(command: str, folder: Path, *port: int) -> str:
         "BROKER_LIBS": str(LIBRARIES),
         "BROKER_HEAP": "384m",
         # A start takes half of the time: most brokers of tests end before more compiling pays.
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        + os.environ.get("BROKER_JAVA", ""),
     }
     done = subprocess.run(
         [str(SCRIPT), command, str(folder), *map(str, port)],

@@ -1,4 +1,4 @@
-"""A broker with TLS and SCRAM, and the certificates that belong to it."""
+"""A broker with TLS, SCRAM and tokens, and the certificates that belong to it."""
 
 import asyncio
 import gc
@@ -27,6 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.helpers.broker import running_broker
 from tests.helpers.ports import free_ports, listens
+from tests.helpers.tokens import AUDIENCE, ISSUER, TokenSigner
 from tests.helpers.wait import wait_until
 
 T = TypeVar("T")
@@ -40,6 +41,20 @@ ssl.keystore.location={folder}/server-store.pem
 ssl.truststore.type=PEM
 ssl.truststore.location={folder}/ca.pem
 listener.name.ssl.ssl.client.auth=required
+"""
+# Kafka's own validator, which verifies signature, audience, issuer and expiry. A connection ends
+# with the life of its token.
+_TOKENS = """\
+{listener}.sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER
+{listener}.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+{listener}.oauthbearer.sasl.server.callback.handler.class=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+{listener}.oauthbearer.connections.max.reauth.ms=3600000
+sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator
+sasl.oauthbearer.jwks.endpoint.url={jwks}
+sasl.oauthbearer.expected.audience={audience}
+sasl.oauthbearer.expected.issuer={issuer}
 """
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
@@ -85,6 +100,7 @@ class SecureBroker:
     """The addresses of a broker, one for each protocol; `ssl` wants a client's certificate."""
 
     authority: Authority
+    tokens: TokenSigner
     plaintext: str
     ssl: str
     sasl_ssl: str
@@ -118,14 +134,22 @@ def running_secure_broker(folder: Path) -> Iterator[SecureBroker]:
     names = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     extra = folder / "extra.properties"
-    extra.write_text(listeners(ports) + _SETTINGS.format(folder=folder))
+    tokens = TokenSigner(folder)
+    own = _TOKENS.format(
+        listener="listener.name.sasl_ssl",
+        jwks=tokens.jwks.as_uri(),
+        audience=AUDIENCE,
+        issuer=ISSUER,
+    )
+    extra.write_text(listeners(ports) + _SETTINGS.format(folder=folder) + own)
     environment = {
+        "BROKER_JAVA": f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.jwks.as_uri()}",
         "BROKER_EXTRA": str(extra),
         "BROKER_SCRAM": f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]",
     }
     with patch.dict(os.environ, environment), running_broker(folder, ports["PLAINTEXT"]):
         wait_until(lambda: all(map(listens, ports.values())))  # they open one after the other
-        yield SecureBroker(authority, *(f"127.0.0.1:{port}" for port in ports.values()))
+        yield SecureBroker(authority, tokens, *(f"127.0.0.1:{port}" for port in ports.values()))
 
 
 def run(steps: Coroutine[Any, Any, T]) -> T:

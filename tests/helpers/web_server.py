@@ -26,6 +26,7 @@ class WebServer:
         statuses: the answers to GET for files; `delay`: seconds before an answer.
         most: how many requests were answered at the same time.
         asked: the requests, as "GET /path bytes=0-99".
+        headers: the names of all headers of requests.
     """
 
     url: str = ""
@@ -45,6 +46,7 @@ class WebServer:
     now: int = 0
     most: int = 0
     asked: list[str] = field(default_factory=list)
+    headers: set[str] = field(default_factory=set)
 
     def put(self, path: str, data: bytes, tag: str = "one") -> str:
         """Set a file; return its URL."""
@@ -120,6 +122,7 @@ class _FileAnswers(HttpAnswers):
         web, path = self.web, urlsplit(self.path).path
         asked = self.headers.get("Range") or ""
         web.asked.append(f"{self.command} {path} {asked}".rstrip())
+        web.headers |= {name.title() for name in self.headers}
         with self.lock:
             web.now += 1
             web.most = max(web.most, web.now)

@@ -156,7 +156,7 @@ def refusal(wrong: Connection) -> str:
 def test_a_bad_login_is_named(broker: SecureBroker, protocol: str, changed: dict[str, str]) -> None:
     message = refusal(connection(broker, protocol, **changed))
     assert "it refuses the login ([Error 58] SaslAuthenticationFailed" in message
-    assert message.endswith("check --sasl-username and the password.")
+    assert message.endswith("check --sasl-username and the password, or the token.")
 
 
 def test_a_mechanism_that_the_broker_does_not_take_is_told(broker: SecureBroker) -> None:

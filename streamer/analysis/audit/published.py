@@ -273,7 +273,8 @@ class Outcomes:
         """Take a record that is neither in a log nor in any output."""
         report, partition, offset = self.report, message.partition, message.offset
         one = (offset, message.key, add_frame(message.value, message.headers))
-        skipped = self.target.parser.parse_messages(offset, offset + 1, [one]).skipped
+        parse = self.target.parser.parse_messages
+        skipped = parse(offset, offset + 1, [one], headers=[message.headers]).skipped
         if skipped:
             for code in skipped:
                 report.counts[f"skipped: {code}"] += 1

@@ -65,7 +65,7 @@ def verify(
     json: Path | None = None,
     overwrite: Overwrite = False,
     settings: Annotated[
-        Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "cdx_base",
+        Settings, "preset", "fields", "value", "rules", "also", "carry", "url_prefix", "cdx_base",
         "include", "exclude", "page_bytes_max", "key_file", "threads", "index_memory",
         KAFKA, SECURITY, REGISTRY,
     ],

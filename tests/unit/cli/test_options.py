@@ -30,6 +30,7 @@ OTHERS = {
     "canonical": "stem=english",
     "text": "main",
     "kept_expired": "skip",
+    "value": "body",
     "tombstones": "forget",
     "preset": "nutch",
     "page_bytes_max": "2048",

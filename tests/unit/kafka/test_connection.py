@@ -16,7 +16,7 @@ from streamer.kafka.reader import reach
 from streamer.panels import Mechanism
 from tests.helpers.secure_broker import Authority, run
 
-MECHANISMS = get_args(Mechanism)
+MECHANISMS = {*get_args(Mechanism)} - {"OAUTHBEARER"}
 BROKERS = "a.example:9092,b.example:9093"
 PASSWORD = "hunter2-hunter2"  # noqa: S105 - of nobody
 SCRAM: dict[str, Any] = {
@@ -98,6 +98,36 @@ def test_a_password_is_not_sent_readable() -> None:
     assert Connection(BROKERS, "SASL_SSL", **{**SCRAM, "sasl_mechanism": "PLAIN"})
 
 
+TOKEN: dict[str, Any] = {"sasl_mechanism": "OAUTHBEARER", "sasl_token_command": "true"}
+
+
+def test_tokens_need_a_command_and_no_login() -> None:
+    assert "needs --sasl-token-command too" in refusal("SASL_SSL", sasl_mechanism="OAUTHBEARER")
+    for name in ("sasl_username", "sasl_password"):
+        message = refusal("SASL_SSL", **TOKEN, **{name: PASSWORD})
+        assert f"OAUTHBEARER does not use --{name.replace('_', '-')}. Leave" in message
+    message = refusal("SASL_SSL", **TOKEN | SCRAM)
+    assert "SCRAM-SHA-512 does not use --sasl-token-command. Leave it out" in message
+    message = refusal("SSL", **TOKEN)
+    assert "SSL does not use --sasl-mechanism, --sasl-token-command. Name SASL_SSL" in message
+
+
+def test_a_token_is_not_sent_readable() -> None:
+    assert "would send the token readable" in refusal("SASL_PLAINTEXT", **TOKEN)
+
+
+def test_all_clients_get_the_same_tokens() -> None:
+    made = Connection(BROKERS, "SASL_SSL", **TOKEN)
+    options = made.client_options()
+    assert options["sasl_mechanism"] == "OAUTHBEARER"
+    assert options["sasl_oauth_token_provider"] is made.tokens
+    assert "sasl_plain_password" not in options
+    credentials = made.faust_options()["broker_credentials"]
+    assert credentials_to_aiokafka_auth(credentials) == {
+        name: value for name, value in options.items() if name != "bootstrap_servers"
+    }
+
+
 @pytest.mark.parametrize("setting", ["ssl_cafile", "ssl_certfile", "ssl_keyfile"])
 @pytest.mark.parametrize(("protocol", "more"), [("PLAINTEXT", {}), ("SASL_PLAINTEXT", SCRAM)])
 def test_certificates_do_not_go_with_a_protocol_without_tls(
@@ -156,7 +186,7 @@ def test_the_password_is_not_shown() -> None:
     [
         ("PLAINTEXT", {}),
         *SECURED,
-        *(("SASL_SSL", {**SCRAM, "sasl_mechanism": each}) for each in MECHANISMS),
+        *(("SASL_SSL", {**SCRAM, "sasl_mechanism": each}) for each in sorted(MECHANISMS)),
     ],
 )
 def test_aiokafka_gets_the_protocol_and_all_it_needs(protocol: Any, more: dict[str, Any]) -> None:

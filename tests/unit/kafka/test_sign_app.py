@@ -318,7 +318,15 @@ def test_a_dead_letter_counts_how_often_it_was_sent_again(
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
     assert headers.get("streamer.retries") == reported
-    assert "other" not in headers
+    assert headers["other"] == b"1"
+
+
+def test_a_dead_letter_has_the_headers_of_its_original_as_far_as_there_is_room() -> None:
+    given = [("url", b"u" * 20_000), ("large", b"x" * 20_000), ("null", None), ("etag", b"1")]
+    original = FakeMessage(7, b"{", headers=tuple(given))  # type: ignore[arg-type]  # as brokers send
+    rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
+    headers = dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2]
+    assert [each for each in headers if "." not in each[0]] == [given[0], given[3]]
 
 
 def test_a_dead_letter_fits_where_the_pages_are_small() -> None:

@@ -170,7 +170,7 @@ def test_where_a_chunk_ends_depends_on_the_messages_alone(topics: Topics) -> Non
         topic = topics(messages, {0: (3, 40)})
         topic.begin({0: 3})
         taken = [topic.read(0, 40, records_max=3) for _ in range(3)]
-        assert [([m[0] for m in found], end) for found, _, end in taken] == [
+        assert [([m[0] for m in found], end) for found, _, _, end in taken] == [
             ([3, 4, 9], 10),
             ([10, 11, 30], 31),
             ([31], 40),
@@ -181,15 +181,15 @@ def test_a_full_chunk_with_nothing_behind_it_reaches_to_the_end(topics: Topics) 
     for _ in range(20):
         topic = topics({0: message_at([0, 1])}, {0: (0, 9)})
         topic.begin({0: 0})
-        assert topic.read(0, 9, records_max=2) == (message_at([0, 1]), [TIME] * 2, 9)
+        assert topic.read(0, 9, records_max=2) == (message_at([0, 1]), [TIME] * 2, [()] * 2, 9)
 
 
 def test_a_chunk_is_cut_by_bytes_too(topics: Topics) -> None:
     topic = topics({0: message_at(range(10))}, {0: (0, 10)})
     topic.begin({0: 0})
     size = len(page(0)[2] or b"")
-    assert topic.read(0, 10, bytes_max=2 * size) == (message_at([0, 1]), [TIME] * 2, 2)
-    wanted = message_at([2, 3, 4]), [TIME] * 3, 5
+    assert topic.read(0, 10, bytes_max=2 * size) == (message_at([0, 1]), [TIME] * 2, [()] * 2, 2)
+    wanted = message_at([2, 3, 4]), [TIME] * 3, [()] * 3, 5
     assert topic.read(0, 10, bytes_max=2 * size + 1) == wanted
 
 
@@ -199,7 +199,7 @@ def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics)
     topic.begin({0: 0, 1: 0})
     found: dict[int, list[Message]] = {0: [], 1: []}
     for p, end in [(0, 7), (1, 30), (0, 8), (0, 31), (1, 40), (0, 40)]:
-        taken, times, reached = topic.read(p, end)
+        taken, times, _, reached = topic.read(p, end)
         assert times == [TIME] * len(taken)
         assert reached == end
         found[p] += taken
@@ -254,7 +254,7 @@ def test_a_batch_that_cannot_be_decoded_is_named_and_what_is_before_it_is_read(
     topic = topics({}, {0: (0, 9)})
     topic._consumer = DecodingConsumer(batches, {0: 9})  # noqa: SLF001
     topic.begin({0: 0})
-    assert topic.read(0, 3) == (message_at(range(3)), [TIME] * 3, 3)
+    assert topic.read(0, 3) == (message_at(range(3)), [TIME] * 3, [()] * 3, 3)
     with pytest.raises(InputError, match=r"^Partition 0 of pages cannot be decoded from offset 3 "):
         topic.read(0, 9)
 

@@ -451,3 +451,35 @@ def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:
     assert (batch.urls, [letter.code for letter in batch.dead]) == ([b"17"], ["missing_url"])
     batch = PageParser(parse_fields('{"body": "/body"}')).parse_messages(0, 2, messages)
     assert (batch.urls, batch.dead) == ([b"", b""], [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ('{"url": "/url"}', "url: with --value body, write /key or /headers/NAME"),
+        ('{"url": ["/key", "/headers/a/b"]}', "url: with --value body, write /key or"),
+        ('{"charset": "/headers"}', "charset: with --value body, write /key or /headers/NAME"),
+        ('{"url": "/key", "body": "/b"}', "body: with --value body the value is the body; leave"),
+        ('{"url": "/key", "body_base64": "/b"}', "body_base64: with --value body the value is"),
+        ('{"url": "/key", "value": "body"}', "value: no such field; give --value"),
+    ],
+)
+def test_fields_that_a_message_with_a_body_does_not_have_are_refused(
+    fields: str, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        parse_fields(fields, "body")
+
+
+def test_a_value_that_is_a_body_has_its_fields_in_key_and_headers() -> None:
+    mapping = parse_fields('{"url": "/key", "content_type": "/headers/type"}', "body")
+    parser = PageParser(mapping, carry=["/headers/etag"])
+    messages = [(n, key, b"<p>text</p>") for n, key in enumerate((b"http://a/", None, b"\xff"))]
+    headers = [[("type", b"text/plain"), ("type", b"text/html"), ("etag", b"1")], [], []]
+    batch = parser.parse_messages(0, 3, messages, headers=headers)
+    assert (batch.urls, batch.flags, batch.carried) == (
+        [b"http://a/"], [HTML], [b'{"/headers/etag":"1"}'],
+    )  # fmt: skip
+    assert [(each.code, each.value) for each in batch.dead] == [("missing_url", b"<p>text</p>")] * 2
+    without = parser.parse_messages(0, 1, messages[:1])  # as dead letters of a file are
+    assert (without.urls, without.flags) == ([b"http://a/"], [HTML])
