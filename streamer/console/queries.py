@@ -8,7 +8,7 @@ says that it begins with the table before it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,7 +29,7 @@ HISTORY = """
 SELECT (slot - :first) / :slots AS bar,
     iif(verdict = 'unique', 'unique', iif(basis = 'signature', 'similar', 'equal')) AS kind,
     sum(pages) AS pages
-FROM history GROUP BY bar, kind
+FROM history WHERE slot BETWEEN :first AND :last GROUP BY bar, kind
 """
 
 # A hundred bars; the last one has 1, too.
@@ -49,7 +49,7 @@ CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
 LEFT JOIN cluster ON cluster.ref = page.cluster
 LEFT JOIN source AS other ON other.number = cluster.source
-WHERE {condition} ORDER BY {order} LIMIT :limit
+WHERE {condition} ORDER BY {order} LIMIT :limit OFFSET :offset
 """
 OF_ALL = "page.number > :after"
 OF_URL = "page.url_key = :url_key AND page.url = :url AND page.number > :after"
@@ -58,6 +58,15 @@ OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.num
 OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
 RECENT_DUPLICATES = "page.number > :recent_from AND +page.cluster IS NOT NULL"
 
+# Pages whose URL begins with a text, of the host that it names, or has it anywhere.
+OF_PREFIX = f"{OF_HOST} AND substr(page.url, 1, length(:text)) = :text"
+OF_PART = "page.number > :after AND instr(lower(page.url), lower(:text)) > 0"
+
+SOURCES = """
+SELECT count(DISTINCT topic) AS topics, (
+    SELECT topic FROM source WHERE other = '' ORDER BY number LIMIT 1
+) AS first FROM source WHERE other = ''
+"""
 FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
 
 CLUSTERS = """
@@ -66,7 +75,7 @@ SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS 
 FROM cluster
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
-WHERE {condition} ORDER BY cluster.duplicates DESC, cluster.ref LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
 """
 # Of the newest pages only, so that no more of them are read.
 GROWING = """
@@ -79,7 +88,7 @@ FROM (
 CROSS JOIN cluster ON cluster.ref = growing.ref
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
-WHERE {condition} ORDER BY growing.recent DESC, cluster.ref LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
 """
 NEWEST_PAGE = "SELECT ifnull(max(number), 0) AS number FROM page"
 RECENT_OF_CLUSTER = """
@@ -89,22 +98,42 @@ CLUSTER_OF_ALL = "cluster.duplicates > 0"
 CLUSTER_OF_HOST = (
     "cluster.host = (SELECT number FROM host WHERE name = :host) AND cluster.duplicates > 0"
 )
+CLUSTER_OF_HOSTS = f"instr(host.name, :host) > 0 AND {CLUSTER_OF_ALL}"
+CLUSTER_OF_PART = "instr(lower(cluster.url), lower(:url)) > 0"
 CLUSTER_OF_REF = "cluster.ref = :ref"
+FIND_HOST = "SELECT number FROM host WHERE name = :host"
+SIMILAR = f"iif(page.basis = 'signature', page.similarity, {SIMILARITY_ONE})"
+CLUSTER_ORDERS = {
+    "duplicates": "cluster.duplicates",
+    "recent": "growing.recent",
+    "url": "cluster.url",
+    "host": "host.name",
+}
+MEMBER_ORDERS = {"number": "page.number", "similarity": SIMILAR, "url": "page.url"}
 
 HOSTS = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM host
-WHERE pages >= :least ORDER BY {order} LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY {order}, number LIMIT :limit OFFSET :offset
 """
 HOST = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / max(pages, 1) AS share FROM host
 WHERE name = :host
 """
+HAS_HOST_PART = "instr(name, lower(:host)) > 0"
 HOST_ORDERS = {
-    "duplicates": "duplicates DESC, number",
-    "share": "share DESC, duplicates DESC, number",
-    "pages": "pages DESC, number",
+    "duplicates": "duplicates",
+    "share": "1.0 * duplicates / pages {way}, duplicates",
+    "pages": "pages",
     "host": "name",
 }
+_FROM_A_ON = {"host", "url", "number"}  # others are in order from the largest on
+
+
+def order_by(orders: Mapping[str, str], sort: str, *, is_reversed: bool) -> str:
+    """Return what SQL orders a list by."""
+    way = "ASC" if (sort in _FROM_A_ON) != is_reversed else "DESC"
+    return f"{orders[sort].format(way=way)} {way}"
+
 
 LETTER_CODES = """
 SELECT code, sum(letters) AS letters, count(*) AS sources FROM letter_count
@@ -210,6 +239,19 @@ def records(
     return [record(**dict(row)) for row in connection.execute(query, values)]
 
 
+def clusters(
+    connection: sqlite3.Connection,
+    condition: str,
+    *,
+    order: str = "cluster.duplicates DESC",
+    query: str = CLUSTERS,
+    **values: Value,
+) -> list[ClusterRow]:
+    """Return the clusters that a condition holds for."""
+    written = query.format(condition=condition, order=order)
+    return records(connection, written, ClusterRow, **{"limit": 1, "offset": 0, **values})
+
+
 def number(connection: sqlite3.Connection, query: str, **values: Value) -> int | None:
     """Return the one number of a query; None where it has no row, or NULL."""
     row = connection.execute(query, values).fetchone()
@@ -229,7 +271,7 @@ def verdicts(
     query = VERDICTS.format(condition=condition, order=order)
     if isinstance(url := values.get("url"), str):
         values["url_key"] = url_key(url)
-    found = connection.execute(query, {"after": after, "limit": limit, **values})
+    found = connection.execute(query, {"after": after, "limit": limit, "offset": 0, **values})
     return [NumberedVerdict(row["number"], _verdict(row), row["cluster"]) for row in found]
 
 

@@ -130,7 +130,7 @@ def test_clusters_come_largest_first_and_by_host(data: ConsoleData) -> None:
 
 def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:
     first = answers.cluster(data, ClusterQuery("pages.jsonl:0", limit=10))
-    rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", after=first.next or 0, limit=10))
+    rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", offset=first.next or 0, limit=10))
     members = [each.page.offset for part in (first, rest) for each in part.members]
     assert (members, rest.next) == ([*range(2, 17)], None)
     with pytest.raises(NotFound, match=r"pages\.jsonl:5"):
@@ -155,6 +155,9 @@ def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
     assert answers.dead_letters(data, LettersQuery()).letters == []
     first = answers.dead_letters(data, LettersQuery("missing_url", limit=3))
     rest = answers.dead_letters(data, LettersQuery("missing_url", first.next or 0))
+    (to_do, other) = first.codes
+    assert (to_do.code, to_do.letters, to_do.remedy) == ("missing_url", 4, "Check --fields.")
+    assert other.remedy.startswith("Look at the producer: ")
     places = [each.place for part in (first, rest) for each in part.letters]
     assert places == [f"pages.jsonl:{n}" for n in range(20, 24)]
-    assert (first.remedy, first.letters[0].record) == ("Check --fields.", '{"uri": "x"}')
+    assert first.letters[0].record == '{"uri": "x"}'
