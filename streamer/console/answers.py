@@ -20,7 +20,6 @@ from streamer.console.clusters import (
     RelationRow,
     SeenCluster,
     describe_cluster,
-    describe_clusters,
     is_lost,
     recent_from,
     recent_verdicts,
@@ -40,6 +39,7 @@ _OFFSET_MAX = 10**5  # SQLite counts all rows that it skips
 _VERSIONS_SHOWN = 20  # of a URL
 _LIKE_SHOWN = 50
 LIKE_AMONG = 1_000_000  # newest pages, among which a part of a URL is searched for
+_LOOKED_AT = 100  # duplicates at each end of a cluster
 _AT_ONCE_SECONDS = 2.0  # that a page waits for the index and its text, unless asked to
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
@@ -181,14 +181,11 @@ def _look_closely(
         if data.texts.sources and data.shows_text:
             check = check_until(seconds, data.view.stopped)
             return one, data.texts.show(one.place, one.verdict, check), ""
-    except QueryTooLong:
+    except (QueryTooLong, StreamerError) as error:
         if is_patient:
             raise
-        return one, [], f"Reading the index and the text takes more than {seconds:g} seconds."
-    except StreamerError as error:
-        if is_patient:
-            raise
-        return one, [], str(error)
+        late = f"Reading the index and the text takes more than {seconds:g} seconds."
+        return one, [], str(error) or late
     return one, [], ""
 
 
@@ -229,6 +226,12 @@ class PagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
+_CONDITIONS = {
+    "url": queries.OF_URL, "place": queries.OF_REF, "host": queries.OF_HOST,
+    "cluster": queries.OF_CLUSTER,
+}  # fmt: skip
+
+
 class PagesAnswer(msgspec.Struct, frozen=True):
     """Verdicts in the order of the fold; `next` is what `after` begins the rest with."""
 
@@ -238,19 +241,14 @@ class PagesAnswer(msgspec.Struct, frozen=True):
 
 def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
     """Return verdicts on pages."""
-    by = [name for name in ("url", "place", "host", "cluster") if getattr(query, name) is not None]
+    by = [name for name in _CONDITIONS if getattr(query, name) is not None]
     if len(by) > 1:
         raise WrongQuery(f"Give one of {' and '.join(by)}.")
     with data.read() as view:
-        conditions = {"url": queries.OF_URL, "host": queries.OF_HOST}
-        if by and by[0] in conditions:
-            values = [{by[0]: getattr(query, by[0])}]
-            condition = conditions[by[0]]
-        elif by:
-            condition = queries.OF_REF if by[0] == "place" else queries.OF_CLUSTER
+        values = [{name: getattr(query, name)} for name in by] or [{}]
+        if by and by[0] in {"place", "cluster"}:
             values = [{"ref": ref} for ref in queries.refs_of(view, getattr(query, by[0]))]
-        else:
-            condition, values = queries.OF_ALL, [{}]
+        condition = _CONDITIONS[by[0]] if by else queries.OF_ALL
         found = [
             row
             for each in values
@@ -302,7 +300,7 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
     with data.read() as view:
-        found = describe_clusters(view, _cluster_rows(view, query))
+        found = [describe_cluster(view, row) for row in _cluster_rows(view, query)]
         recent = recent_verdicts(view)
         is_whole = not (query.host or query.url or query.offset)
         relations = relations_of(view) if is_whole else []
@@ -310,19 +308,14 @@ def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
 
 
 def _cluster_rows(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow]:
-    condition = queries.CLUSTER_OF_ALL
+    conditions = [queries.CLUSTER_OF_ALL]
     if query.host is not None:
         is_whole = queries.number(view, queries.FIND_HOST, host=query.host) is not None
-        condition = queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS
-    if query.url is not None:
-        condition = f"{condition} AND {queries.CLUSTER_OF_PART}"
-    if query.least > 1:
-        condition = f"{condition} AND cluster.duplicates >= :least"
+        conditions = [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
+    conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
+    conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
     return queries.clusters(
-        view, condition,
-        order=queries.order_by(
-            queries.CLUSTER_ORDERS, query.sort, is_reversed=query.reverse == "yes"
-        ),
+        view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
         query=queries.GROWING if query.sort == "recent" else queries.CLUSTERS,
         host=query.host, url=query.url, least=query.least, limit=query.limit,
         offset=query.offset, recent_from=recent_from(view),
@@ -369,21 +362,19 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
             found = queries.clusters(view, queries.CLUSTER_OF_REF, ref=ref)
             if found and found[0].duplicates:
                 members = _members(view, query, ref)
-                seen = describe_cluster(view, found[0])
+                seen = describe_cluster(view, found[0], _LOOKED_AT)
                 return ClusterAnswer(seen, members, _next(query.offset, query.limit, len(members)))
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
 
 
 def _members(view: sqlite3.Connection, query: ClusterQuery, ref: int) -> list[Verdict]:
-    condition, least = queries.OF_CLUSTER, round(query.least * SIMILARITY_ONE)
-    if query.url is not None:
-        condition = f"{condition} AND {queries.OF_PART}"
-    if least:
-        condition = f"{condition} AND {queries.SIMILAR} >= :least"
-    order = queries.order_by(queries.MEMBER_ORDERS, query.sort, is_reversed=query.reverse == "yes")
+    conditions = [queries.OF_CLUSTER]
+    conditions += [queries.OF_PART] * (query.url is not None)
+    conditions += ["page.similarity >= :least"] * (query.least > 0)
     found = queries.verdicts(
-        view, condition, query.limit, order=f"{order}, page.number", ref=ref, text=query.url,
-        least=least, offset=query.offset,
+        view, " AND ".join(conditions), query.limit,
+        order=f"{queries.order_by(query.sort, query.reverse)}, page.number", ref=ref,
+        text=query.url, least=query.least * SIMILARITY_ONE, offset=query.offset,
     )  # fmt: skip
     return [each.verdict for each in found]
 
@@ -418,7 +409,8 @@ def hosts(data: ConsoleData, query: HostsQuery) -> HostsAnswer:
 
 def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
     """Return hosts in the order that is asked for, from an open view."""
-    order = queries.order_by(queries.HOST_ORDERS, query.sort, is_reversed=query.reverse == "yes")
+    order = queries.order_by(query.sort, query.reverse)
+    order += ", duplicates DESC" * (query.sort == "share")
     condition = "pages >= :least" + f" AND {queries.HAS_HOST_PART}" * (query.host is not None)
     return queries.records(
         view, queries.HOSTS.format(condition=condition, order=order), HostRow,

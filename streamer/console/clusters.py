@@ -128,13 +128,8 @@ def recent_verdicts(view: sqlite3.Connection) -> int:
     return min(-(-newest // 10), _RECENT_MAX)
 
 
-def describe_clusters(view: sqlite3.Connection, rows: Sequence[ClusterRow]) -> list[SeenCluster]:
-    """Return clusters with what some of their duplicates show."""
-    return [describe_cluster(view, row, _LOOKED_AT) for row in rows]
-
-
 def describe_cluster(
-    view: sqlite3.Connection, row: ClusterRow, looked_at: int = 100
+    view: sqlite3.Connection, row: ClusterRow, looked_at: int = _LOOKED_AT
 ) -> SeenCluster:
     """Return a cluster with what its oldest and newest duplicates show, so many of each."""
     members: dict[int, Verdict] = {}

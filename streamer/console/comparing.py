@@ -145,47 +145,39 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         return CompareAnswer([], None, [], [], [])
     names = query.page, query.other
     judged = [next(iter(page(data, PageQuery(name, "no")).found), None) for name in names]
-    if data.texts.sources:
-        texts = _texts(data, names, judged)
-    else:
-        texts = _ComparedTexts(([], []), [], [], [NO_FILES])
+    nothing = _ComparedTexts(([], []), [], [], [NO_FILES])
+    texts = _texts(data, names, judged) if data.texts.sources else nothing
     notes, pieces = texts.notes, texts.pieces
     if not data.shows_text:
         notes, pieces = [HIDDEN, *(note for note in notes if note != NO_FILES)], ([], [])
     pages = [ComparedPage(*each) for each in zip(names, judged, strict=True)]
     rows = align(*([_show_piece(piece) for piece in side] for side in pieces))
-    similarity = _of_verdicts(data, judged, texts) or _of_texts(texts)
+    similarity = _similarity(data, judged, texts)
     return CompareAnswer(pages, similarity, texts.figures, rows, notes)
 
 
-def _of_verdicts(
+def _similarity(
     data: ConsoleData, judged: Sequence[JudgedPage | None], texts: _ComparedTexts
 ) -> PairSimilarity | None:
-    """Return the similarity that a verdict has of the pair, if one has it."""
+    """Return the similarity that a verdict has of the pair, else that of their texts."""
     for one, other in itertools.permutations(judged):
         if one is None or other is None:
             continue
         verdict = one.verdict
         kept = verdict.representative or verdict.nearest
-        said = verdict if verdict.representative else verdict.nearest
-        if not kept or not said or kept.index or kept.page != other.verdict.page:
+        by = verdict if verdict.representative else verdict.nearest
+        if not kept or not by or kept.index or kept.page != other.verdict.page:
             continue
         is_known = data.index is not None or texts.methods
         threshold = _settings(data, verdict.url, judged).threshold if is_known else None
-        is_exact = bool(said.exact) or verdict.basis != Basis.SIGNATURE
+        is_exact = bool(by.exact) or verdict.basis != Basis.SIGNATURE
         return PairSimilarity(
-            said.similarity or 0.0, "verdict", is_exact, threshold, texts.measured, ""
+            by.similarity or 0.0, "verdict", is_exact, threshold, texts.measured, ""
         )
-    return None
-
-
-def _of_texts(texts: _ComparedTexts) -> PairSimilarity | None:
-    """Return the similarity by the method of the index, or by the default one."""
-    for one in texts.methods:
-        if not one.unavailable:
-            return PairSimilarity(
-                one.similarity, "texts", one.exact, one.threshold, texts.measured, one.name
-            )
+    for said in (each for each in texts.methods if not each.unavailable):
+        return PairSimilarity(
+            said.similarity, "texts", said.exact, said.threshold, texts.measured, said.name
+        )
     return None
 
 
@@ -221,15 +213,11 @@ def _anchors(one: Sequence[TextPiece], other: Sequence[TextPiece]) -> list[tuple
 
 
 def _trim(pieces: Sequence[TextPiece]) -> list[TextPiece]:
-    """Return pieces without white space around them, which a row of its own needs not."""
-    trimmed = [*pieces]
-    while trimmed and not trimmed[0].text.strip():
-        trimmed.pop(0)
-    while trimmed and not trimmed[-1].text.strip():
-        trimmed.pop()
-    if trimmed:
-        trimmed[0] = msgspec.structs.replace(trimmed[0], text=trimmed[0].text.lstrip())
-        trimmed[-1] = msgspec.structs.replace(trimmed[-1], text=trimmed[-1].text.rstrip())
+    """Return pieces without white space around them, which a row of its own does not need."""
+    trimmed = [*pieces] if any(each.text.strip() for each in pieces) else []
+    for at, strip in ((0, str.lstrip), (-1, str.rstrip)):
+        if trimmed:
+            trimmed[at] = msgspec.structs.replace(trimmed[at], text=strip(trimmed[at].text))
     return trimmed
 
 

@@ -66,7 +66,8 @@ def _warnings(view: sqlite3.Connection, fold: FoldState, pages: int) -> list[str
     largest = queries.clusters(view, queries.CLUSTER_OF_ALL, limit=_LARGEST)
     found = [each.note for each in inputs if each.note]
     found += [_describe_skipped(each) for each in inputs if each.passed_over]
-    found += [_describe_large(each, pages) for each in largest if _is_large(each, pages)]
+    least = max(SUSPECT_PAGES_MIN, SHARE_MIN * pages)
+    found += [_describe_large(each, pages) for each in largest if each.duplicates + 1 >= least]
     codes = queries.records(view, queries.LETTER_CODES, CodeRow)
     letters = sum(each.letters for each in codes)
     if letters >= max(LETTERS_MIN, LETTERS_SHARE * (pages + letters)):
@@ -97,10 +98,6 @@ def _describe_skipped(one: InputState) -> str:
         f"{one.path}: {one.passed_over:,} verdicts are not shown: another page has their place. "
         "Two crawls whose pages came under one name, such as `-`, need a console each."
     )
-
-
-def _is_large(cluster: ClusterRow, pages: int) -> bool:
-    return cluster.duplicates + 1 >= max(SUSPECT_PAGES_MIN, SHARE_MIN * pages)
 
 
 def _describe_large(cluster: ClusterRow, pages: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ import msgspec
 
 from streamer.console import queries
 from streamer.console.answers import ConsoleData, HostsQuery, hosts_in_order
-from streamer.console.clusters import SeenCluster, describe_clusters
+from streamer.console.clusters import SeenCluster, describe_cluster
 from streamer.console.crawl_state import CrawlState, crawl_state, index_facts
 from streamer.console.index import IndexFacts
 from streamer.console.queries import CodeRow, HostRow, InputState, SimilarityBar, VerdictCount
@@ -94,7 +95,7 @@ def overview(data: ConsoleData, query: OverviewQuery) -> Overview:
         codes = queries.records(view, queries.LETTER_CODES, CodeRow)
         inputs = queries.records(view, queries.INPUTS, InputState)
         largest = queries.clusters(view, queries.CLUSTER_OF_ALL, limit=_SHOWN)
-        clusters = describe_clusters(view, largest)
+        clusters = [describe_cluster(view, row) for row in largest]
         hosts = hosts_in_order(view, HostsQuery(limit=_SHOWN))
         histogram = queries.records(view, queries.SIMILARITY_BARS, SimilarityBar)
         history = _history(view, "pages" if fold.lags is None else "minutes", query)
@@ -121,13 +122,11 @@ def _history(
         first = max(first, min(query.first or first, last))
         last = max(first, min(query.last if query.last is not None else last, last))
     slots = -(-(last - first + 1) // _BARS_MAX)  # of a bar
-    counts: dict[int, dict[str, int]] = {}
+    counts = defaultdict[int, dict[str, int]](lambda: {"unique": 0, "similar": 0, "equal": 0})
     for row in view.execute(queries.HISTORY, {"first": first, "last": last, "slots": slots}):
-        bar = counts.setdefault(row["bar"], {"unique": 0, "similar": 0, "equal": 0})
-        bar[row["kind"]] += row["pages"]
-    empty = {"unique": 0, "similar": 0, "equal": 0}
+        counts[row["bar"]][row["kind"]] += row["pages"]
     bars = [
-        HistoryBar(_start(slot, unit), **counts.get(number, empty), slot=slot)
+        HistoryBar(_start(slot, unit), **counts[number], slot=slot)
         for number, slot in enumerate(range(first, last + 1, slots))
     ]
     return History(

@@ -8,7 +8,7 @@ says that it begins with the table before it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,10 +40,11 @@ FROM similarity_count GROUP BY least ORDER BY least
 
 # Verdicts, by one of the conditions below; lists go on after the number `after`.
 VERDICTS = """
-SELECT page.number, source.topic, source.partition, page.offset, page.url, page.basis,
-    page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
-    other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
-    page.same_url, page.text_bytes, fingerprint.name AS "index", ifnull(page.more, '{{}}') AS more
+SELECT page.number AS number, source.topic, source.partition, page.offset, page.url AS url,
+    page.basis, page.similarity AS similarity, page.cluster, cluster.url AS other_url,
+    other.topic AS other_topic, other.partition AS other_partition, other.other AS other_index,
+    cluster.offset AS other_offset, page.same_url, page.text_bytes,
+    fingerprint.name AS "index", ifnull(page.more, '{{}}') AS more
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
@@ -70,8 +71,8 @@ SELECT count(DISTINCT topic) AS topics, (
 FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
 
 CLUSTERS = """
-SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS host,
-    cluster.duplicates
+SELECT source.name || ':' || cluster.offset AS place, cluster.url AS url,
+    host.name AS host, cluster.duplicates AS duplicates
 FROM cluster
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
@@ -79,8 +80,8 @@ WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
 """
 # Of the newest pages only, so that no more of them are read.
 GROWING = """
-SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS host,
-    cluster.duplicates
+SELECT source.name || ':' || cluster.offset AS place, cluster.url AS url,
+    host.name AS host, cluster.duplicates AS duplicates
 FROM (
     SELECT cluster AS ref, count(*) AS recent FROM page
     WHERE number > :recent_from AND +cluster IS NOT NULL GROUP BY +cluster
@@ -102,14 +103,6 @@ CLUSTER_OF_HOSTS = f"instr(host.name, :host) > 0 AND {CLUSTER_OF_ALL}"
 CLUSTER_OF_PART = "instr(lower(cluster.url), lower(:url)) > 0"
 CLUSTER_OF_REF = "cluster.ref = :ref"
 FIND_HOST = "SELECT number FROM host WHERE name = :host"
-SIMILAR = f"iif(page.basis = 'signature', page.similarity, {SIMILARITY_ONE})"
-CLUSTER_ORDERS = {
-    "duplicates": "cluster.duplicates",
-    "recent": "growing.recent",
-    "url": "cluster.url",
-    "host": "host.name",
-}
-MEMBER_ORDERS = {"number": "page.number", "similarity": SIMILAR, "url": "page.url"}
 
 HOSTS = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM host
@@ -120,19 +113,12 @@ SELECT name AS host, pages, duplicates, 1.0 * duplicates / max(pages, 1) AS shar
 WHERE name = :host
 """
 HAS_HOST_PART = "instr(name, lower(:host)) > 0"
-HOST_ORDERS = {
-    "duplicates": "duplicates",
-    "share": "1.0 * duplicates / pages {way}, duplicates",
-    "pages": "pages",
-    "host": "name",
-}
 _FROM_A_ON = {"host", "url", "number"}  # others are in order from the largest on
 
 
-def order_by(orders: Mapping[str, str], sort: str, *, is_reversed: bool) -> str:
-    """Return what SQL orders a list by."""
-    way = "ASC" if (sort in _FROM_A_ON) != is_reversed else "DESC"
-    return f"{orders[sort].format(way=way)} {way}"
+def order_by(sort: str, reverse: str) -> str:
+    """Return what SQL orders a list by: a column, whose natural order may be reversed."""
+    return f"{sort} {'ASC' if (sort in _FROM_A_ON) != (reverse == 'yes') else 'DESC'}"
 
 
 LETTER_CODES = """
@@ -240,13 +226,9 @@ def records(
 
 
 def clusters(
-    connection: sqlite3.Connection,
-    condition: str,
-    *,
-    order: str = "cluster.duplicates DESC",
-    query: str = CLUSTERS,
-    **values: Value,
-) -> list[ClusterRow]:
+    connection: sqlite3.Connection, condition: str, *, order: str = "duplicates DESC",
+    query: str = CLUSTERS, **values: Value,
+) -> list[ClusterRow]:  # fmt: skip
     """Return the clusters that a condition holds for."""
     written = query.format(condition=condition, order=order)
     return records(connection, written, ClusterRow, **{"limit": 1, "offset": 0, **values})

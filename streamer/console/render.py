@@ -89,29 +89,18 @@ class Renderer:
 
     def __init__(self, base: str) -> None:
         with needs_extra("console", "The console"):
-            from jinja2 import (  # noqa: PLC0415 - an extra
-                ChoiceLoader,
-                Environment,
-                FileSystemLoader,
-                PackageLoader,
-                StrictUndefined,
-            )
+            import jinja2  # noqa: PLC0415 - an extra
 
-        self.link, own = make_link_below(base), FileSystemLoader(_FOLDER)
-        self._environment = Environment(
-            loader=ChoiceLoader([own, PackageLoader("streamer.analysis", ".")]),
-            autoescape=True, undefined=StrictUndefined, finalize=visible,
+        self.link, own = make_link_below(base), jinja2.FileSystemLoader(_FOLDER)
+        self._environment = jinja2.Environment(
+            loader=jinja2.ChoiceLoader([own, jinja2.PackageLoader("streamer.analysis", ".")]),
+            autoescape=True, undefined=jinja2.StrictUndefined, finalize=visible,
             trim_blocks=True, lstrip_blocks=True, auto_reload=False,
         )  # fmt: skip
         self._environment.filters.update(
-            number="{:,}".format,
-            percent=percent,
-            amount=amount,
-            top=top_of,
-            place=place_name,
-            visible=visible,
-            judged=count_judged,
-        )
+            number="{:,}".format, percent=percent, amount=amount, top=top_of, place=place_name,
+            visible=visible, judged=count_judged,
+        )  # fmt: skip
         self._environment.tests["prefixed"] = str.startswith
         self._environment.globals.update(
             link=self.link, menu=MENU, version=__version__, colours=_COLOURS, like_among=LIKE_AMONG

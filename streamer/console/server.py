@@ -152,8 +152,7 @@ class ConsoleServer:
             if route.is_view:
                 app.router.add_get(f"{base}{route.path}", functools.partial(self._view, route))
                 app.router.add_get(f"{base}{route.path}.json", json)
-                table = functools.partial(self._csv, route)
-                app.router.add_get(f"{base}{route.path}.csv", table)
+                app.router.add_get(f"{base}{route.path}.csv", functools.partial(self._csv, route))
             if route.is_live:
                 events = functools.partial(self._events, route)
                 app.router.add_get(f"{base}{route.path}/events", events)

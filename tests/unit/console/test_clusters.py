@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streamer.console import queries
 from streamer.console.answers import ClustersQuery, clusters
-from streamer.console.clusters import describe_clusters, look_of, relation, relations_of
+from streamer.console.clusters import describe_cluster, look_of, relation, relations_of
 from streamer.console.view import QueryTooLong
 from streamer.model import Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
@@ -99,7 +99,7 @@ def test_an_answer_about_urls_ends_in_time(tmp_path: Path) -> None:
         with pytest.raises(QueryTooLong):
             relations_of(view)
         with pytest.raises(QueryTooLong):
-            describe_clusters(view, queries.clusters(view, queries.CLUSTER_OF_ALL))
+            describe_cluster(view, *queries.clusters(view, queries.CLUSTER_OF_ALL))
 
 
 def test_what_grew_last_is_found_first(tmp_path: Path) -> None:

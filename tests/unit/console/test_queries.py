@@ -19,7 +19,9 @@ ONES = {
     "like": queries.VERDICTS.format(condition=queries.OF_PREFIX, order="page.number"),
     "versions": queries.VERDICTS.format(condition=queries.OF_URL, order="page.number DESC"),
     **{
-        f"clusters {condition}": queries.CLUSTERS.format(condition=condition, order="cluster.duplicates DESC")
+        f"clusters {condition}": queries.CLUSTERS.format(
+            condition=condition, order="duplicates DESC"
+        )
         for condition in (
             queries.CLUSTER_OF_ALL, queries.CLUSTER_OF_HOST, queries.CLUSTER_OF_REF,
         )
