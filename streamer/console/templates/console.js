@@ -86,6 +86,7 @@ function isUsed(section) {
 
 function show(event) {
   const sent = new DOMParser().parseFromString(event.data, "text/html");
+  for (const old of document.getElementById("live").children) if (!sent.getElementById(old.id)) old.remove();
   for (const section of sent.body.children) {
     const old = document.getElementById(section.id);
     if (sentBefore.get(section.id) === section.outerHTML || (old && isUsed(old))) continue;
