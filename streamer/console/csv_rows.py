@@ -19,7 +19,7 @@ def csv_of(answer: msgspec.Struct, names: Sequence[str]) -> str:
     rows: Sequence[msgspec.Struct] = next(
         filter(None, (getattr(answer, name) for name in names)), []
     )
-    flat = [dict(_cells("", msgspec.to_builtins(row))) for row in rows]
+    flat = [dict(_cells("", msgspec.json.decode(msgspec.json.encode(row)))) for row in rows]
     columns = dict.fromkeys(name for row in flat for name in row)
     out = io.StringIO(newline="")
     write_table(out, [columns, *([row.get(name) for name in columns] for row in flat)])

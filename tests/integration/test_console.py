@@ -56,8 +56,8 @@ NARROW = 400  # pixels
 CUT_WORDS = """() => {
   const cut = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node; (node = walker.nextNode()); ) {
-    const part = node.parentElement;
-    if (part.closest("script, h1, bdi, pre, .text, .url, .skip, details:not([open])")) continue;
+    const part = node.parentElement, given = "h1, bdi, pre, .text, .row, .url";
+    if (part.closest(`script, .skip, details:not([open]), ${given}`)) continue;
     for (const word of node.data.matchAll(/\\S+/g)) {
       const range = document.createRange();
       range.setStart(node, word.index);

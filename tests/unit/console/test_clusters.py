@@ -99,7 +99,7 @@ def test_an_answer_about_urls_ends_in_time(tmp_path: Path) -> None:
         with pytest.raises(QueryTooLong):
             relations_of(view)
         with pytest.raises(QueryTooLong):
-            describe_cluster(view, *queries.clusters(view, queries.CLUSTER_OF_ALL))
+            describe_cluster(view, queries.clusters(view, queries.CLUSTER_OF_ALL)[0])
 
 
 def test_what_grew_last_is_found_first(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer import Deduplicator
 from streamer.console import comparing
 from streamer.console.answers import ConsoleData
-from streamer.console.comparing import CompareAnswer, CompareQuery, compare
+from streamer.console.comparing import CompareAnswer, CompareQuery, TextPiece, align, compare
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
 from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique
 from tests.unit.console.conftest import folded
+from tests.unit.console.test_server import ask
 from tests.unit.run.test_page_check import text_of
 from tests.unit.text.test_main_text import PAGE
 
@@ -123,3 +127,52 @@ def test_a_verdict_on_main_text_has_the_rest_in_grey(tmp_path: Path) -> None:
     assert [("Terms" in text, "Imprint" in text) for text in aside] == [
         (True, False), (False, True),
     ]  # fmt: skip
+
+
+def piece(text: str, group: int | None = None, *, first: bool = True) -> TextPiece:
+    return TextPiece(text, group, first and group is not None, counts=True)
+
+
+def test_texts_are_aligned_by_what_comes_in_one_order() -> None:
+    one = [piece("a", 0), piece("x"), piece("b", 1), piece("c", 2), piece(" \n")]
+    other = [piece("a", 0), piece("c", 2), piece("y"), piece("b", 1)]
+    found = [
+        ("".join(p.text for p in row.one), "".join(p.text for p in row.other), row.alike)
+        for row in align(one, other)
+    ]
+    assert found in (
+        [("a", "a", True), ("xb", "", False), ("c", "c", True), ("", "yb", False)],
+        [("a", "a", True), ("x", "cy", False), ("b", "b", True), ("c", "", False)],
+    )
+
+
+@given(st.permutations(range(8)), st.permutations(range(8)))
+def test_aligned_texts_are_whole_and_rows_alike_are_equal(one: list[int], other: list[int]) -> None:
+    rows = align([piece(str(n), n) for n in one], [piece(str(n), n) for n in other])
+    assert "".join(p.text for row in rows for p in row.one) == "".join(map(str, one))
+    assert "".join(p.text for row in rows for p in row.other) == "".join(map(str, other))
+    alike = [row.one[0].group for row in rows if row.alike]
+    assert alike == [row.other[0].group for row in rows if row.alike]
+    longest = max(
+        size
+        for size in range(9)
+        if any(kept in set(combinations(other, size)) for kept in combinations(one, size))
+    )
+    assert len(alike) == longest
+
+
+def test_a_pair_has_one_similarity_and_what_says_it(data: ConsoleData) -> None:
+    found = compare(data, BOTH).similarity
+    assert found is not None
+    assert (found.value, found.source, found.exact) == (0.9, "verdict", False)
+    assert found.measured is not None
+    assert abs(found.measured - 0.97) < 0.03
+    unrelated = compare(data, CompareQuery("pages.jsonl:0", "https://c.example/")).similarity
+    assert unrelated is not None
+    assert (unrelated.source, unrelated.method, unrelated.threshold) == ("texts", "minhash", 0.8)
+    without = compare(replace(data, texts=PageTexts()), BOTH).similarity
+    assert without is not None
+    assert (without.value, without.threshold, without.measured) == (0.9, None, None)
+    page = " ".join(ask(data, "/compare?page=pages.jsonl:0&with=pages.jsonl:1").text.split())
+    assert "<strong>0.9000</strong> similar, estimated by the index, when it judged them." in page
+    assert f"they share {found.measured:.4f} of their shingles: the estimate is" in page

@@ -10,6 +10,7 @@ from streamer.console.index import IndexOptions, IndexReader
 from streamer.console.overview import HistoryBar, OverviewQuery, overview
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import folded
+from tests.unit.console.test_server import ask
 from tests.unit.run.test_page_check import KEPT
 
 
@@ -60,3 +61,26 @@ def test_verdicts_of_files_are_counted_in_order(tmp_path: Path, pages: int, step
     assert history.bars[0] == HistoryBar("page 1", 1, min(pages, step) - 1, 0, 0)
     assert sum(bar.unique + bar.similar + bar.equal for bar in history.bars) == pages
     assert len(history.bars) == -(-pages // step)
+
+
+def bars_of(data: ConsoleData, **query: int) -> tuple[int, list[str]]:
+    history = overview(data, OverviewQuery(**query)).history
+    return history.slots, [bar.start for bar in history.bars]
+
+
+def test_a_range_of_the_verdicts_is_shown(tmp_path: Path) -> None:
+    lines = [unique(0), *(duplicate(n, of=0) for n in range(1, 62_001))]
+    with folded(tmp_path, *lines) as data:
+        assert bars_of(data)[0] == 2
+        assert bars_of(data, newest=2) == (1, ["page 61,001", "page 62,001"])
+        assert bars_of(data, first=3, last=4) == (1, ["page 3,001", "page 4,001"])
+        assert bars_of(data, first=62, last=999) == (1, ["page 62,001"])
+        assert bars_of(data, first=999) == (1, ["page 62,001"])
+        assert bars_of(data, newest=999) == bars_of(data)
+        page = ask(data, "/overview").text
+        assert 'href="/overview?first=2&amp;last=3" aria-label="Only from page 2,001 on"' in page
+        assert 'href="/overview?newest=10">last 10,000</a>' in page
+        part = ask(data, "/overview?first=3&last=4").text
+        assert "page 5,001: " not in part
+        assert "<span>each bar of 1,000 pages</span>" in part
+        assert 'data-source="/overview/events?first=3&amp;last=4"' in part
