@@ -21,10 +21,12 @@ from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
 from streamer.run.explanation import place_name
 from streamer.version import __version__
+from streamer.web_server import STYLE
 
 _FOLDER = Path(__file__).parent / "templates"
 _COLOURS = 24  # of what two texts share; the next one is the first again
-COLOURS = "".join(f".g{group} {{ --hue: {hue(group)} }}\n" for group in range(_COLOURS))
+_OF_SHARED = "".join(f".g{group} {{ --hue: {hue(group)} }}\n" for group in range(_COLOURS))
+STYLES = (STYLE + _OF_SHARED).encode()
 SCRIPT = (_FOLDER / "console.js").read_bytes()
 # What no text of a page should do to a reader: control characters, and marks that turn the
 # direction of all that comes after them.

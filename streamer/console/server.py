@@ -31,12 +31,12 @@ from aiohttp import web
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
 from streamer.console.crawl_state import crawl_state
 from streamer.console.csv_rows import csv_of
-from streamer.console.render import COLOURS, SCRIPT, Renderer
+from streamer.console.render import SCRIPT, STYLES, Renderer
 from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parse_query
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
 from streamer.pages.chunk import PAGE_BYTES_MAX
-from streamer.web_server import STYLE, WebServer, read_body
+from streamer.web_server import WebServer, read_body
 
 _THREADS = 4
 _AT_ONCE_BYTES = 64 << 10  # of a body that is answered in the loop's thread
@@ -60,10 +60,7 @@ _HEADERS = {
 }
 # The proxy nginx is to hold nothing back:
 _OF_EVENTS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-_FILES = {
-    "/style.css": ((STYLE + COLOURS).encode(), "text/css"),
-    "/console.js": (SCRIPT, "text/javascript"),
-}
+_FILES = {"/style.css": (STYLES, "text/css"), "/console.js": (SCRIPT, "text/javascript")}
 _OPEN = ("/login", *_FILES)  # without the token
 # The first that fits:
 _STATUSES = {

@@ -390,6 +390,9 @@ def test_two_texts_are_aligned_and_scroll_together(tab: Page, urls: list[str]) -
     said = words(tab, "main")
     assert said.count("similar, ") == 1
     assert "Exactly, they share" in said
+    tab.get_by_role("link", name="The first difference").click()
+    assert tab.locator("#difference").bounding_box() is not None
+    assert "#difference" in tab.url
 
 
 def test_dead_letters_are_a_table_with_remedies(tab: Page) -> None:
@@ -466,7 +469,7 @@ def test_four_planted_faults_are_seen(
     given = request.config.getoption("--pictures")
     folder = given.absolute() if given else None
     monkeypatch.chdir(tmp_path)  # so that pages are called as people call them
-    planted_crawl(tmp_path, *((600, 40) if folder else (50, 15)))
+    planted_crawl(tmp_path, *((12_000, 120) if folder else (50, 15)))
     outputs = "--verdicts", "verdicts.jsonl", "--index", "my-index"
     run("replay", "crawl.jsonl", *outputs, "--near-misses", "0.15")
     inputs = "verdicts.jsonl", "my-index", "--pages", "crawl.jsonl"
@@ -485,13 +488,29 @@ def test_four_planted_faults_are_seen(
 
 
 def draw(browser: Browser, address: str, folder: Path) -> None:
-    """Write a picture of the clusters."""
-    tab = browser.new_page(base_url=address, viewport={"width": 1000, "height": 760})
-    tab.goto("clusters")
-    drawn = Image.open(BytesIO(tab.screenshot()))
+    """Write the pictures of docs/console.md."""
+    for cluster in answer(address, "clusters.json", limit=100)["clusters"]:
+        place = cluster["place"]
+        least = answer(address, "cluster.json", place=place, sort="similarity", reverse="yes")
+        if least["members"][0]["similarity"] < 0.95 and cluster["look"]["kind"] == "template":
+            break
+    pair = {"page": least["members"][0]["url"]}
     folder.mkdir(parents=True, exist_ok=True)
-    drawn.quantize(64).save(folder / "clusters.png", optimize=True)
-    tab.close()
+    pictures: list[tuple[str, str, Any, int, int]] = [
+        ("overview", "overview", "light", 1200, 900),
+        ("clusters", "clusters", "dark", 1200, 1000),
+        ("compare", f"compare?{urlencode(pair | {'with': place})}", "light", 1200, 900),
+        ("page-400", f"page?{urlencode(pair)}", "dark", NARROW, 900),
+    ]
+    for name, path, scheme, width, height in pictures:
+        tab = browser.new_page(
+            base_url=address, color_scheme=scheme, viewport={"width": width, "height": height}
+        )
+        tab.goto(path)
+        tab.wait_for_load_state("load")
+        drawn = Image.open(BytesIO(tab.screenshot()))
+        drawn.quantize(128).save(folder / f"{name}.png", optimize=True)
+        tab.close()
 
 
 # ---- the process ---------------------------------------------------------------------------------
