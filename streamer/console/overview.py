@@ -129,9 +129,8 @@ def _history(
         HistoryBar(_start(slot, unit), **counts[number], slot=slot)
         for number, slot in enumerate(range(first, last + 1, slots))
     ]
-    return History(
-        unit, slots * (_PAGES_OF_SLOT if unit == "pages" else 1), bars, slots, in_all,
-    )  # fmt: skip
+    step = slots * (_PAGES_OF_SLOT if unit == "pages" else 1)
+    return History(unit, step, bars, slots, in_all)
 
 
 def _start(slot: int, unit: Literal["minutes", "pages"]) -> str:

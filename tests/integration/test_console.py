@@ -426,6 +426,7 @@ def test_the_overview_follows_the_crawl(browser: Browser, tmp_path: Path) -> Non
         tab = browser.new_page(base_url=address)
         tab.goto("overview")
         assert "streamer replay" in words(tab, ".empty")
+        assert AXE.run(tab).violations_count == 0
         with verdicts.open("ab") as file:
             file.writelines(msgspec.json.encode(unique(n)) + b"\n" for n in range(3))
         tab.locator("#state", has_text="3 pages are judged").wait_for()
