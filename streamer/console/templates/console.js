@@ -80,7 +80,7 @@ const sentBefore = new Map();
 let source = null;
 
 function isUsed(section) {
-  return section.contains(document.activeElement) || section.matches(":has(:hover, details[open])") ||
+  return section.contains(document.activeElement) || section.matches(":has(.chart:hover, details[open])") ||
     [...section.querySelectorAll("input")].some((input) => input.value);
 }
 
