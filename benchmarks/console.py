@@ -200,7 +200,7 @@ _VIEWS: dict[str, Callable[[int, int], str]] = {
     "page": _page,
     "page.json": _place,
     "clusters": _nothing,
-    "clusters?sort=growth": _nothing,
+    "clusters?sort=recent": _nothing,
     "cluster": _cluster,
     "hosts": _nothing,
     "hosts?sort=share&least=100": _nothing,

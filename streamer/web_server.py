@@ -13,11 +13,13 @@ import logging
 import math
 import resource
 import time
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")  # of all pages for people
 HEAD_SECONDS = 30.0  # for the head of a request, from the connection or the last answer on
 BODY_SECONDS = 30.0  # for the body
 CONNECTIONS_MAX = 64  # at most; fewer where the process may have few descriptors

@@ -20,27 +20,33 @@ from streamer.console.clusters import (
     RelationRow,
     SeenCluster,
     describe_cluster,
-    describe_clusters,
     is_lost,
+    recent_from,
     recent_verdicts,
     relations_of,
 )
-from streamer.console.index import Explanation, IndexReader, PageTexts
+from streamer.console.index import Explanation, IndexReader, PageTexts, ShownText, check_until
 from streamer.console.queries import ClusterRow, CodeRow, HostRow, LetterRow, NumberedVerdict
 from streamer.console.state import FoldState
-from streamer.console.view import VerdictView
+from streamer.console.view import QueryTooLong, VerdictView
 from streamer.errors import StreamerError
-from streamer.model import Verdict
+from streamer.hosts import host_of
+from streamer.model import SIMILARITY_ONE, Verdict
 from streamer.run.explanation import place_name, why_duplicate
 
 ROWS_MAX = 500
 _OFFSET_MAX = 10**5  # SQLite counts all rows that it skips
 _VERSIONS_SHOWN = 20  # of a URL
+_LIKE_SHOWN = 50
+LIKE_AMONG = 1_000_000  # newest pages, among which a part of a URL is searched for
+_LOOKED_AT = 100  # duplicates at each end of a cluster
+_AT_ONCE_SECONDS = 2.0  # that a page waits for the index and its text, unless asked to
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX, description="most rows of the answer")]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=_OFFSET_MAX, description="rows to skip")]
 After = Annotated[int, msgspec.Meta(ge=0, le=2**62, description="`next` of the answer before")]
 Name = Annotated[str, msgspec.Meta(max_length=65_536)]
+YesNo = Literal["yes", "no"]
 
 
 class NotFound(StreamerError):  # noqa: N818 - what the answer says
@@ -61,6 +67,7 @@ class ConsoleData:
         fold: returns how far the fold is.
         shows_text: whether texts of pages and records of dead letters may be shown.
         notices: what the overview warns of from the start on.
+        name: of the crawl; '' where its sources say it.
         texts: the files that the pages' texts are taken from.
     """
 
@@ -70,6 +77,7 @@ class ConsoleData:
     fold: Callable[[], FoldState] = lambda: FoldState(is_done=True)
     shows_text: bool = True
     notices: tuple[str, ...] = ()
+    name: str = ""
     texts: PageTexts = field(default_factory=PageTexts)
 
     @contextmanager
@@ -79,18 +87,18 @@ class ConsoleData:
             yield connection
 
 
-class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A view without parameters."""
-
-
 # ---- pages ---------------------------------------------------------------------------------------
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page, by its URL or its place as SOURCE:NUMBER; `explain` asks the index about it too."""
+    """A page, by its URL or its place as SOURCE:NUMBER, or the pages with this in their URLs.
+
+    The text and what the index says come as far as they are found at once; with `explain` at yes
+    they may take the time of a query, at no they are left out.
+    """
 
     page: Name = ""
-    explain: Literal["yes", "no"] = "no"
+    explain: Literal["yes", "at_once", "no"] = "at_once"
 
 
 class JudgedPage(msgspec.Struct, frozen=True):
@@ -107,19 +115,26 @@ class JudgedPage(msgspec.Struct, frozen=True):
 class PageAnswer(msgspec.Struct, frozen=True):
     """The verdicts on a page, the newest first, and dead letters at its place.
 
-    `can_explain` says whether an index is there to ask. The newest verdict alone is explained.
+    Attributes:
+        can_explain: whether an index is there to ask. The newest verdict alone is explained.
+        text: of the page, where no explanation has it.
+        note: why there is no explanation, or no text; '' for nothing.
+        like: where there is no such page, those whose URLs begin with it, or else have it.
     """
 
     page: str
     can_explain: bool
     found: list[JudgedPage]
     letters: list[LetterRow]
+    text: list[ShownText]
+    note: str
+    like: list[Verdict]
 
 
 def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
     """Return what is known of a page."""
     if not query.page:
-        return PageAnswer("", data.index is not None, [], [])
+        return PageAnswer("", data.index is not None, [], [], [], "", [])
     with data.read() as view:
         found = queries.verdicts(
             view, queries.OF_URL, _VERSIONS_SHOWN, order="page.number DESC", url=query.page
@@ -129,10 +144,49 @@ def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
             found += queries.verdicts(view, queries.OF_REF, 1, ref=ref)
             letters += queries.letters(view, queries.LETTER_OF_REF, 1, ref=ref)
         judged = [_describe_page(view, each.verdict, each.cluster) for each in found]
-    if judged and data.index and query.explain == "yes":
-        explanation = data.index.explain(judged[0].verdict, data.seconds, data.view.stopped)
-        judged[0] = msgspec.structs.replace(judged[0], explanation=explanation)
-    return PageAnswer(query.page, data.index is not None, judged, _hide_texts(data, letters))
+        is_looked_for = not (judged or letters) and query.explain != "no"
+        like = _pages_like(view, query.page) if is_looked_for else []
+    text, note = list[ShownText](), ""
+    if judged and query.explain != "no":
+        judged[0], text, note = _look_closely(data, judged[0], is_patient=query.explain == "yes")
+    shown = _hide_texts(data, letters)
+    return PageAnswer(query.page, data.index is not None, judged, shown, text, note, like)
+
+
+def _pages_like(view: sqlite3.Connection, text: str) -> list[Verdict]:
+    """Return pages with URLs that begin with a text; else the newest that have it."""
+    found = queries.verdicts(view, queries.OF_PREFIX, _LIKE_SHOWN, host=host_of(text), text=text)
+    if not found:
+        newest = queries.number(view, queries.NEWEST_PAGE) or 0
+        found = queries.verdicts(
+            view, queries.OF_PART, _LIKE_SHOWN, after=max(0, newest - LIKE_AMONG),
+            order="page.number DESC", text=text,
+        )  # fmt: skip
+    return [each.verdict for each in found]
+
+
+def _look_closely(
+    data: ConsoleData, one: JudgedPage, *, is_patient: bool
+) -> tuple[JudgedPage, list[ShownText], str]:
+    """Return a page with its explanation by the index, or its text, or why there is neither.
+
+    Raises:
+        QueryTooLong, StreamerError: as `IndexReader.explain`, if someone waits for it.
+    """
+    seconds = data.seconds if is_patient else min(data.seconds, _AT_ONCE_SECONDS)
+    try:
+        if data.index is not None:
+            explanation = data.index.explain(one.verdict, seconds, data.view.stopped)
+            return msgspec.structs.replace(one, explanation=explanation), [], ""
+        if data.texts.sources and data.shows_text:
+            check = check_until(seconds, data.view.stopped)
+            return one, data.texts.show(one.place, one.verdict, check), ""
+    except (QueryTooLong, StreamerError) as error:
+        if is_patient:
+            raise
+        late = f"Reading the index and the text takes more than {seconds:g} seconds."
+        return one, [], str(error) or late
+    return one, [], ""
 
 
 def _hide_texts(data: ConsoleData, letters: list[LetterRow]) -> list[LetterRow]:
@@ -145,14 +199,7 @@ def _hide_texts(data: ConsoleData, letters: list[LetterRow]) -> list[LetterRow]:
 def _describe_page(view: sqlite3.Connection, verdict: Verdict, cluster: int | None) -> JudgedPage:
     own, other = place_name(verdict.page), verdict.representative
     refs = [cluster] if cluster is not None else queries.refs_of(view, own)
-    rows = [
-        row
-        for ref in refs
-        for row in queries.records(
-            view, queries.CLUSTERS.format(condition=queries.CLUSTER_OF_REF), ClusterRow,
-            ref=ref, limit=1, offset=0,
-        )
-    ]  # fmt: skip
+    rows = [row for ref in refs for row in queries.clusters(view, queries.CLUSTER_OF_REF, ref=ref)]
     representative = rows[0].place if rows and other is not None else None
     size = rows[0].duplicates if rows else 0
     return JudgedPage(verdict, own, _why(verdict), representative, size, None)
@@ -179,6 +226,12 @@ class PagesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
+_CONDITIONS = {
+    "url": queries.OF_URL, "place": queries.OF_REF, "host": queries.OF_HOST,
+    "cluster": queries.OF_CLUSTER,
+}  # fmt: skip
+
+
 class PagesAnswer(msgspec.Struct, frozen=True):
     """Verdicts in the order of the fold; `next` is what `after` begins the rest with."""
 
@@ -188,19 +241,14 @@ class PagesAnswer(msgspec.Struct, frozen=True):
 
 def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
     """Return verdicts on pages."""
-    by = [name for name in ("url", "place", "host", "cluster") if getattr(query, name) is not None]
+    by = [name for name in _CONDITIONS if getattr(query, name) is not None]
     if len(by) > 1:
         raise WrongQuery(f"Give one of {' and '.join(by)}.")
     with data.read() as view:
-        conditions = {"url": queries.OF_URL, "host": queries.OF_HOST}
-        if by and by[0] in conditions:
-            values = [{by[0]: getattr(query, by[0])}]
-            condition = conditions[by[0]]
-        elif by:
-            condition = queries.OF_REF if by[0] == "place" else queries.OF_CLUSTER
+        values = [{name: getattr(query, name)} for name in by] or [{}]
+        if by and by[0] in {"place", "cluster"}:
             values = [{"ref": ref} for ref in queries.refs_of(view, getattr(query, by[0]))]
-        else:
-            condition, values = queries.OF_ALL, [{}]
+        condition = _CONDITIONS[by[0]] if by else queries.OF_ALL
         found = [
             row
             for each in values
@@ -220,13 +268,17 @@ def _find_next(rows: Sequence[NumberedVerdict | LetterRow], limit: int) -> int |
 
 
 class ClustersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The largest clusters or those that grow fastest, of one host if that is named.
+    """Clusters in an order, of a host or hosts with this in their names, and of URLs with a part.
 
-    The host is that of the representative.
+    Host and URL are those of the representative. `recent` are the duplicates among the newest
+    verdicts; ordered by them, only clusters that have any are there.
     """
 
     host: Name | None = None
-    sort: Literal["size", "growth"] = "size"
+    url: Name | None = None
+    least: Annotated[int, msgspec.Meta(ge=1, le=2**40, description="duplicates of a cluster")] = 1
+    sort: Literal["duplicates", "recent", "url", "host"] = "duplicates"
+    reverse: YesNo = "no"
     limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="most rows")] = 50
     offset: Offset = 0
 
@@ -248,10 +300,26 @@ class ClustersAnswer(msgspec.Struct, frozen=True):
 def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
     """Return the largest clusters."""
     with data.read() as view:
-        found = describe_clusters(view, query.sort, query.host, query.limit, query.offset)
+        found = [describe_cluster(view, row) for row in _cluster_rows(view, query)]
         recent = recent_verdicts(view)
-        relations = [] if query.host or query.offset else relations_of(view)
+        is_whole = not (query.host or query.url or query.offset)
+        relations = relations_of(view) if is_whole else []
     return ClustersAnswer(found, relations, recent, _next(query.offset, query.limit, len(found)))
+
+
+def _cluster_rows(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow]:
+    conditions = [queries.CLUSTER_OF_ALL]
+    if query.host is not None:
+        is_whole = queries.number(view, queries.FIND_HOST, host=query.host) is not None
+        conditions = [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
+    conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
+    conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
+    return queries.clusters(
+        view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
+        query=queries.GROWING if query.sort == "recent" else queries.CLUSTERS,
+        host=query.host, url=query.url, least=query.least, limit=query.limit,
+        offset=query.offset, recent_from=recent_from(view),
+    )  # fmt: skip
 
 
 def _next(offset: int, limit: int, found: int) -> int | None:
@@ -261,15 +329,22 @@ def _next(offset: int, limit: int, found: int) -> int | None:
 
 
 class ClusterQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The cluster of the representative at a place, as SOURCE:NUMBER."""
+    """The cluster of the representative at a place, as SOURCE:NUMBER, and an order of its pages.
+
+    Pages are those with `url` in their URLs and a similarity of `least` or more; equal ones have 1.
+    """
 
     place: Name
-    after: After = 0
+    url: Name | None = None
+    least: Annotated[float, msgspec.Meta(ge=0, le=1, description="similarity")] = 0.0
+    sort: Literal["number", "similarity", "url"] = "number"
+    reverse: YesNo = "no"
     limit: Limit = 100
+    offset: Offset = 0
 
 
 class ClusterAnswer(msgspec.Struct, frozen=True):
-    """A cluster and its duplicates, in the order of the fold."""
+    """A cluster and its duplicates; `next` is the offset of the rest."""
 
     cluster: SeenCluster
     members: list[Verdict]
@@ -284,28 +359,36 @@ def cluster(data: ConsoleData, query: ClusterQuery) -> ClusterAnswer:
     """
     with data.read() as view:
         for ref in queries.refs_of(view, query.place):
-            found = queries.records(
-                view, queries.CLUSTERS.format(condition=queries.CLUSTER_OF_REF), ClusterRow,
-                ref=ref, limit=1, offset=0,
-            )  # fmt: skip
+            found = queries.clusters(view, queries.CLUSTER_OF_REF, ref=ref)
             if found and found[0].duplicates:
-                members = queries.verdicts(
-                    view, queries.OF_CLUSTER, query.limit, after=query.after, ref=ref
-                )
-                shown = [each.verdict for each in members]
-                seen = describe_cluster(view, found[0])
-                return ClusterAnswer(seen, shown, _find_next(members, query.limit))
+                members = _members(view, query, ref)
+                seen = describe_cluster(view, found[0], _LOOKED_AT)
+                return ClusterAnswer(seen, members, _next(query.offset, query.limit, len(members)))
     raise NotFound(f"No page is a duplicate of one at {query.place}.")
+
+
+def _members(view: sqlite3.Connection, query: ClusterQuery, ref: int) -> list[Verdict]:
+    conditions = [queries.OF_CLUSTER]
+    conditions += [queries.OF_PART] * (query.url is not None)
+    conditions += ["page.similarity >= :least"] * (query.least > 0)
+    found = queries.verdicts(
+        view, " AND ".join(conditions), query.limit,
+        order=f"{queries.order_by(query.sort, query.reverse)}, page.number", ref=ref,
+        text=query.url, least=query.least * SIMILARITY_ONE, offset=query.offset,
+    )  # fmt: skip
+    return [each.verdict for each in found]
 
 
 # ---- hosts ---------------------------------------------------------------------------------------
 
 
 class HostsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hosts with so many pages at least, in an order."""
+    """Hosts with `host` in their names and so many pages at least, in an order."""
 
     sort: Literal["duplicates", "share", "pages", "host"] = "duplicates"
     least: Annotated[int, msgspec.Meta(ge=1, le=2**40, description="pages of a host")] = 1
+    host: Name | None = None
+    reverse: YesNo = "no"
     limit: Limit = 50
     offset: Offset = 0
 
@@ -326,9 +409,12 @@ def hosts(data: ConsoleData, query: HostsQuery) -> HostsAnswer:
 
 def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]:
     """Return hosts in the order that is asked for, from an open view."""
+    order = queries.order_by(query.sort, query.reverse)
+    order += ", duplicates DESC" * (query.sort == "share")
+    condition = "pages >= :least" + f" AND {queries.HAS_HOST_PART}" * (query.host is not None)
     return queries.records(
-        view, queries.HOSTS.format(order=queries.HOST_ORDERS[query.sort]), HostRow,
-        least=query.least, limit=query.limit, offset=query.offset,
+        view, queries.HOSTS.format(condition=condition, order=order), HostRow,
+        least=query.least, host=query.host, limit=query.limit, offset=query.offset,
     )  # fmt: skip
 
 
@@ -336,18 +422,23 @@ def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]
 
 
 class LettersQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The dead letters of a code; of all codes their counts alone."""
+    """The dead letters of a code, or the counts of all codes."""
 
     code: Name | None = None
     after: After = 0
     limit: Limit = 20
 
 
-class LettersAnswer(msgspec.Struct, frozen=True):
-    """Dead letters by code, with what to do about the code that is asked for."""
+class CodeToDo(CodeRow, frozen=True):
+    """The dead letters of a code, and what to do about them; '' where the code is not known."""
 
-    codes: list[CodeRow]
-    remedy: str | None
+    remedy: str
+
+
+class LettersAnswer(msgspec.Struct, frozen=True):
+    """Dead letters by code, with what to do about each."""
+
+    codes: list[CodeToDo]
     letters: list[LetterRow]
     next: int | None
 
@@ -355,14 +446,17 @@ class LettersAnswer(msgspec.Struct, frozen=True):
 def dead_letters(data: ConsoleData, query: LettersQuery) -> LettersAnswer:
     """Return dead letters."""
     with data.read() as view:
-        codes = queries.records(view, queries.LETTER_CODES, CodeRow)
+        codes = [
+            CodeToDo(row.code, row.letters, row.sources, REMEDIES.get(row.code, ""))
+            for row in queries.records(view, queries.LETTER_CODES, CodeRow)
+        ]
         if query.code is None:
-            return LettersAnswer(codes, None, [], None)
+            return LettersAnswer(codes, [], None)
         found = queries.letters(
             view, queries.LETTER_OF_CODE, query.limit, after=query.after, code=query.code
         )
     shown = _hide_texts(data, found)
-    return LettersAnswer(codes, REMEDIES.get(query.code), shown, _find_next(found, query.limit))
+    return LettersAnswer(codes, shown, _find_next(found, query.limit))
 
 
 # ---- checks --------------------------------------------------------------------------------------

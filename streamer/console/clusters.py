@@ -128,25 +128,12 @@ def recent_verdicts(view: sqlite3.Connection) -> int:
     return min(-(-newest // 10), _RECENT_MAX)
 
 
-def describe_clusters(
-    view: sqlite3.Connection, sort: str, host: str | None, limit: int, offset: int
-) -> list[SeenCluster]:
-    """Return clusters by their `size` or `growth`, of one host if that is named."""
-    condition = queries.CLUSTER_OF_ALL if host is None else queries.CLUSTER_OF_HOST
-    ordered = queries.CLUSTERS if sort == "size" else queries.GROWING
-    rows = queries.records(
-        view, ordered.format(condition=condition), ClusterRow,
-        host=host, limit=limit, offset=offset, recent_from=_recent_from(view),
-    )  # fmt: skip
-    return [describe_cluster(view, row, _LOOKED_AT) for row in rows]
-
-
 def describe_cluster(
-    view: sqlite3.Connection, row: ClusterRow, looked_at: int = 100
+    view: sqlite3.Connection, row: ClusterRow, looked_at: int = _LOOKED_AT
 ) -> SeenCluster:
     """Return a cluster with what its oldest and newest duplicates show, so many of each."""
     members: dict[int, Verdict] = {}
-    recent, since = 0, _recent_from(view)
+    recent, since = 0, recent_from(view)
     for ref in queries.refs_of(view, row.place):
         for order in ("page.number", "page.number DESC"):
             found = queries.verdicts(view, queries.OF_CLUSTER, looked_at, order=order, ref=ref)
@@ -157,7 +144,8 @@ def describe_cluster(
     return SeenCluster(row.place, row.url, row.host, row.duplicates, recent, look)
 
 
-def _recent_from(view: sqlite3.Connection) -> int:
+def recent_from(view: sqlite3.Connection) -> int:
+    """Return the number that recent pages come after."""
     return (queries.number(view, queries.NEWEST_PAGE) or 0) - recent_verdicts(view)
 
 

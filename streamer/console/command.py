@@ -153,7 +153,8 @@ def console(
         )
         fold = stack.enter_context(closing(FoldProcess(task)))
         data = ConsoleData(
-            opened, query_seconds, index, lambda: fold.state, not no_text, given.notices, texts,
+            opened, query_seconds, index, lambda: fold.state, not no_text, given.notices,
+            settings.index_name if topics else "", texts,
         )  # fmt: skip
         asyncio.run(_serve(ConsoleServer(data, options), data, until_closed=serving.until_closed))
 

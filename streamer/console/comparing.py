@@ -7,11 +7,12 @@ compared.
 
 from __future__ import annotations
 
-import time
+import itertools
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -26,9 +27,9 @@ from streamer.analysis.comparison import (
 from streamer.analysis.documents import Body, Document
 from streamer.analysis.exact import shingle_sets
 from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
-from streamer.console.index import TEXT_CHARACTERS_MAX, collapse_space
-from streamer.console.view import QueryTooLong
+from streamer.console.index import TEXT_CHARACTERS_MAX, check_until, collapse_space
 from streamer.errors import StreamerError
+from streamer.model import Basis
 from streamer.run.explanation import place_name
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.text.visible import TextPart
@@ -61,12 +62,19 @@ class TextPiece(msgspec.Struct, frozen=True):
     counts: bool
 
 
+class TextRow(msgspec.Struct, frozen=True):
+    """Parts of both texts that stand next to each other; `alike` are those that both have."""
+
+    one: list[TextPiece]
+    other: list[TextPiece]
+    alike: bool
+
+
 class ComparedPage(msgspec.Struct, frozen=True):
-    """One of two pages: its newest verdict, if it has one, and its text, if it is at hand."""
+    """One of two pages: its newest verdict, if it has one."""
 
     name: str
     judged: JudgedPage | None
-    text: list[TextPiece]
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -76,20 +84,47 @@ class Figure(msgspec.Struct, frozen=True):
     value: str
 
 
+class PairSimilarity(msgspec.Struct, frozen=True):
+    """How similar two pages are, as one number.
+
+    Attributes:
+        value: what a verdict says of the pair; where none does, what `method` says of the texts.
+        source: which of both it is.
+        exact: whether it is a share of shingles; else it is estimated from signatures.
+        threshold: from which on they are duplicates; None where no text and no index is at hand.
+        measured: the share of shingles that the texts have in common, where they are at hand.
+    """
+
+    value: float
+    source: Literal["verdict", "texts"]
+    exact: bool
+    threshold: float | None
+    measured: float | None
+    method: str
+
+
 class CompareAnswer(msgspec.Struct, frozen=True):
     """Two pages side by side.
 
     Attributes:
         pages: both, or none if the query names none.
+        similarity: of the pair; None where neither a verdict nor the texts say it.
         figures: what is exact; empty without texts.
-        methods: what the method of the index says of the texts, or the default one without one.
+        rows: both texts, aligned by what they share.
         notes: why texts or figures are missing or not whole, or of another fetch.
     """
 
     pages: list[ComparedPage]
+    similarity: PairSimilarity | None
     figures: list[Figure]
-    methods: list[MethodResult]
+    rows: list[TextRow]
     notes: list[str]
+
+
+class _Chain(NamedTuple):
+    one: int
+    other: int
+    before: _Chain | None
 
 
 class _ComparedTexts(NamedTuple):
@@ -97,6 +132,7 @@ class _ComparedTexts(NamedTuple):
     figures: list[Figure]
     methods: list[MethodResult]
     notes: list[str]
+    measured: float | None = None
 
 
 def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
@@ -106,21 +142,83 @@ def compare(data: ConsoleData, query: CompareQuery) -> CompareAnswer:
         QueryTooLong: reading the files of pages takes longer than it may.
     """
     if not (query.page and query.other):
-        return CompareAnswer([], [], [], [])
+        return CompareAnswer([], None, [], [], [])
     names = query.page, query.other
-    judged = [next(iter(page(data, PageQuery(name)).found), None) for name in names]
-    if data.texts.sources:
-        texts = _texts(data, names, judged)
-    else:
-        texts = _ComparedTexts(([], []), [], [], [NO_FILES])
+    judged = [next(iter(page(data, PageQuery(name, "no")).found), None) for name in names]
+    nothing = _ComparedTexts(([], []), [], [], [NO_FILES])
+    texts = _texts(data, names, judged) if data.texts.sources else nothing
     notes, pieces = texts.notes, texts.pieces
     if not data.shows_text:
         notes, pieces = [HIDDEN, *(note for note in notes if note != NO_FILES)], ([], [])
-    pages = [
-        ComparedPage(name, found, [_show_piece(piece) for piece in side])
-        for name, found, side in zip(names, judged, pieces, strict=True)
-    ]
-    return CompareAnswer(pages, texts.figures, texts.methods, notes)
+    pages = [ComparedPage(*each) for each in zip(names, judged, strict=True)]
+    rows = align(*([_show_piece(piece) for piece in side] for side in pieces))
+    similarity = _similarity(data, judged, texts)
+    return CompareAnswer(pages, similarity, texts.figures, rows, notes)
+
+
+def _similarity(
+    data: ConsoleData, judged: Sequence[JudgedPage | None], texts: _ComparedTexts
+) -> PairSimilarity | None:
+    """Return the similarity that a verdict has of the pair, else that of their texts."""
+    for one, other in itertools.permutations(judged):
+        if one is None or other is None:
+            continue
+        verdict = one.verdict
+        kept = verdict.representative or verdict.nearest
+        by = verdict if verdict.representative else verdict.nearest
+        if not kept or not by or kept.index or kept.page != other.verdict.page:
+            continue
+        is_known = data.index is not None or texts.methods
+        threshold = _settings(data, verdict.url, judged).threshold if is_known else None
+        is_exact = bool(by.exact) or verdict.basis != Basis.SIGNATURE
+        return PairSimilarity(
+            by.similarity or 0.0, "verdict", is_exact, threshold, texts.measured, ""
+        )
+    for said in (each for each in texts.methods if not each.unavailable):
+        return PairSimilarity(
+            said.similarity, "texts", said.exact, said.threshold, texts.measured, said.name
+        )
+    return None
+
+
+def align(one: Sequence[TextPiece], other: Sequence[TextPiece]) -> list[TextRow]:
+    """Return two texts as rows: what both have in one order side by side, the rest between."""
+    rows, first, second = list[TextRow](), 0, 0
+    for here, there in [*_anchors(one, other), (len(one), len(other))]:
+        rows.append(TextRow(_trim(one[first:here]), _trim(other[second:there]), alike=False))
+        rows.append(
+            TextRow(_trim(one[here : here + 1]), _trim(other[there : there + 1]), alike=True)
+        )
+        first, second = here + 1, there + 1
+    return [row for row in rows if row.one or row.other]
+
+
+def _anchors(one: Sequence[TextPiece], other: Sequence[TextPiece]) -> list[tuple[int, int]]:
+    """Return the places of shared pieces that come in one order in both texts, the most of them.
+
+    It is a longest increasing subsequence, so the time is n log n of any texts.
+    """
+    places = {piece.group: n for n, piece in enumerate(other) if piece.first}
+    ends, chains = list[int](), list[_Chain]()
+    for n, piece in enumerate(one):
+        if piece.first and (place := places.get(piece.group)) is not None:
+            at = bisect_left(ends, place)
+            ends[at : at + 1] = [place]
+            chains[at : at + 1] = [_Chain(n, place, chains[at - 1] if at else None)]
+    found, chain = list[tuple[int, int]](), chains[-1] if chains else None
+    while chain is not None:
+        found.append((chain.one, chain.other))
+        chain = chain.before
+    return found[::-1]
+
+
+def _trim(pieces: Sequence[TextPiece]) -> list[TextPiece]:
+    """Return pieces without white space around them, which a row of its own does not need."""
+    trimmed = [*pieces] if any(each.text.strip() for each in pieces) else []
+    for at, strip in ((0, str.lstrip), (-1, str.rstrip)):
+        if trimmed:
+            trimmed[at] = msgspec.structs.replace(trimmed[at], text=strip(trimmed[at].text))
+    return trimmed
 
 
 def _texts(
@@ -129,12 +227,7 @@ def _texts(
     """Return what the texts of two pages have in common."""
     places = [one.place if one else name for name, one in zip(names, judged, strict=True)]
     urls = [one.verdict.url if one else name for name, one in zip(names, judged, strict=True)]
-    deadline = time.monotonic() + data.seconds
-
-    def check(_amount: int) -> None:
-        if time.monotonic() > deadline or data.view.stopped.is_set():
-            raise QueryTooLong
-
+    check = check_until(data.seconds, data.view.stopped)
     expected = {one.place: one.verdict.url for one in judged if one}
     found = data.texts.find([*places, *urls], check, expected)
     both = [found.get(place) or found.get(url) for place, url in zip(places, urls, strict=True)]
@@ -184,8 +277,9 @@ def _compare_texts(settings: SignatureSettings, one: Body, other: Body) -> _Comp
     pieces = highlight(first.page.text, second.page.text, report.fragments)
     shown = in_place(pieces[0], first.parts), in_place(pieces[1], second.parts)
     return _ComparedTexts(
-        shown, [Figure(*row) for row in report.exact_rows()], report.methods, notes
-    )
+        shown, [Figure(*row) for row in report.exact_rows()], report.methods, notes,
+        report.exact.jaccard,
+    )  # fmt: skip
 
 
 def _document(found: Body, canonical: CanonicalOptions) -> tuple[Document, bool]:

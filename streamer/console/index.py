@@ -38,7 +38,8 @@ from streamer.run.explanation import (
 from streamer.run.index_folder import folders_of, store_folder
 from streamer.run.page_check import PageChecker
 from streamer.run.page_reader import PageReader
-from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.scheme import canonical_options
+from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import read_witness
 from streamer.text.visible import TextPart
@@ -142,6 +143,38 @@ class PageTexts:
         if len(found) < len(set(names)) and len(likely) < len(self.sources):
             found = find_texts(self.reader, self.sources, names, check, urls) | found
         return found
+
+    def show(self, place: str, verdict: Verdict, check: Callable[[int], None]) -> list[ShownText]:
+        """Return the text of a page as its verdict compared it; nothing if no file has it."""
+        body = self.find([place], check, {place: verdict.url}).get(place)
+        if body is None:
+            return []
+        is_main = verdict.text == SignedText.MAIN
+        document = body.document(canonical_options(MAIN_TEXT if is_main else ()))
+        return show_parts(document.parts or [TextPart(document.page.text, counts=True)])
+
+
+def show_parts(parts: Sequence[TextPart]) -> list[ShownText]:
+    """Return the parts of a text as they are shown: up to a bound, with little white space."""
+    shown, left = list[ShownText](), TEXT_CHARACTERS_MAX
+    for part in parts:
+        text = collapse_space(part.text if shown else part.text.lstrip())
+        shown.append(ShownText(text[:left], *part[1:]))
+        left -= len(text)
+        if left <= 0:
+            break
+    return shown
+
+
+def check_until(seconds: float, stopped: threading.Event | None) -> Callable[[int], None]:
+    """Return what raises QueryTooLong once so many seconds are over, or the event is set."""
+    deadline = time.monotonic() + seconds
+
+    def check(_amount: int) -> None:
+        if time.monotonic() > deadline or (stopped and stopped.is_set()):
+            raise QueryTooLong
+
+    return check
 
 
 @dataclass(frozen=True)
@@ -290,12 +323,7 @@ class IndexReader:
             QueryTooLong: that takes longer than it may, or the event `stopped` is set.
             StreamerError: the index cannot be read, or is another one than that of the verdict.
         """
-        deadline = time.monotonic() + seconds
-
-        def check(_amount: int) -> None:
-            if time.monotonic() > deadline or (stopped and stopped.is_set()):
-                raise QueryTooLong
-
+        check = check_until(seconds, stopped)
         if not self._explaining.acquire(timeout=seconds):
             raise QueryTooLong
         try:
@@ -315,7 +343,8 @@ class IndexReader:
             body, url = bytes(text.utf8), verdict.url
             found = kept.explain_text(body, text.flags, verdict.page, check, url=url)
             parts = kept.text_parts(body, text.flags, url)
-            return _explain_by_index(found, self._show_parts(parts))
+            shown = show_parts(parts) if self._options.shows_text else []
+            return _explain_by_index(found, shown)
         if verdict.representative is not None:
             main = verdict.text != SignedText.VISIBLE
             return _explain_by_verdict(
@@ -329,18 +358,6 @@ class IndexReader:
                 "replaced; or the index is another one."
             ) from error
         return _explain_by_index(kept.explain_kept(page, check), [])
-
-    def _show_parts(self, parts: Sequence[TextPart]) -> list[ShownText]:
-        if not self._options.shows_text:
-            return []
-        shown, left = [], TEXT_CHARACTERS_MAX
-        for part in parts:
-            text = collapse_space(part.text)
-            shown.append(ShownText(text[:left], *part[1:]))
-            left -= len(text)
-            if left <= 0:
-                break
-        return shown
 
 
 def _check_all(checkers: _Checkers, message: bytes) -> Verdict:

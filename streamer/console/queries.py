@@ -29,7 +29,7 @@ HISTORY = """
 SELECT (slot - :first) / :slots AS bar,
     iif(verdict = 'unique', 'unique', iif(basis = 'signature', 'similar', 'equal')) AS kind,
     sum(pages) AS pages
-FROM history GROUP BY bar, kind
+FROM history WHERE slot BETWEEN :first AND :last GROUP BY bar, kind
 """
 
 # A hundred bars; the last one has 1, too.
@@ -40,16 +40,17 @@ FROM similarity_count GROUP BY least ORDER BY least
 
 # Verdicts, by one of the conditions below; lists go on after the number `after`.
 VERDICTS = """
-SELECT page.number, source.topic, source.partition, page.offset, page.url, page.basis,
-    page.similarity, page.cluster, cluster.url AS other_url, other.topic AS other_topic,
-    other.partition AS other_partition, other.other AS other_index, cluster.offset AS other_offset,
-    page.same_url, page.text_bytes, fingerprint.name AS "index", ifnull(page.more, '{{}}') AS more
+SELECT page.number AS number, source.topic, source.partition, page.offset, page.url AS url,
+    page.basis, page.similarity AS similarity, page.cluster, cluster.url AS other_url,
+    other.topic AS other_topic, other.partition AS other_partition, other.other AS other_index,
+    cluster.offset AS other_offset, page.same_url, page.text_bytes,
+    fingerprint.name AS "index", ifnull(page.more, '{{}}') AS more
 FROM page
 CROSS JOIN source ON source.number = page.source
 CROSS JOIN fingerprint ON fingerprint.number = page.fingerprint
 LEFT JOIN cluster ON cluster.ref = page.cluster
 LEFT JOIN source AS other ON other.number = cluster.source
-WHERE {condition} ORDER BY {order} LIMIT :limit
+WHERE {condition} ORDER BY {order} LIMIT :limit OFFSET :offset
 """
 OF_ALL = "page.number > :after"
 OF_URL = "page.url_key = :url_key AND page.url = :url AND page.number > :after"
@@ -58,20 +59,29 @@ OF_HOST = "page.host = (SELECT number FROM host WHERE name = :host) AND page.num
 OF_CLUSTER = "page.cluster = :ref AND page.number > :after"
 RECENT_DUPLICATES = "page.number > :recent_from AND +page.cluster IS NOT NULL"
 
+# Pages whose URL begins with a text, of the host that it names, or has it anywhere.
+OF_PREFIX = f"{OF_HOST} AND substr(page.url, 1, length(:text)) = :text"
+OF_PART = "page.number > :after AND instr(lower(page.url), lower(:text)) > 0"
+
+SOURCES = """
+SELECT count(DISTINCT topic) AS topics, (
+    SELECT topic FROM source WHERE other = '' ORDER BY number LIMIT 1
+) AS first FROM source WHERE other = ''
+"""
 FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
 
 CLUSTERS = """
-SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS host,
-    cluster.duplicates
+SELECT source.name || ':' || cluster.offset AS place, cluster.url AS url,
+    host.name AS host, cluster.duplicates AS duplicates
 FROM cluster
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
-WHERE {condition} ORDER BY cluster.duplicates DESC, cluster.ref LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
 """
 # Of the newest pages only, so that no more of them are read.
 GROWING = """
-SELECT source.name || ':' || cluster.offset AS place, cluster.url, host.name AS host,
-    cluster.duplicates
+SELECT source.name || ':' || cluster.offset AS place, cluster.url AS url,
+    host.name AS host, cluster.duplicates AS duplicates
 FROM (
     SELECT cluster AS ref, count(*) AS recent FROM page
     WHERE number > :recent_from AND +cluster IS NOT NULL GROUP BY +cluster
@@ -79,7 +89,7 @@ FROM (
 CROSS JOIN cluster ON cluster.ref = growing.ref
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
-WHERE {condition} ORDER BY growing.recent DESC, cluster.ref LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
 """
 NEWEST_PAGE = "SELECT ifnull(max(number), 0) AS number FROM page"
 RECENT_OF_CLUSTER = """
@@ -89,22 +99,27 @@ CLUSTER_OF_ALL = "cluster.duplicates > 0"
 CLUSTER_OF_HOST = (
     "cluster.host = (SELECT number FROM host WHERE name = :host) AND cluster.duplicates > 0"
 )
+CLUSTER_OF_HOSTS = f"instr(host.name, :host) > 0 AND {CLUSTER_OF_ALL}"
+CLUSTER_OF_PART = "instr(lower(cluster.url), lower(:url)) > 0"
 CLUSTER_OF_REF = "cluster.ref = :ref"
+FIND_HOST = "SELECT number FROM host WHERE name = :host"
 
 HOSTS = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM host
-WHERE pages >= :least ORDER BY {order} LIMIT :limit OFFSET :offset
+WHERE {condition} ORDER BY {order}, number LIMIT :limit OFFSET :offset
 """
 HOST = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / max(pages, 1) AS share FROM host
 WHERE name = :host
 """
-HOST_ORDERS = {
-    "duplicates": "duplicates DESC, number",
-    "share": "share DESC, duplicates DESC, number",
-    "pages": "pages DESC, number",
-    "host": "name",
-}
+HAS_HOST_PART = "instr(name, lower(:host)) > 0"
+_FROM_A_ON = {"host", "url", "number"}  # others are in order from the largest on
+
+
+def order_by(sort: str, reverse: str) -> str:
+    """Return what SQL orders a list by: a column, whose natural order may be reversed."""
+    return f"{sort} {'ASC' if (sort in _FROM_A_ON) != (reverse == 'yes') else 'DESC'}"
+
 
 LETTER_CODES = """
 SELECT code, sum(letters) AS letters, count(*) AS sources FROM letter_count
@@ -210,6 +225,15 @@ def records(
     return [record(**dict(row)) for row in connection.execute(query, values)]
 
 
+def clusters(
+    connection: sqlite3.Connection, condition: str, *, order: str = "duplicates DESC",
+    query: str = CLUSTERS, **values: Value,
+) -> list[ClusterRow]:  # fmt: skip
+    """Return the clusters that a condition holds for."""
+    written = query.format(condition=condition, order=order)
+    return records(connection, written, ClusterRow, **{"limit": 1, "offset": 0, **values})
+
+
 def number(connection: sqlite3.Connection, query: str, **values: Value) -> int | None:
     """Return the one number of a query; None where it has no row, or NULL."""
     row = connection.execute(query, values).fetchone()
@@ -229,7 +253,7 @@ def verdicts(
     query = VERDICTS.format(condition=condition, order=order)
     if isinstance(url := values.get("url"), str):
         values["url_key"] = url_key(url)
-    found = connection.execute(query, {"after": after, "limit": limit, **values})
+    found = connection.execute(query, {"after": after, "limit": limit, "offset": 0, **values})
     return [NumberedVerdict(row["number"], _verdict(row), row["cluster"]) for row in found]
 
 

@@ -8,24 +8,26 @@ that a browser would follow: links lead to the console's own pages only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from streamer.analysis.comparison import hue
+from streamer.console.answers import LIKE_AMONG
+from streamer.console.crawl_state import CrawlState
 from streamer.console.overview import HistoryBar
-from streamer.console.queries import SimilarityBar
 from streamer.console.routes import MENU, Route
 from streamer.errors import needs_extra
 from streamer.run.explanation import place_name
 from streamer.version import __version__
+from streamer.web_server import STYLE
 
 _FOLDER = Path(__file__).parent / "templates"
 _COLOURS = 24  # of what two texts share; the next one is the first again
 _OF_SHARED = "".join(f".g{group} {{ --hue: {hue(group)} }}\n" for group in range(_COLOURS))
-STYLE = (_FOLDER / "style.css").read_bytes() + _OF_SHARED.encode()
-SCRIPT = (_FOLDER / "live.js").read_bytes()
+STYLES = (STYLE + _OF_SHARED).encode()
+SCRIPT = (_FOLDER / "console.js").read_bytes()
 # What no text of a page should do to a reader: control characters, and marks that turn the
 # direction of all that comes after them.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -69,10 +71,10 @@ def amount(size: int) -> str:
     return f"{value:,.1f} TB"
 
 
-def scale_bars(bars: list[SimilarityBar]) -> list[tuple[SimilarityBar, float]]:
-    """Return each bar with its height, 0 to 1, of the highest."""
-    most = max((each.pages for each in bars), default=1)
-    return [(each, each.pages / most) for each in bars]
+def top_of(most: int) -> int:
+    """Return where an axis ends that begins at 0: a round number, and half of it is one, too."""
+    power: int = 10 ** (len(str(most)) - 1)
+    return next(top for n in (1, 2, 4, 6, 8, 10) if (top := n * power) >= max(most, 2))
 
 
 def count_judged(bar: HistoryBar) -> int:
@@ -89,51 +91,44 @@ class Renderer:
 
     def __init__(self, base: str) -> None:
         with needs_extra("console", "The console"):
-            from jinja2 import (  # noqa: PLC0415 - an extra
-                ChoiceLoader,
-                Environment,
-                FileSystemLoader,
-                PackageLoader,
-                StrictUndefined,
-            )
+            import jinja2  # noqa: PLC0415 - an extra
 
-        self.link, own = make_link_below(base), FileSystemLoader(_FOLDER)
-        self._environment = Environment(
-            loader=ChoiceLoader([own, PackageLoader("streamer.analysis", ".")]),
-            autoescape=True, undefined=StrictUndefined, finalize=visible,
+        self.link, own = make_link_below(base), jinja2.FileSystemLoader(_FOLDER)
+        self._environment = jinja2.Environment(
+            loader=jinja2.ChoiceLoader([own, jinja2.PackageLoader("streamer.analysis", ".")]),
+            autoescape=True, undefined=jinja2.StrictUndefined, finalize=visible,
             trim_blocks=True, lstrip_blocks=True, auto_reload=False,
         )  # fmt: skip
         self._environment.filters.update(
-            number="{:,}".format,
-            percent=percent,
-            amount=amount,
-            drawn=scale_bars,
-            place=place_name,
-            visible=visible,
-            judged=count_judged,
-        )
+            number="{:,}".format, percent=percent, amount=amount, top=top_of, place=place_name,
+            visible=visible, judged=count_judged,
+        )  # fmt: skip
+        self._environment.tests["prefixed"] = str.startswith
         self._environment.globals.update(
-            link=self.link, menu=MENU, version=__version__, colours=_COLOURS
+            link=self.link, menu=MENU, version=__version__, colours=_COLOURS, like_among=LIKE_AMONG
         )
 
-    def view(self, route: Route, answer: object, query: object, json_address: str) -> bytes:
-        """Return the page of a view."""
+    def view(
+        self, route: Route, answer: object, query: object, parameters: Mapping[str, str],
+        state: CrawlState,
+    ) -> bytes:  # fmt: skip
+        """Return the page of a view; `parameters` are those of its address."""
         name = f"{route.path.strip('/')}.html.jinja"
         return self._render_template(
-            name, title=route.title or route.path[1:].title(), here=route.path, answer=answer,
-            query=query, json_address=json_address,
+            name, title=route.title or route.path[1:].title(), route=route, answer=answer,
+            query=query, parameters=parameters, state=state, live=False,
         )  # fmt: skip
 
     def live(self, route: Route, answer: object) -> bytes:
         """Return the parts of a view's page that are sent while it is looked at."""
         name = f"{route.path.strip('/')}-live.html.jinja"
-        return self._render_template(name, answer=answer)
+        return self._render_template(name, answer=answer, route=route, parameters={}, live=True)
 
     def message(self, title: str, sentence: str, *, login: bool = False) -> bytes:
         """Return a page that says one thing; `login` asks for the token."""
         return self._render_template(
-            "message.html.jinja", title=title, here="", sentence=sentence, login=login,
-            json_address="",
+            "message.html.jinja", title=title, route=None, sentence=sentence, login=login,
+            state=None,
         )  # fmt: skip
 
     def _render_template(self, name: str, **values: Any) -> bytes:  # noqa: ANN401 - the templates' names

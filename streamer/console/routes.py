@@ -1,8 +1,8 @@
 """All that the console serves, in one table: views, the query API, and the document about both.
 
-A view is a page of the browser, and with `.json` after its path what the page is made of; some are
-part of the API under another name. The OpenAPI document is made from this table and from the types
-of queries and answers, so it cannot say anything else.
+A view is a page of the browser, with `.json` after its path what the page is made of, and with
+`.csv` its table; some are part of the API under another name. The OpenAPI document is made from
+this table and from the types of queries and answers, so it cannot say anything else.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from streamer.console import answers, comparing
-from streamer.console.answers import ConsoleData, NoQuery, WrongQuery
+from streamer.console.answers import ConsoleData, WrongQuery
 from streamer.console.host_hints import HostAnswer, HostQuery, host
-from streamer.console.overview import Overview, overview
+from streamer.console.overview import Overview, OverviewQuery, overview
 from streamer.model import Page, Verdict
 from streamer.version import __version__
 
@@ -37,6 +37,7 @@ class Route:
         is_view: whether there is a page, of the template with the path's name.
         is_slow: whether it takes longer than views do.
         is_live: whether parts of that page are sent again while it is looked at.
+        rows: of the answer the lists of which the first with rows is the view's table, for CSV.
         at_once: of a POST, the answer in a moment, or None if that takes longer.
     """
 
@@ -51,41 +52,45 @@ class Route:
     method: str = "GET"
     is_slow: bool = False
     is_live: bool = False
+    rows: tuple[str, ...] = ()
     at_once: Callable[[ConsoleData, Any], msgspec.Struct | None] | None = None
 
 
 ROUTES = (
     Route(
         "/overview", "Overview", "Verdicts by basis, the largest clusters and hosts, warnings.",
-        NoQuery, overview, Overview, "/api/stats", is_live=True,
+        OverviewQuery, overview, Overview, "/api/stats", is_live=True, rows=("verdicts",),
     ),
     Route(
         "/page", "Page", "The verdicts on a page, by its URL or place, and their reasons.",
-        answers.PageQuery, answers.page, answers.PageAnswer,
+        answers.PageQuery, answers.page, answers.PageAnswer, rows=("found", "like"),
     ),
     Route(
         "/compare", "Compare", "Two pages side by side: verdicts, and what their texts share.",
         comparing.CompareQuery, comparing.compare, comparing.CompareAnswer, is_slow=True,
+        rows=("figures",),
     ),
     Route(
         "/clusters", "Clusters", "The largest clusters of duplicates, of one host if it is named.",
         answers.ClustersQuery, answers.clusters, answers.ClustersAnswer, "/api/clusters",
+        rows=("clusters",),
     ),
     Route(
         "/cluster", "", "The duplicates of one representative.",
-        answers.ClusterQuery, answers.cluster, answers.ClusterAnswer,
+        answers.ClusterQuery, answers.cluster, answers.ClusterAnswer, rows=("members",),
     ),
     Route(
         "/hosts", "Hosts", "Hosts, and the share of duplicates among their pages.",
-        answers.HostsQuery, answers.hosts, answers.HostsAnswer, "/api/hosts",
+        answers.HostsQuery, answers.hosts, answers.HostsAnswer, "/api/hosts", rows=("hosts",),
     ),
     Route(
         "/host", "", "One host, and which of its URLs a crawler need not fetch.",
-        HostQuery, host, HostAnswer,
+        HostQuery, host, HostAnswer, rows=("hints",),
     ),
     Route(
         "/dead-letters", "Dead letters", "Records that could not be judged, by code.",
         answers.LettersQuery, answers.dead_letters, answers.LettersAnswer,
+        rows=("letters", "codes"),
     ),
     Route(
         "/api/pages", "", "Verdicts by URL, place, host or cluster, or all, page by page.",
@@ -147,6 +152,11 @@ def openapi(base: str) -> dict[str, Any]:
         for path in {route.api, f"{route.path}.json" if route.is_view else ""} - {""}:
             name = {"operationId": path.strip("/").replace("/", "_")}
             paths[path] = {route.method.lower(): operation | name}
+        if route.rows:
+            path, text = f"{route.path}.csv", {"text/csv": {"schema": {"type": "string"}}}
+            rows = {"description": "The rows of the view.", "content": text}
+            table = operation | {"responses": operation["responses"] | {"200": rows}}
+            paths[path] = {"get": table | {"operationId": path.strip("/")}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "streamer console", "version": __version__},

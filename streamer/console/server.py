@@ -29,7 +29,9 @@ import msgspec
 from aiohttp import web
 
 from streamer.console.answers import ConsoleData, NotFound, WrongQuery
-from streamer.console.render import SCRIPT, STYLE, Renderer
+from streamer.console.crawl_state import crawl_state
+from streamer.console.csv_rows import csv_of
+from streamer.console.render import SCRIPT, STYLES, Renderer
 from streamer.console.routes import ROUTES, ErrorAnswer, Route, openapi, parse_query
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, InvalidPage, SettingsError, StreamerError
@@ -58,7 +60,7 @@ _HEADERS = {
 }
 # The proxy nginx is to hold nothing back:
 _OF_EVENTS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-_FILES = {"/style.css": (STYLE, "text/css"), "/live.js": (SCRIPT, "text/javascript")}
+_FILES = {"/style.css": (STYLES, "text/css"), "/console.js": (SCRIPT, "text/javascript")}
 _OPEN = ("/login", *_FILES)  # without the token
 # The first that fits:
 _STATUSES = {
@@ -147,6 +149,7 @@ class ConsoleServer:
             if route.is_view:
                 app.router.add_get(f"{base}{route.path}", functools.partial(self._view, route))
                 app.router.add_get(f"{base}{route.path}.json", json)
+                app.router.add_get(f"{base}{route.path}.csv", functools.partial(self._csv, route))
             if route.is_live:
                 events = functools.partial(self._events, route)
                 app.router.add_get(f"{base}{route.path}/events", events)
@@ -194,22 +197,31 @@ class ConsoleServer:
         return _json(openapi(self._options.base))
 
     async def _view(self, route: Route, request: web.Request) -> web.Response:
-        query = parse_query(route, _parse_parameters(request))
-        address = self._render.link(f"{route.path}.json", **_parse_parameters(request))
+        parameters, data = _parse_parameters(request), self._data
+        query = parse_query(route, parameters)
 
         def work() -> bytes:
-            answer = route.answer(self._data, query)
-            return self._render.view(route, answer, query, address)
+            answer = route.answer(data, query)
+            with data.read() as view:
+                state = crawl_state(data, view)
+            return self._render.view(route, answer, query, parameters, state)
 
         return _html(await self._run_in_thread(work, self._pool_for(route, query)))
 
     async def _json(self, route: Route, request: web.Request) -> web.Response:
-        query = parse_query(route, _parse_parameters(request))
-        encode = msgspec.json.encode
-        body = await self._run_in_thread(
-            lambda: encode(route.answer(self._data, query)), self._pool_for(route, query)
-        )
+        body = await self._encoded(route, request, msgspec.json.encode)
         return web.Response(body=body, content_type="application/json")
+
+    async def _csv(self, route: Route, request: web.Request) -> web.Response:
+        text = await self._encoded(route, request, lambda answer: csv_of(answer, route.rows))
+        return web.Response(text=text, content_type="text/csv", charset="utf-8")
+
+    async def _encoded(
+        self, route: Route, request: web.Request, encode: Callable[[msgspec.Struct], _Done]
+    ) -> _Done:
+        query = parse_query(route, _parse_parameters(request))
+        pool = self._pool_for(route, query)
+        return await self._run_in_thread(lambda: encode(route.answer(self._data, query)), pool)
 
     async def _events(self, route: Route, request: web.Request) -> web.StreamResponse:
         """Send the parts of a view that change, when they do, until the reader has gone."""
@@ -352,7 +364,7 @@ class ConsoleServer:
         """Return an error as a page or as JSON, by the path."""
         status, sentence = _describe_error(error, self._data.seconds)
         path = request.path.removeprefix(self._options.base)
-        if path.startswith("/api/") or path.endswith(".json"):
+        if path.startswith("/api/") or path.endswith((".json", ".csv")):
             code = error.code if isinstance(error, InvalidPage) else None
             response = _json(ErrorAnswer(sentence, code), status)
         else:

@@ -5,8 +5,8 @@ Kafka, so that an orchestrator never kills a worker because its brokers are away
 worker says of itself when asked. There is no authentication and nothing secret; it listens on
 the loopback interface by default.
 
-The page at the root is plain HTML without scripts or external styles, since it is read through a
-tunnel, in a hurry.
+The page at the root is one file of HTML without scripts, in the look of the console, since it is
+read through a tunnel, in a hurry.
 """
 
 from __future__ import annotations
@@ -21,29 +21,38 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 
 from streamer.errors import SettingsError
 from streamer.metrics import Metrics
-from streamer.web_server import WebServer
+from streamer.web_server import STYLE, WebServer
 
 STOP_SECONDS_MAX = 1.0  # that a request in progress may take to end
 
 _PAGE = """<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><title>streamer: {title}</title></head>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,"><title>{title}: worker</title>
+<style>
+{style}</style></head>
 <body>
-<h1>streamer: {title}</h1>
-<p>{state}</p>
-<ul>
-{reasons}</ul>
-<table>
-{rows}</table>
-<ul>
-<li><a href="/status.json">status</a></li>
-<li><a href="/metrics">metrics</a></li>
-<li><a href="/health/ready">ready</a></li>
-<li><a href="/health/live">live</a></li>
-</ul>
+<main>
+<p class="kicker">Worker</p>
+<h1>{title}</h1>
+<div class="state {level}"><div><strong>{state}</strong>{reasons}</div></div>
+<ul class="figures">
+{figures}</ul>
+<section class="panel"><table>
+{rows}</table></section>
+</main>
+<footer><a href="/status.json">status</a> · <a href="/metrics">metrics</a> ·
+<a href="/health/ready">ready</a> · <a href="/health/live">live</a></footer>
 </body>
 </html>
 """
+# What a person looks for first: the page shows five, of those that the worker's roles have.
+_FIGURES = {
+    "judged": "pages judged since the start", "kept": "pages in the index",
+    "lag_records": "messages to sign", "log_lag_records": "log records to apply",
+    "dead_letters": "dead letters since the start", "signed": "messages signed since the start",
+    "skipped": "messages skipped since the start",
+}  # fmt: skip
 
 Ready = Callable[[], list[str]]
 
@@ -102,8 +111,7 @@ class HealthServer:
 
     async def _answer_page(self, request: web.Request) -> web.Response:
         del request
-        figures = {f"{name} now": figure for name, figure in self.figures().items()}
-        page = status_page({**self.about, **figures}, self.ready())
+        page = status_page(self.about, self.figures(), self.ready())
         return web.Response(text=page, content_type="text/html", charset="utf-8")
 
     async def _answer_status(self, request: web.Request) -> web.Response:
@@ -123,18 +131,26 @@ class HealthServer:
         return web.json_response({"ready": not reasons, "reasons": reasons}, status=status)
 
 
-def status_page(about: Mapping[str, object], reasons: Sequence[str]) -> str:
+def status_page(
+    about: Mapping[str, object], figures: Mapping[str, int], reasons: Sequence[str]
+) -> str:
     """Return the page of a worker; `reasons` are why it is not ready, none if it is."""
     rows = (
-        f"<tr><th align=left>{escape(name)}</th><td>{escape(_format_value(value))}</td></tr>\n"
+        f"<tr><th>{escape(name)}</th><td>{escape(_format_value(value))}</td></tr>\n"
         for name, value in about.items()
     )
+    shown = [
+        f"<li><strong>{figures[name]:,}</strong> {said}</li>\n"
+        for name, said in _FIGURES.items()
+        if name in figures
+    ][:5]
     return _PAGE.format(
-        title=escape(str(about.get("index", "worker"))),
+        title=escape(str(about.get("index", "worker"))), style=STYLE,
+        level="look" if reasons else "well",
         state="This worker is not ready:" if reasons else "This worker is ready.",
-        reasons="".join(f"<li>{escape(reason)}</li>\n" for reason in reasons),
-        rows="".join(rows),
-    )
+        reasons="".join(f"<br>{escape(reason)}" for reason in reasons),
+        figures="".join(shown), rows="".join(rows),
+    )  # fmt: skip
 
 
 def _format_value(value: object) -> str:

@@ -85,20 +85,20 @@ def test_the_console_follows_a_worker(
         arguments += ["--input-topic", names.pages]
         fill_topic(brokers, names.pages, [*pages(0, 20), (None, b"no page")])
         with console(view, *arguments) as (address, process):
-            said = wait_until(lambda said: said["warnings"], address)
-            assert f"There is no topic {names.verdicts}" in said["warnings"][0]
+            said = wait_until(lambda said: said["state"]["warnings"], address)
+            assert f"There is no topic {names.verdicts}" in said["state"]["warnings"][0]
             options = ["--index", workers.folder / "index", "--health-port", free_port()]
             workers.start("all", *options, "--console")
             workers.wait_for_log("all", "worker_started")
             said = wait_until(lambda said: is_settled(said, 20), address)
-            assert (said["unique"], said["letters"], said["warnings"]) == (10, 1, [])
+            assert (said["unique"], said["letters"], said["state"]["warnings"]) == (10, 1, [])
             assert said["history"]["unit"] == "minutes"
             with opened(address) as tab, ThreadPoolExecutor(1) as apart:
                 tab.evaluate("window.isTheSame = true")
                 assert "messages to sign" in tab.locator("#lag").inner_text()
                 apart.submit(send, brokers, names.pages, pages(20, 60)).result()
                 tab.locator("#figures").get_by_text("60").wait_for()
-                tab.locator("#verdicts").get_by_text("30").first.wait_for()
+                tab.locator("#charts").get_by_text("30").first.wait_for()
                 assert tab.evaluate("window.isTheSame")
             process.kill()
         send(brokers, names.pages, pages(60, 70))
@@ -106,11 +106,11 @@ def test_the_console_follows_a_worker(
             said = wait_until(lambda said: is_settled(said, 70), address)
             assert [each.name for each in view.glob("*.sqlite")] == ["view-1.sqlite"]
             broker("kill", folder)
-            said = wait_until(lambda said: said["warnings"], address)
-            assert "The brokers have been unreachable since" in said["warnings"][0]
+            said = wait_until(lambda said: said["state"]["warnings"], address)
+            assert "The brokers have been unreachable since" in said["state"]["warnings"][0]
             assert said["pages"] == 70
             broker("start", folder, port)
-            wait_until(lambda said: not said["warnings"], address)
+            wait_until(lambda said: not said["state"]["warnings"], address)
             check_console_of(workers)
             delete_topic(brokers, names.verdicts)
             wait_until(lambda said: f"There is no topic {names.verdicts}" in str(said), address)

@@ -16,7 +16,9 @@ from streamer.console.answers import (
     PagesQuery,
     WrongQuery,
 )
+from streamer.console.index import PageTexts
 from streamer.model import Location, Representative, Verdict
+from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import LINES, folded
 
@@ -130,7 +132,7 @@ def test_clusters_come_largest_first_and_by_host(data: ConsoleData) -> None:
 
 def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:
     first = answers.cluster(data, ClusterQuery("pages.jsonl:0", limit=10))
-    rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", after=first.next or 0, limit=10))
+    rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", offset=first.next or 0, limit=10))
     members = [each.page.offset for part in (first, rest) for each in part.members]
     assert (members, rest.next) == ([*range(2, 17)], None)
     with pytest.raises(NotFound, match=r"pages\.jsonl:5"):
@@ -155,6 +157,98 @@ def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
     assert answers.dead_letters(data, LettersQuery()).letters == []
     first = answers.dead_letters(data, LettersQuery("missing_url", limit=3))
     rest = answers.dead_letters(data, LettersQuery("missing_url", first.next or 0))
+    (to_do, other) = first.codes
+    assert (to_do.code, to_do.letters, to_do.remedy) == ("missing_url", 4, "Check --fields.")
+    assert other.remedy.startswith("Look at the producer: ")
     places = [each.place for part in (first, rest) for each in part.letters]
     assert places == [f"pages.jsonl:{n}" for n in range(20, 24)]
-    assert (first.remedy, first.letters[0].record) == ("Check --fields.", '{"uri": "x"}')
+    assert first.letters[0].record == '{"uri": "x"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [
+        ("https://www.site2.example/page-1", [11, 14, 17]),
+        ("www.site1.example/page-1", [16, 13, 10, 1]),
+        ("SITE1.example/PAGE-1", [16, 13, 10, 1]),
+        ("page-17", [17]),
+        ("page-99", []),
+    ],
+    ids=["beginning", "part", "capitals", "end", "none"],
+)
+def test_a_page_is_looked_up_by_a_part_of_its_url(
+    data: ConsoleData, text: str, offsets: list[int]
+) -> None:
+    found = answers.page(data, PageQuery(text))
+    assert found.found == []
+    assert [each.page.offset for each in found.like] == offsets
+
+
+def test_a_part_is_searched_for_among_the_newest(
+    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "LIKE_AMONG", 3)
+    assert [one.page.offset for one in answers.page(data, PageQuery("page-1")).like] == [17, 16]
+
+
+@pytest.mark.parametrize(
+    ("query", "offsets"),
+    [
+        (ClusterQuery("pages.jsonl:0", sort="similarity", limit=2), [16, 15]),
+        (ClusterQuery("pages.jsonl:0", sort="similarity", reverse="yes", limit=2), [2, 3]),
+        (ClusterQuery("pages.jsonl:0", sort="url", limit=2), [12, 15]),
+        (ClusterQuery("pages.jsonl:0", least=0.95), [15, 16]),
+        (ClusterQuery("pages.jsonl:0", url="site1.example/page-1"), [10, 13, 16]),
+    ],
+)
+def test_the_pages_of_a_cluster_are_sorted_and_filtered(
+    data: ConsoleData, query: ClusterQuery, offsets: list[int]
+) -> None:
+    assert [each.page.offset for each in answers.cluster(data, query).members] == offsets
+
+
+@pytest.mark.parametrize(
+    ("query", "duplicates"),
+    [
+        (ClustersQuery(sort="url"), [15, 1]),
+        (ClustersQuery(sort="host", reverse="yes"), [1, 15]),
+        (ClustersQuery(reverse="yes"), [1, 15]),
+        (ClustersQuery(least=2), [15]),
+        (ClustersQuery(url="PAGE-1"), [1]),
+        (ClustersQuery(host="site0"), [15]),
+        (ClustersQuery(host="site", url="page-0", least=15), [15]),
+        (ClustersQuery(host="site", sort="recent"), [1]),
+    ],
+)
+def test_clusters_are_sorted_and_filtered(
+    data: ConsoleData, query: ClustersQuery, duplicates: list[int]
+) -> None:
+    assert [row.duplicates for row in answers.clusters(data, query).clusters] == duplicates
+
+
+def test_hosts_are_filtered_and_turned(data: ConsoleData) -> None:
+    found = answers.hosts(data, HostsQuery("host", host="SITE", reverse="yes")).hosts
+    assert [row.host for row in found] == [f"www.site{n}.example" for n in (2, 1, 0)]
+    assert answers.hosts(data, HostsQuery(host="site1", least=7)).hosts == []
+
+
+def test_a_page_without_an_index_has_its_text(data: ConsoleData, tmp_path: Path) -> None:
+    pages, reader = tmp_path / "pages.jsonl", PageReader()
+    pages.write_bytes(encoded({"url": url_of(0), "body": "<p>what  the page says"}) + b"\n")
+    data = replace(data, texts=PageTexts(reader, reader.open([str(pages)])))
+    found = answers.page(data, PageQuery("pages.jsonl:0"))
+    assert "".join(part.text for part in found.text) == "what the page says"
+    assert answers.page(replace(data, shows_text=False), PageQuery("pages.jsonl:0")).text == []
+
+
+def test_what_takes_long_is_left_out_unless_it_is_asked_for(
+    data: ConsoleData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages, reader = tmp_path / "pages.jsonl", PageReader()
+    pages.write_bytes(encoded({"url": url_of(0), "body": "text"}) + b"\n")
+    data = replace(data, texts=PageTexts(reader, reader.open([str(pages)])))
+    monkeypatch.setattr(answers, "_AT_ONCE_SECONDS", -1.0)
+    found = answers.page(data, PageQuery("pages.jsonl:0"))
+    assert (len(found.found), found.text) == (1, [])
+    assert found.note == "Reading the index and the text takes more than -1 seconds."
+    assert answers.page(data, PageQuery("pages.jsonl:0", "yes")).text != []

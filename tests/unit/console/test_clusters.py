@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.console import queries
 from streamer.console.answers import ClustersQuery, clusters
-from streamer.console.clusters import describe_clusters, look_of, relation, relations_of
+from streamer.console.clusters import describe_cluster, look_of, relation, relations_of
 from streamer.console.view import QueryTooLong
 from streamer.model import Verdict
 from tests.helpers.verdict_lines import duplicate, unique, url_of
@@ -98,7 +99,7 @@ def test_an_answer_about_urls_ends_in_time(tmp_path: Path) -> None:
         with pytest.raises(QueryTooLong):
             relations_of(view)
         with pytest.raises(QueryTooLong):
-            describe_clusters(view, "size", None, 10, 0)
+            describe_cluster(view, queries.clusters(view, queries.CLUSTER_OF_ALL)[0])
 
 
 def test_what_grew_last_is_found_first(tmp_path: Path) -> None:
@@ -108,11 +109,11 @@ def test_what_grew_last_is_found_first(tmp_path: Path) -> None:
         by_size = clusters(data, ClustersQuery())
         assert [(row.duplicates, row.recent) for row in by_size.clusters] == [(28, 1), (3, 3)]
         assert by_size.recent == 4
-        growing = clusters(data, ClustersQuery(sort="growth", limit=1))
+        growing = clusters(data, ClustersQuery(sort="recent", limit=1))
         assert [row.url for row in growing.clusters] == [url_of(1)]
-        rest = clusters(data, ClustersQuery(sort="growth", offset=growing.next or 0))
+        rest = clusters(data, ClustersQuery(sort="recent", offset=growing.next or 0))
         assert [row.url for row in rest.clusters] == [url_of(0)]
-        of_host = clusters(data, ClustersQuery("www.site0.example", sort="growth")).clusters
+        of_host = clusters(data, ClustersQuery("www.site0.example", sort="recent")).clusters
         assert [row.recent for row in of_host] == [1]
 
 

@@ -1,19 +1,23 @@
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer import Deduplicator
 from streamer.console import comparing
 from streamer.console.answers import ConsoleData
-from streamer.console.comparing import CompareAnswer, CompareQuery, compare
+from streamer.console.comparing import CompareAnswer, CompareQuery, TextPiece, align, compare
 from streamer.console.index import IndexOptions, IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
 from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique
 from tests.unit.console.conftest import folded
+from tests.unit.console.test_server import ask
 from tests.unit.run.test_page_check import text_of
 from tests.unit.text.test_main_text import PAGE
 
@@ -39,21 +43,22 @@ def figures(answer: CompareAnswer) -> dict[str, str]:
     return {row.name: row.value for row in answer.figures}
 
 
+def both_texts(answer: CompareAnswer) -> list[str]:
+    sides = [row.one for row in answer.rows], [row.other for row in answer.rows]
+    return ["".join(piece.text for row in side for piece in row) for side in sides]
+
+
 def test_two_pages_have_their_verdicts_and_what_their_texts_share(data: ConsoleData) -> None:
     answer = compare(data, BOTH)
     one, other = answer.pages
     assert [page.judged and page.judged.place for page in (one, other)] == [
         "pages.jsonl:0", "pages.jsonl:1",
     ]  # fmt: skip
-    shared = [
-        [piece.text for piece in page.text if piece.group is not None] for page in (one, other)
-    ]
-    assert shared[0] == shared[1]
-    assert "first" not in "".join(shared[0])
-    assert "first" in "".join(piece.text for piece in one.text)
+    shared = [(row.one[0].text, row.other[0].text) for row in answer.rows if row.alike]
+    assert [one for one, _ in shared] == [other for _, other in shared]
+    assert [("first" in one, text_of(1)[-20:] in one) for one, _ in shared] == [(False, True)]
+    assert ["first" in text for text in both_texts(answer)] == [True, False]
     assert figures(answer)["shared fragments"] == "1"
-    (method,) = answer.methods
-    assert (method.name, method.threshold, method.duplicate) == ("minhash", 0.8, True)
     assert answer.notes == []
 
 
@@ -63,13 +68,13 @@ def test_the_text_of_another_fetch_is_said_so(data: ConsoleData, tmp_path: Path)
     (note,) = answer.notes
     assert note.startswith("pages.jsonl:0: the text is of ")
     assert note.endswith("pages.jsonl:2, which is another fetch.")
-    assert "first" in "".join(piece.text for piece in answer.pages[0].text)
+    assert "first" in both_texts(answer)[0]
 
 
 def test_no_texts_are_read_where_there_are_none(data: ConsoleData) -> None:
     answer = compare(replace(data, texts=PageTexts()), BOTH)
     assert (answer.notes, answer.figures) == ([comparing.NO_FILES], [])
-    assert [page.text for page in answer.pages] == [[], []]
+    assert answer.rows == []
     missing = compare(data, CompareQuery("nowhere", "pages.jsonl:0"))
     assert missing.notes == ["nowhere: its text is in none of the files of --pages."]
     assert missing.pages[0].judged is None
@@ -78,7 +83,7 @@ def test_no_texts_are_read_where_there_are_none(data: ConsoleData) -> None:
 def test_hidden_texts_leave_the_figures(data: ConsoleData) -> None:
     answer = compare(replace(data, shows_text=False), BOTH)
     assert answer.notes == [comparing.HIDDEN]
-    assert [page.text for page in answer.pages] == [[], []]
+    assert answer.rows == []
     assert figures(answer)["shared fragments"] == "1"
     assert text_of(1)[:20] not in msgspec.json.encode(answer).decode()
 
@@ -87,9 +92,7 @@ def test_the_head_of_texts_is_compared(data: ConsoleData, monkeypatch: pytest.Mo
     monkeypatch.setattr(comparing, "TEXT_CHARACTERS_MAX", 50)
     answer = compare(data, BOTH)
     assert answer.notes == ["Only the first 50 characters of each text are compared."]
-    assert [sum(len(piece.text) for piece in page.text) <= 50 for page in answer.pages] == [
-        True
-    ] * 2
+    assert [len(text) <= 50 for text in both_texts(answer)] == [True] * 2
 
 
 def test_reading_files_ends_in_time(data: ConsoleData) -> None:
@@ -103,7 +106,8 @@ def test_the_index_says_how_pages_are_compared(data: ConsoleData, tmp_path: Path
     with Deduplicator(folder, threshold=0.95) as dedup:
         list(dedup.add(PAGES))
     answer = compare(replace(data, index=IndexReader(IndexOptions(folder))), BOTH)
-    assert [one.threshold for one in answer.methods] == [0.95]
+    assert answer.similarity is not None
+    assert (answer.similarity.source, answer.similarity.threshold) == ("verdict", 0.95)
 
 
 def test_a_verdict_on_main_text_has_the_rest_in_grey(tmp_path: Path) -> None:
@@ -118,7 +122,57 @@ def test_a_verdict_on_main_text_has_the_rest_in_grey(tmp_path: Path) -> None:
         query = CompareQuery("https://0.example/", "https://1.example/")
         answer = compare(replace(found, texts=texts), query)
     assert figures(answer)["Jaccard similarity"] == "1.0000"
-    aside = ["".join(piece.text for piece in one.text if not piece.counts) for one in answer.pages]
+    sides = [row.one for row in answer.rows], [row.other for row in answer.rows]
+    aside = ["".join(p.text for row in side for p in row if not p.counts) for side in sides]
     assert [("Terms" in text, "Imprint" in text) for text in aside] == [
         (True, False), (False, True),
     ]  # fmt: skip
+
+
+def piece(text: str, group: int | None = None, *, first: bool = True) -> TextPiece:
+    return TextPiece(text, group, first and group is not None, counts=True)
+
+
+def test_texts_are_aligned_by_what_comes_in_one_order() -> None:
+    one = [piece("a", 0), piece("x"), piece("b", 1), piece("c", 2), piece(" \n")]
+    other = [piece("a", 0), piece("c", 2), piece("y"), piece("b", 1)]
+    found = [
+        ("".join(p.text for p in row.one), "".join(p.text for p in row.other), row.alike)
+        for row in align(one, other)
+    ]
+    assert found in (
+        [("a", "a", True), ("xb", "", False), ("c", "c", True), ("", "yb", False)],
+        [("a", "a", True), ("x", "cy", False), ("b", "b", True), ("c", "", False)],
+    )
+
+
+@given(st.permutations(range(8)), st.permutations(range(8)))
+def test_aligned_texts_are_whole_and_rows_alike_are_equal(one: list[int], other: list[int]) -> None:
+    rows = align([piece(str(n), n) for n in one], [piece(str(n), n) for n in other])
+    assert "".join(p.text for row in rows for p in row.one) == "".join(map(str, one))
+    assert "".join(p.text for row in rows for p in row.other) == "".join(map(str, other))
+    alike = [row.one[0].group for row in rows if row.alike]
+    assert alike == [row.other[0].group for row in rows if row.alike]
+    longest = max(
+        size
+        for size in range(9)
+        if any(kept in set(combinations(other, size)) for kept in combinations(one, size))
+    )
+    assert len(alike) == longest
+
+
+def test_a_pair_has_one_similarity_and_what_says_it(data: ConsoleData) -> None:
+    found = compare(data, BOTH).similarity
+    assert found is not None
+    assert (found.value, found.source, found.exact) == (0.9, "verdict", False)
+    assert found.measured is not None
+    assert abs(found.measured - 0.97) < 0.03
+    unrelated = compare(data, CompareQuery("pages.jsonl:0", "https://c.example/")).similarity
+    assert unrelated is not None
+    assert (unrelated.source, unrelated.method, unrelated.threshold) == ("texts", "minhash", 0.8)
+    without = compare(replace(data, texts=PageTexts()), BOTH).similarity
+    assert without is not None
+    assert (without.value, without.threshold, without.measured) == (0.9, None, None)
+    page = " ".join(ask(data, "/compare?page=pages.jsonl:0&with=pages.jsonl:1").text.split())
+    assert "<strong>0.9000</strong> similar, estimated by the index, when it judged them." in page
+    assert f"they share {found.measured:.4f} of their shingles: the estimate is" in page

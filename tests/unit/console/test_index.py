@@ -114,7 +114,7 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
     found = IndexReader(IndexOptions(folder, texts=texts, shows_text=shows_text)).explain(
         judged, 60
     )
-    assert "".join(part.text for part in found.text).startswith(" one\nw") == shows_text
+    assert "".join(part.text for part in found.text).startswith("one\nw") == shows_text
     assert found.why.startswith("No kept page shares a key")
 
 

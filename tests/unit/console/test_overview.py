@@ -5,41 +5,38 @@ from pathlib import Path
 import pytest
 
 from streamer import Deduplicator
-from streamer.console.answers import ConsoleData, NoQuery
+from streamer.console.answers import ConsoleData
 from streamer.console.index import IndexOptions, IndexReader
-from streamer.console.overview import HistoryBar, overview
+from streamer.console.overview import HistoryBar, OverviewQuery, overview
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import folded
+from tests.unit.console.test_server import ask
 from tests.unit.run.test_page_check import KEPT
 
 
 def test_the_overview_counts_all_and_warns_of_a_large_cluster(data: ConsoleData) -> None:
-    found = overview(data, NoQuery())
+    found = overview(data, OverviewQuery())
     assert (found.pages, found.unique, found.duplicates, found.letters) == (19, 3, 16, 5)
     assert [(row.url, row.duplicates) for row in found.clusters] == [
         (url_of(0), 15),
         (url_of(1), 1),
     ]
-    assert [(row.code, row.letters) for row in found.codes] == [
-        ("missing_url", 4),
-        ("invalid_json", 1),
-    ]
     assert found.folded
-    (warning,) = found.warnings
+    (warning,) = found.state.warnings
     assert warning.startswith("One cluster holds 84% of all pages (16 pages)")
     assert url_of(0) in warning
 
 
 def test_an_empty_crawl_has_an_overview(data: ConsoleData) -> None:
     data.view.make_again().close()
-    found = overview(data, NoQuery())
-    assert (found.pages, found.clusters, found.warnings) == (0, [], [])
+    found = overview(data, OverviewQuery())
+    assert (found.pages, found.clusters, found.state.warnings) == (0, [], [])
 
 
 def test_verdicts_that_are_not_shown_are_warned_of(tmp_path: Path) -> None:
     with folded(tmp_path, unique(0), unique(0, "https://else.example/")) as data:
         notices = ("A file of the folder is skipped.",)
-        notice, warning = overview(replace(data, notices=notices), NoQuery()).warnings
+        notice, warning = overview(replace(data, notices=notices), OverviewQuery()).state.warnings
         assert (notice,) == notices
         assert "v.jsonl:2: this verdict cannot be read, as its page has had another" in warning
 
@@ -50,17 +47,40 @@ def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -
         list(dedup.add(KEPT[:2]))
     data = replace(data, index=IndexReader(IndexOptions(folder)))
     shutil.rmtree(folder)
-    found = overview(data, NoQuery())
+    found = overview(data, OverviewQuery())
     assert (found.index, found.pages) == (None, 19)
-    assert found.warnings[0].startswith("The index cannot be read now. ")
+    assert found.state.warnings[0].startswith("The index cannot be read now. ")
 
 
 @pytest.mark.parametrize(("pages", "step"), [(10, 1000), (61_001, 2000)], ids=["few", "many"])
 def test_verdicts_of_files_are_counted_in_order(tmp_path: Path, pages: int, step: int) -> None:
     lines = [unique(0), *(duplicate(n, of=0) for n in range(1, pages))]
     with folded(tmp_path, *lines) as data:
-        history = overview(data, NoQuery()).history
+        history = overview(data, OverviewQuery()).history
     assert (history.unit, history.step) == ("pages", step)
-    assert history.bars[0] == HistoryBar("page 1", 1, min(pages, step) - 1, 0)
+    assert history.bars[0] == HistoryBar("page 1", 1, min(pages, step) - 1, 0, 0)
     assert sum(bar.unique + bar.similar + bar.equal for bar in history.bars) == pages
     assert len(history.bars) == -(-pages // step)
+
+
+def bars_of(data: ConsoleData, **query: int) -> tuple[int, list[str]]:
+    history = overview(data, OverviewQuery(**query)).history
+    return history.slots, [bar.start for bar in history.bars]
+
+
+def test_a_range_of_the_verdicts_is_shown(tmp_path: Path) -> None:
+    lines = [unique(0), *(duplicate(n, of=0) for n in range(1, 62_001))]
+    with folded(tmp_path, *lines) as data:
+        assert bars_of(data)[0] == 2
+        assert bars_of(data, newest=2) == (1, ["page 61,001", "page 62,001"])
+        assert bars_of(data, first=3, last=4) == (1, ["page 3,001", "page 4,001"])
+        assert bars_of(data, first=62, last=999) == (1, ["page 62,001"])
+        assert bars_of(data, first=999) == (1, ["page 62,001"])
+        assert bars_of(data, newest=999) == bars_of(data)
+        page = ask(data, "/overview").text
+        assert 'href="/overview?first=2&amp;last=3" aria-label="Only from page 2,001 on"' in page
+        assert 'href="/overview?newest=10">last 10,000</a>' in page
+        part = ask(data, "/overview?first=3&last=4").text
+        assert "page 5,001: " not in part
+        assert "<span>each bar of 1,000 pages</span>" in part
+        assert 'data-source="/overview/events?first=3&amp;last=4"' in part

@@ -8,7 +8,7 @@ from streamer.console.queries import refs_of, verdicts
 
 VALUES = {
     "url": "u", "url_key": 1, "ref": 1, "host": "h", "code": "c", "name": "n",
-    "after": 5, "limit": 10, "offset": 0, "least": 1,
+    "after": 5, "limit": 10, "offset": 0, "least": 1, "text": "t",
 }  # fmt: skip
 BY_NUMBER = [queries.OF_ALL, queries.OF_URL, queries.OF_REF, queries.OF_HOST, queries.OF_CLUSTER]
 ONES = {
@@ -16,9 +16,12 @@ ONES = {
         f"verdicts {condition}": queries.VERDICTS.format(condition=condition, order="page.number")
         for condition in BY_NUMBER
     },
+    "like": queries.VERDICTS.format(condition=queries.OF_PREFIX, order="page.number"),
     "versions": queries.VERDICTS.format(condition=queries.OF_URL, order="page.number DESC"),
     **{
-        f"clusters {condition}": queries.CLUSTERS.format(condition=condition)
+        f"clusters {condition}": queries.CLUSTERS.format(
+            condition=condition, order="duplicates DESC"
+        )
         for condition in (
             queries.CLUSTER_OF_ALL, queries.CLUSTER_OF_HOST, queries.CLUSTER_OF_REF,
         )
@@ -27,7 +30,7 @@ ONES = {
         f"letters {condition}": queries.LETTERS.format(condition=condition)
         for condition in (queries.LETTER_OF_CODE, queries.LETTER_OF_REF)
     },
-    "hosts": queries.HOSTS.format(order=queries.HOST_ORDERS["duplicates"]),
+    "hosts": queries.HOSTS.format(condition="pages >= :least", order="duplicates DESC"),
 }  # fmt: skip
 
 

@@ -55,9 +55,10 @@ def test_whatever_is_asked_the_document_has_the_answer(
         for path, parameters in asked:
             responses = DOCUMENT["paths"][path]["get"]["responses"]
             async with client.get(path, params=parameters) as response:
-                status, answer = response.status, await response.json()
+                status, kind = response.status, response.content_type
+                answer = await (response.text() if kind == "text/csv" else response.json())
             assert status < 500, answer
-            schema = responses[str(status)]["content"]["application/json"]["schema"]
+            schema = responses[str(status)]["content"][kind]["schema"]
             jsonschema.validate(answer, resolved(schema))
             if path.endswith(".json"):
                 async with client.get(path.removesuffix(".json"), params=parameters) as page:
@@ -70,7 +71,8 @@ def test_the_document_is_served_and_names_every_route(data: ConsoleData) -> None
     served = json.loads(ask(data, "/openapi.json").text)
     assert served == json.loads(json.dumps(DOCUMENT))
     assert served["openapi"].startswith("3.1.")
-    named = {route.api for route in ROUTES} | {f"{r.path}.json" for r in ROUTES if r.is_view}
+    named = {route.api for route in ROUTES}
+    named |= {f"{r.path}.{kind}" for r in ROUTES if r.is_view for kind in ("json", "csv")}
     assert set(served["paths"]) == named - {""}
     for reference in {part.split('"')[0] for part in json.dumps(served).split('"#/')[1:]}:
         found: Any = served
@@ -83,7 +85,7 @@ def test_the_document_is_served_and_names_every_route(data: ConsoleData) -> None
 def test_what_the_server_serves_is_in_the_document(data: ConsoleData) -> None:
     app = ConsoleServer(data, ServerOptions()).application()
     served = {resource.canonical for resource in app.router.resources()}
-    apart = {"/", "/style.css", "/live.js", "/openapi.json", "/login", "/overview/events"}
+    apart = {"/", "/style.css", "/console.js", "/openapi.json", "/login", "/overview/events"}
     views = {route.path for route in ROUTES if route.is_view}
     assert served - apart - views == set(DOCUMENT["paths"])
     asyncio.run(app.cleanup())

@@ -99,7 +99,7 @@ def test_what_has_no_page_here_is_no_link(tmp_path: Path) -> None:
     with folded(tmp_path, line) as data:
         text = ask(data, "/page?page=no+host").text
         assert "<bdi>https://else.example/</bdi> in the index last-year" in text
-        assert "<td>(no host)</td>" in ask(data, "/hosts").text
+        assert '<td class="name" data-label="host">(no host)</td>' in ask(data, "/hosts").text
 
 
 @pytest.mark.parametrize("path", ["/", "/overview", "/style.css", "/none", "/page?x=1", "/login"])
@@ -140,8 +140,8 @@ def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> N
     assert "<strong>46</strong> pages a second" in third
     assert "&lt;script&gt;alert(1)" in first
     page = ask(data, "/overview").text
-    assert '<script src="/live.js" data-source="/overview/events" defer></script>' in page
-    script = ask(data, "/live.js", WITH_TOKEN)
+    assert '<script src="/console.js" data-source="/overview/events" defer></script>' in page
+    script = ask(data, "/console.js", WITH_TOKEN)
     assert script.status == 200
     assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert ask(data, "/overview/events", WITH_TOKEN).status == 401
@@ -153,7 +153,7 @@ def test_a_stream_without_news_says_that_it_is_alive(
     monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
     data = replace(data, fold=FoldState)
     first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))
-    assert "still being read" in first
+    assert "Reading the verdicts: " in first
     assert second.strip() == ":"
 
 

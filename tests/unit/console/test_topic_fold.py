@@ -11,9 +11,9 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError
 
-from streamer.console.answers import ConsoleData, NoQuery
+from streamer.console.answers import ConsoleData
 from streamer.console.inputs import FoldedLine
-from streamer.console.overview import overview
+from streamer.console.overview import OverviewQuery, overview
 from streamer.console.topic_fold import TopicFold
 from streamer.console.topics import Layout
 from streamer.console.view import VerdictView
@@ -87,7 +87,7 @@ def test_a_failure_loses_no_verdict(tmp_path: Path, failure: Exception) -> None:
         with pytest.raises((StreamerError, MemoryError)):
             fold.go_on()
         fold.go_on()
-        assert overview(data, NoQuery()).pages == 7
+        assert overview(data, OverviewQuery()).pages == 7
 
 
 BAD = {
@@ -104,18 +104,18 @@ def test_a_message_of_another_program_is_passed_over_alone(tmp_path: Path, name:
     messages = [*VERDICTS[:1], verdict(1, said=BAD[name]), *VERDICTS[2:]]
     with folding(tmp_path, {NAMES.verdicts: messages}) as (fold, data):
         fold.go_on()
-        found = overview(data, NoQuery())
+        found = overview(data, OverviewQuery())
         assert (found.pages, [each.lines for each in found.inputs]) == (6, [7])
-        assert "the message at offset 1 is no verdict" in found.warnings[0]
+        assert "the message at offset 1 is no verdict" in found.state.warnings[0]
 
 
 def test_what_the_view_cannot_hold_is_passed_over_alone(tmp_path: Path) -> None:
     with folding(tmp_path, {NAMES.verdicts: VERDICTS}) as (fold, data):
         fold.failures = [OverflowError("too large"), OverflowError("a group, too")]
         fold.go_on()
-        found = overview(data, NoQuery())
+        found = overview(data, OverviewQuery())
         assert (found.pages, [each.lines for each in found.inputs]) == (6, [7])
-        assert "at offset 0 is no verdict (too large)" in found.warnings[0]
+        assert "at offset 0 is no verdict (too large)" in found.state.warnings[0]
 
 
 @pytest.mark.parametrize("timestamp", [-1, 9 * 10**17])
@@ -123,7 +123,7 @@ def test_a_time_that_cannot_be_stops_no_view(tmp_path: Path, timestamp: int) -> 
     messages = [verdict(0, timestamp=timestamp)]
     with folding(tmp_path, {NAMES.verdicts: messages}) as (fold, data):
         fold.go_on()
-        found = overview(data, NoQuery())
+        found = overview(data, OverviewQuery())
         assert (found.pages, len(found.history.bars)) == (1, 1)
 
 
@@ -151,12 +151,12 @@ def test_the_cause_is_named(
 def test_messages_that_expired_unread_are_counted(tmp_path: Path) -> None:
     with folding(tmp_path, {NAMES.verdicts: VERDICTS[2:4]}) as (fold, data):
         fold.go_on()
-        assert " 2 messages expired before" in overview(data, NoQuery()).warnings[0]
+        assert " 2 messages expired before" in overview(data, OverviewQuery()).state.warnings[0]
         fold.topics = {NAMES.verdicts: [verdict(5)]}
         fold.failures = [MemoryError()]
         with pytest.raises(MemoryError):
             fold.go_on()  # and it connects again
         fold.go_on()
-        found = overview(data, NoQuery())
-        assert (found.pages, len(found.warnings)) == (3, 1)
-        assert " 3 messages expired before" in found.warnings[0]
+        found = overview(data, OverviewQuery())
+        assert (found.pages, len(found.state.warnings)) == (3, 1)
+        assert " 3 messages expired before" in found.state.warnings[0]

@@ -12,8 +12,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamer.errors import SettingsError
-from streamer.kafka.health import HealthServer
+from streamer.kafka.health import HealthServer, status_page
+from streamer.kafka.progress_log import ProgressLog
 from streamer.metrics import Metrics
+from streamer.web_server import STYLE
 from tests.helpers.kafka_doubles import in_loop
 from tests.helpers.ports import free_port
 
@@ -176,16 +178,27 @@ async def test_half_a_request_does_not_hold_up_a_stop() -> None:
     writer.close()
 
 
+@pytest.mark.parametrize(("signs", "owns", "count"), [(True, True, 5), (True, False, 4)])
+def test_the_page_has_five_figures_and_the_look_of_the_console(
+    signs: bool, owns: bool, count: int
+) -> None:
+    counts = Metrics().counts
+    figures = ProgressLog(counts, signs=signs, owns=owns).figures()
+    page = status_page({"index": "news"}, dict.fromkeys(figures, 1234), [])
+    assert page.count("<li><strong>1,234</strong>") == count
+    assert STYLE in page
+    assert "<script" not in page
+
+
 @in_loop
 async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere() -> None:
     about = {"index": "news<b>", "shards": [0, 2]}
     async with serving(about) as served:
         status, page = await served.get("/")
         assert status == 200
-        for said in ("This worker is ready.", "<td>news&lt;b&gt;</td>", "<td>0, 2</td>"):
+        for said in ("This worker is ready.", "<h1>news&lt;b&gt;</h1>", "<td>0, 2</td>"):
             assert said in page
-        assert "<td>7</td>" in page
-        links = re.findall(r'href="([^"]+)"', page)
+        links = re.findall(r'<a href="([^"]+)"', page)
         assert sorted(links) == ["/health/live", "/health/ready", "/metrics", "/status.json"]
         assert [(await served.get(link))[0] for link in links] == [200] * 4
         served.reasons = ["shard <1> is not open yet"]
@@ -193,4 +206,5 @@ async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere(
         assert await served.get("/status.json") == (200, {**about, **state})
         _, page = await served.get("/")
         assert "not ready:" in page
-        assert "<li>shard &lt;1&gt; is not open yet</li>" in page
+        assert '<div class="state look">' in page
+        assert "<br>shard &lt;1&gt; is not open yet</div>" in page
