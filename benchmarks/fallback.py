@@ -8,13 +8,13 @@ from benchmarks.figures import empty_table, markdown
 from benchmarks.labelled_sets import Score, Set, judged
 
 SET = "releases"  # the one set in which it matters
-THRESHOLDS = ("0.62", "0.7", "0.8")  # that of `balanced`, the default, one above
+THRESHOLDS = ("0.63", "0.7", "0.8")  # that of `balanced`, the default, one above
 
 TEXTS = """\
 ## Pages without a main text
 
 A page without main text is compared by all of its text, at `--fallback-threshold`. At that of
-`balanced` (0.62), pages of a reference, which share menus and forms, are taken for each other; at
+`balanced` (0.63), pages of a reference, which share menus and forms, are taken for each other; at
 0.8, more new releases of a page are missed. On the other sets it changes F1 by 0.001 at most.
 """
 

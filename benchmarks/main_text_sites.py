@@ -66,7 +66,7 @@ from streamer.text.words import canonical_words
 if TYPE_CHECKING:
     from rich.table import Table
 
-THRESHOLD, FALLBACK = 0.62, 0.7
+THRESHOLD, FALLBACK = 0.63, 0.7
 RELEASES = "set3_llvm_docs.tar.xz"
 CRAWL_PAGES = 4000
 SPEED_PAGES, TRIES, FILLS = 1000, 5, 100

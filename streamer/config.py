@@ -59,7 +59,7 @@ OTHER_VARIABLES = (
 _MAIN_TEXT = {"method": NATIVE, "text": MAIN, "site_memory": 64 << 20}
 PURPOSES: Mapping[str, Mapping[str, Any]] = {
     "strict": {"method": NATIVE, "threshold": 0.8, "bands": 14, "rows": 6},
-    "balanced": {**_MAIN_TEXT, "threshold": 0.62, "bands": 24, "rows": 4},
+    "balanced": {**_MAIN_TEXT, "threshold": 0.63, "bands": 24, "rows": 4},
     "broad": {**_MAIN_TEXT, "threshold": 0.5, "bands": 40, "rows": 3},
 }
 

@@ -95,7 +95,7 @@ def test_each_setting_is_an_option_or_is_of_no_use_to_a_program() -> None:
     panels = {VERDICTS, TEXT, SIGNATURE, FIELDS, RUNNING}
     own = {each.name for each in list_settings() if each.panel in panels}
     assert own - options.keys() == {
-        "tombstones", "url_prefix", "cdx_base", "chunk_seconds", "include", "exclude",
+        "tombstones", "url_prefix", "cdx_base", "chunk_seconds", "include", "exclude", "value",
     }  # fmt: skip
     assert options.keys() <= own
 

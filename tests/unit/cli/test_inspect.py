@@ -55,7 +55,7 @@ def test_an_index_of_many_files_is_shown_in_one_screen(index: Path) -> None:
 def test_check_shows_what_is_no_default_and_by_what_pages_are_judged() -> None:
     assert [*rows("check")] == ["setting", "threshold", "text", "method"]
     shown = rows("check", "--preset", "balanced", "--carry", "language", "--min-shingles", "5")
-    assert shown["threshold"].split() == ["0.62", "the", "method's,", "0.8"]
+    assert shown["threshold"].split() == ["0.63", "the", "method's,", "0.8"]
     assert shown["text"].split() == ["main", "visible"]
     assert {"preset", "site_memory", "bands", "rows", "carry"} < shown.keys()
     assert "min_shingles" not in shown, "the default was given"

@@ -76,7 +76,7 @@ def test_a_page_whose_rule_asks_for_visible_text_has_the_threshold_of_others() -
 
 def test_it_is_asked_for_with_main_text_only() -> None:
     main = load_settings(preset=["balanced"]).index
-    assert (main.threshold, main.fallback_threshold) == (0.62, 0.7)
+    assert (main.threshold, main.fallback_threshold) == (0.63, 0.7)
     assert load_settings(preset=["broad"], fallback_threshold=0.6).index.fallback_threshold == 0.6
     assert load_settings(text="main", method="bottom_k").index.fallback_threshold == 0
     assert load_settings(threshold=0.5).index.fallback_threshold == 0

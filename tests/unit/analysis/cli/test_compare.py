@@ -122,9 +122,9 @@ def test_a_page_without_main_text_has_the_threshold_of_such_pages(
     for name, words in {"one": WORDS[:20], "other": WORDS[:19]}.items():
         (tmp_path / f"{name}.html").write_text(f"<html><body><p>{' '.join(words)}</p></body>")
     pages = tmp_path / "one.html", tmp_path / "other.html", "--preset", "balanced"
-    assert "threshold 0.8000" in decision(*pages)
+    assert "threshold 0.7000" in decision(*pages)
     monkeypatch.setenv("STREAMER_FALLBACK_THRESHOLD", "0")
-    assert "threshold 0.6200" in decision(*pages)
+    assert "threshold 0.6300" in decision(*pages)
 
 
 def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(tmp_path: Path) -> None:
