@@ -15,17 +15,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from streamer.kernel import uint64
+from streamer.text import short_tokens
 from streamer.text.canonical import is_ignorable
 from streamer.text.scan import INVALID, decode
-from streamer.text.short_tokens import (
-    NOT_PLAIN,
-    PIECE_MASK,
-    PIECES,
-    SEPARATES,
-    WINDOW_WORDS,
-    TokenTables,
-    token_tables,
-)
+from streamer.text.short_tokens import NOT_PLAIN, SEPARATES, WINDOW_WORDS, TokenTables, token_tables
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
 from tests.oracles import plain_signature as plain
 
@@ -275,12 +268,12 @@ def test_upper_and_lower_case_have_equal_tokens(text: str) -> None:
 def piece(code: int) -> tuple[int, bytes]:
     """Return the upper byte of a code point's piece, and its lower ones."""
     word = int(token_tables().pieces[code])
-    return word >> 56, (word & PIECE_MASK).to_bytes(7, "little")
+    return word >> 56, (word & short_tokens.PIECE_MASK).to_bytes(7, "little")
 
 
 def test_every_plain_character_between_letters_gives_the_plain_tokens() -> None:
     kinds: Counter[int] = Counter()
-    for code in range(PIECES):
+    for code in range(short_tokens.PIECES):
         kind, packed = piece(code)
         kinds[kind] += 1
         found = tokens(f"x{chr(code)}y")

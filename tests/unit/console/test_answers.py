@@ -5,17 +5,7 @@ import msgspec
 import pytest
 
 from streamer.console import answers
-from streamer.console.answers import (
-    ClusterQuery,
-    ClustersQuery,
-    ConsoleData,
-    HostsQuery,
-    LettersQuery,
-    NotFound,
-    PageQuery,
-    PagesQuery,
-    WrongQuery,
-)
+from streamer.console.answers import ClusterQuery, ClustersQuery, ConsoleData, PageQuery, PagesQuery
 from streamer.console.index import PageTexts
 from streamer.model import Location, Representative, Verdict
 from streamer.run.page_reader import PageReader
@@ -115,7 +105,7 @@ def test_pages_of_names_alike_come_once_each_and_end(tmp_path: Path, by: str) ->
 
 
 def test_two_things_are_refused(data: ConsoleData) -> None:
-    with pytest.raises(WrongQuery, match="Give one of url and host"):
+    with pytest.raises(answers.WrongQuery, match="Give one of url and host"):
         answers.pages(data, PagesQuery(url="a", host="b"))
 
 
@@ -135,13 +125,13 @@ def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:
     rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", offset=first.next or 0, limit=10))
     members = [each.page.offset for part in (first, rest) for each in part.members]
     assert (members, rest.next) == ([*range(2, 17)], None)
-    with pytest.raises(NotFound, match=r"pages\.jsonl:5"):
+    with pytest.raises(answers.NotFound, match=r"pages\.jsonl:5"):
         answers.cluster(data, ClusterQuery("pages.jsonl:5"))
 
 
 @pytest.mark.parametrize("sort", ["duplicates", "share", "pages", "host"])
 def test_hosts_come_in_each_order(data: ConsoleData, sort: str) -> None:
-    query = msgspec.convert({"sort": sort}, HostsQuery)
+    query = msgspec.convert({"sort": sort}, answers.HostsQuery)
     found = answers.hosts(data, query).hosts
     assert {row.host: (row.pages, row.duplicates) for row in found} == {
         "www.site0.example": (7, 5),
@@ -150,13 +140,13 @@ def test_hosts_come_in_each_order(data: ConsoleData, sort: str) -> None:
     }
     values = [getattr(row, sort) for row in found]
     assert values == sorted(values, reverse=sort != "host")
-    assert len(answers.hosts(data, HostsQuery(least=7)).hosts) == 1
+    assert len(answers.hosts(data, answers.HostsQuery(least=7)).hosts) == 1
 
 
 def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
-    assert answers.dead_letters(data, LettersQuery()).letters == []
-    first = answers.dead_letters(data, LettersQuery("missing_url", limit=3))
-    rest = answers.dead_letters(data, LettersQuery("missing_url", first.next or 0))
+    assert answers.dead_letters(data, answers.LettersQuery()).letters == []
+    first = answers.dead_letters(data, answers.LettersQuery("missing_url", limit=3))
+    rest = answers.dead_letters(data, answers.LettersQuery("missing_url", first.next or 0))
     (to_do, other) = first.codes
     assert (to_do.code, to_do.letters, to_do.remedy) == ("missing_url", 4, "Check --fields.")
     assert other.remedy.startswith("Look at the producer: ")
@@ -227,9 +217,9 @@ def test_clusters_are_sorted_and_filtered(
 
 
 def test_hosts_are_filtered_and_turned(data: ConsoleData) -> None:
-    found = answers.hosts(data, HostsQuery("host", host="SITE", reverse="yes")).hosts
+    found = answers.hosts(data, answers.HostsQuery("host", host="SITE", reverse="yes")).hosts
     assert [row.host for row in found] == [f"www.site{n}.example" for n in (2, 1, 0)]
-    assert answers.hosts(data, HostsQuery(host="site1", least=7)).hosts == []
+    assert answers.hosts(data, answers.HostsQuery(host="site1", least=7)).hosts == []
 
 
 def test_a_page_without_an_index_has_its_text(data: ConsoleData, tmp_path: Path) -> None:

@@ -19,13 +19,7 @@ from streamer.pages import schema_registry
 from streamer.pages.chunk import Chunk, Message
 from streamer.pages.mapping import DEFAULT_MAPPING
 from streamer.pages.parse import PageParser
-from streamer.pages.schema_registry import (
-    HEADER,
-    RegistryAddress,
-    SchemaRegistry,
-    add_frame,
-    is_framed,
-)
+from streamer.pages.schema_registry import HEADER, RegistryAddress, SchemaRegistry, add_frame
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
     FakeRegistry,
@@ -311,9 +305,11 @@ def test_a_header_names_the_schema_as_what_precedes_a_value_does() -> None:
         assert add_frame(b"x", [(HEADER, nothing)]) == b"x"
     assert add_frame(None, [(HEADER, guid)]) is None
     assert add_frame(b"", [(HEADER, guid)]) == b""
-    assert [is_framed(each) for each in (None, b"", b"{}", b"\0", number, guid)] == [False] * 6
-    assert is_framed(number + b"x")
-    assert is_framed(guid + b"x")
+    assert [
+        schema_registry.is_framed(each) for each in (None, b"", b"{}", b"\0", number, guid)
+    ] == [False] * 6
+    assert schema_registry.is_framed(number + b"x")
+    assert schema_registry.is_framed(guid + b"x")
 
 
 def message(offset: int, value: bytes | None) -> Message:

@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 
 from streamer.errors import InputError, SettingsError
 from streamer.run.output_checks import part_of
-from streamer.sketch.collection import (
-    FORMAT,
-    count_words,
-    idf,
-    load_collection,
-    rarest_first,
-    share_by_length,
-    shares_for,
-)
+from streamer.sketch import collection
+from streamer.sketch.collection import count_words, idf, load_collection, share_by_length
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import choose, method, write_options
 from streamer.text.words import CanonicalOptions
@@ -38,7 +31,7 @@ def build(folder: Path, bodies: list[str], *arguments: str) -> Path:
 
 def written(**change: Any) -> str:
     """Return the content of a collection's file with something changed."""
-    plain = {"format": FORMAT, "documents": 1, "canonical": {}, "frequencies": {}}
+    plain = {"format": collection.FORMAT, "documents": 1, "canonical": {}, "frequencies": {}}
     return json.dumps(plain | change)
 
 
@@ -182,7 +175,7 @@ def test_a_collection_changes_what_is_rare() -> None:
 
 
 def test_without_a_collection_the_length_of_words_tells() -> None:
-    assert shares_for(None, DEFAULT)("cat") == 1 / 4
+    assert collection.shares_for(None, DEFAULT)("cat") == 1 / 4
 
 
 # ---- how rare words are without a collection -------------------------------------------------
@@ -205,5 +198,5 @@ def test_each_letter_halves_the_share_of_pages(word: str, share: float) -> None:
 
 
 def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
-    rarest = rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
+    rarest = collection.rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
     assert rarest == ["house", "cat", "dog", "a"]

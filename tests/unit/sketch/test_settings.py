@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.sketch.settings import (
-    SECRET_BYTES,
-    HashSeeds,
-    create_secret,
-    derive_seeds,
-    read_secret,
-)
+from streamer.sketch import settings
+from streamer.sketch.settings import SECRET_BYTES, create_secret, derive_seeds, read_secret
 
 SECRET = bytes(range(SECRET_BYTES))
 
 
-def words_of(keys: HashSeeds) -> dict[str, list[int]]:
+def words_of(keys: settings.HashSeeds) -> dict[str, list[int]]:
     """Return the 32-bit words of each parameter."""
     base = int(keys.shingle_powers[-2])
     return {

@@ -16,14 +16,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.errors import (
-    SettingsError,
-    StoreDamaged,
-    StoreMismatch,
-    StoreUnavailable,
-    database_error,
-    explain_failures,
-)
+from streamer import errors
+from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable, explain_failures
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
 from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
@@ -248,7 +242,7 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
     ],
 )
 def test_what_rocksdb_says_becomes_an_error(said: str, error: type[Exception], words: str) -> None:
-    made = database_error(Path("index/store"), said)
+    made = errors.database_error(Path("index/store"), said)
     assert isinstance(made, error)
     assert words in str(made)
     assert ("remove its folder" in str(made)) == (error is StoreDamaged)
@@ -283,7 +277,7 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
     path, settings = tmp_path / "secret.key", SignatureSettings(bands=BANDS)
     data = path.read_bytes()
     other = b"%x" % (int(data[:1], 16) ^ 1) + data[1:]
-    for damage, error in ((b"not a key", SettingsError), (other, StoreMismatch)):
+    for damage, error in ((b"not a key", SettingsError), (other, errors.StoreMismatch)):
         path.write_bytes(damage)
         with pytest.raises(error, match=r"put .*secret\.key back from a copy"):
             IndexFolder.open(tmp_path, settings)

@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import (
-    SettingsError,
-    StoreDamaged,
-    StoreMismatch,
-    StoreUnavailable,
-    StreamerError,
-)
+from streamer import errors
 from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
 from streamer.upkeep.snapshot_places import Folder, SnapshotStopped
@@ -110,7 +104,7 @@ def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
     holds(tmp_path / "5", 50)
     assert snapshots.read().number == 6
     assert snapshots.oldest().number == 5
-    with pytest.raises(StoreUnavailable, match=r"has no snapshot 4; it has 5, 6\."):
+    with pytest.raises(errors.StoreUnavailable, match=r"has no snapshot 4; it has 5, 6\."):
         snapshots.restore(tmp_path / "4", 4)
 
 
@@ -139,11 +133,11 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
                 "longer": data + b"x",
             }
             path.write_bytes(damaged[damage])
-        with pytest.raises((StoreDamaged, StoreUnavailable)) as refusal:
+        with pytest.raises((errors.StoreDamaged, errors.StoreUnavailable)) as refusal:
             snapshots.restore(tmp_path / "again")
         assert path.name in str(refusal.value) or "There is no snapshot" in str(refusal.value)
         if path.suffix != ".json":
-            with pytest.raises(StoreDamaged):
+            with pytest.raises(errors.StoreDamaged):
                 snapshots.check(1)
         assert not (tmp_path / "again").exists()
         path.write_bytes(data)
@@ -159,7 +153,7 @@ def test_a_digest_that_fits_other_bytes_in_a_snapshots_own_file_is_not_believed(
     take_snapshot(index, snapshots, 0)
     [path] = home.glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"flush":1', b'"flush":2'))
-    with pytest.raises(StoreDamaged, match=path.name):
+    with pytest.raises(errors.StoreDamaged, match=path.name):
         snapshots.read()
 
 
@@ -180,7 +174,7 @@ def test_nothing_is_restored_over(tmp_path: Path, index: Path, snapshots: Snapsh
     grow(index, range(5))
     take_snapshot(index, snapshots, 0)
     before = digests(index)
-    with pytest.raises(StoreUnavailable, match=r"is not empty\. Move what is there"):
+    with pytest.raises(errors.StoreUnavailable, match=r"is not empty\. Move what is there"):
         snapshots.restore(index)
     assert digests(index) == before
     (tmp_path / "empty").mkdir()
@@ -191,17 +185,17 @@ def test_nothing_is_restored_over(tmp_path: Path, index: Path, snapshots: Snapsh
 def test_an_index_in_use_and_folders_without_one_are_refused(
     index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
-    with pytest.raises(StoreUnavailable, match="There is no index in"):
+    with pytest.raises(errors.StoreUnavailable, match="There is no index in"):
         take_snapshot(index, snapshots, 0)
     assert not index.exists()
     assert not home.exists()
-    with pytest.raises(StoreUnavailable, match="There is no snapshot in"):
+    with pytest.raises(errors.StoreUnavailable, match="There is no snapshot in"):
         snapshots.restore(index)
     with contextlib.closing(Store.open(store_folder(index))) as store:
-        with pytest.raises(StoreUnavailable, match="is empty"):
+        with pytest.raises(errors.StoreUnavailable, match="is empty"):
             take_snapshot(index, snapshots, 0)
         flush(store, [0])
-        with pytest.raises(StoreUnavailable, match="open in this process already"):
+        with pytest.raises(errors.StoreUnavailable, match="open in this process already"):
             take_snapshot(index, snapshots, 0)
 
 
@@ -209,7 +203,7 @@ def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, ho
     grow(index, range(5))
     with (
         Folder(home).writing(),
-        pytest.raises(StoreUnavailable, match="Another process writes snapshots to"),
+        pytest.raises(errors.StoreUnavailable, match="Another process writes snapshots to"),
     ):
         take_snapshot(index, snapshots, 0)
     take_snapshot(index, snapshots, 0)
@@ -218,7 +212,7 @@ def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, ho
 def test_a_folder_that_refuses_files_is_told_with_the_remedy(tmp_path: Path, index: Path) -> None:
     grow(index, range(5))
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreUnavailable, match=r"cannot be used: .*Free space there"):
+    with pytest.raises(errors.StoreUnavailable, match=r"cannot be used: .*Free space there"):
         take_snapshot(index, SnapshotFolder(tmp_path / "file"), 0)
 
 
@@ -281,7 +275,7 @@ def test_a_snapshot_given_up_is_none(index: Path, snapshots: SnapshotFolder, hom
 
 
 def regular(
-    index: Path, to: SnapshotFolder, now: list[float], reported: list[Taken | StreamerError]
+    index: Path, to: SnapshotFolder, now: list[float], reported: list[Taken | errors.StreamerError]
 ) -> RegularSnapshots:
     return RegularSnapshots(index, to, 60.0, 2, reported.append, lambda: now[0])
 
@@ -289,7 +283,7 @@ def regular(
 def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
     index: Path, snapshots: SnapshotFolder
 ) -> None:
-    now, reported = [1000.0], list[Taken | StreamerError]()
+    now, reported = [1000.0], list[Taken | errors.StreamerError]()
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, snapshots, now, reported)
         assert not each.is_due(0), "there is nothing yet"
@@ -313,7 +307,7 @@ def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
 
 
 def test_a_snapshot_that_fails_is_told_and_the_next_is_tried(tmp_path: Path, index: Path) -> None:
-    now, reported = [0.0], list[Taken | StreamerError]()
+    now, reported = [0.0], list[Taken | errors.StreamerError]()
     (tmp_path / "file").write_text("in the way")
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, SnapshotFolder(tmp_path / "file"), now, reported)
@@ -324,7 +318,7 @@ def test_a_snapshot_that_fails_is_told_and_the_next_is_tried(tmp_path: Path, ind
         now[0] += 61
         assert each.is_due(1)
     [error] = reported
-    assert isinstance(error, StoreUnavailable)
+    assert isinstance(error, errors.StoreUnavailable)
     assert not (index / "checkpoint").exists()
 
 
@@ -334,7 +328,7 @@ def test_an_unforeseen_failure_of_a_snapshot_is_reported(
     def fail(*_any: object) -> Taken:
         raise RuntimeError("a client's own error")
 
-    now, reported = [0.0], list[Taken | StreamerError]()
+    now, reported = [0.0], list[Taken | errors.StreamerError]()
     monkeypatch.setattr(snapshots, "take", fail)
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, snapshots, now, reported)
@@ -370,7 +364,9 @@ def test_s3_without_credentials_names_the_variables_before_any_request(
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsError, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+    with pytest.raises(
+        errors.SettingsError, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    ):
         SnapshotFolder("s3://bucket/index")
 
 
@@ -382,7 +378,7 @@ def test_a_snapshot_of_another_format_is_refused(
         patch.setattr("streamer.stored.opening.FORMAT", 99)
         grow(index, range(5))
         take_snapshot(index, snapshots, 0)
-    with pytest.raises(StoreMismatch, match="has format 99"):
+    with pytest.raises(errors.StoreMismatch, match="has format 99"):
         snapshots.restore(tmp_path / "again")
     assert not (tmp_path / "again").exists()
 

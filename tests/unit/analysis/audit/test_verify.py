@@ -12,13 +12,8 @@ import pytest
 from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
-from tests.helpers.audited_index import (
-    IDENTITY,
-    VERDICT_PARTITIONS,
-    Message,
-    SmallIndex,
-    small_index,
-)
+from tests.helpers import audited_index
+from tests.helpers.audited_index import IDENTITY, Message, SmallIndex, small_index
 
 
 @pytest.fixture
@@ -147,7 +142,9 @@ def _forge(index: SmallIndex, **page: Any) -> None:
     """Publish a verdict on a page that is not there."""
     place = {"topic": "pages", "partition": 0, **page}
     forged = index.verdicts[index.place("unique")].with_json(page=place)
-    index.verdicts.append(replace(forged, partition=place["partition"] % VERDICT_PARTITIONS))
+    index.verdicts.append(
+        replace(forged, partition=place["partition"] % audited_index.VERDICT_PARTITIONS)
+    )
 
 
 def _repeat(index: SmallIndex, **changed: Any) -> None:
