@@ -24,11 +24,9 @@ OVERLAY = KUBERNETES / "overlays" / "six-signers"
 VERSIONS = ("1.28.0", kubernetes_validate.latest_version())  # the oldest that we name, the newest
 VALUES = kubernetes_tools.ROOT / "deploy" / "helm" / "six-signers.yaml"
 HELMS_LABELS = {
-    "app.kubernetes.io/instance": "streamer",
-    "app.kubernetes.io/managed-by": "Helm",
-    "app.kubernetes.io/version": "0.1.0",
-    "helm.sh/chart": "streamer-0.1.0",
-}
+    "app.kubernetes.io/instance": "streamer", "app.kubernetes.io/managed-by": "Helm",
+    "app.kubernetes.io/version": "0.1.0", "helm.sh/chart": "streamer-0.1.0",
+}  # fmt: skip
 # Each component of kustomize, and the values that switch the same on in the chart.
 COMPONENTS = {
     "grafana-dashboard": "monitoring.dashboard.enabled=true",

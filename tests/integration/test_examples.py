@@ -70,11 +70,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def variables(brokers: str, names: Names) -> dict[str, str]:
     """Return what makes the commands use the tests' broker, and topics of their own."""
     return {
-        "STREAMER_BROKERS": brokers,
-        "STREAMER_INPUT_TOPIC": names.pages,
-        "STREAMER_INDEX_NAME": names.index,
-        "STREAMER_HEALTH_PORT": "0",
-    }
+        "STREAMER_BROKERS": brokers, "STREAMER_INPUT_TOPIC": names.pages,
+        "STREAMER_INDEX_NAME": names.index, "STREAMER_HEALTH_PORT": "0",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -72,13 +72,9 @@ def write_letters(path: Path, pages: list[Record]) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
-    ".csv": write_rows,
-    ".tsv": write_rows,
-    ".parquet": write_parquet,
-    ".arrow": write_arrow,
-    ".cdxj": write_cdx,
-    ".dead.jsonl": write_letters,
-}
+    ".csv": write_rows, ".tsv": write_rows, ".parquet": write_parquet, ".arrow": write_arrow,
+    ".cdxj": write_cdx, ".dead.jsonl": write_letters,
+}  # fmt: skip
 
 
 def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], ...] = ()) -> bytes:

@@ -138,11 +138,8 @@ def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
         assert place.streamer("replay", pages, "--verdicts", place.verdicts, *again) == 0
         assert len(lines(place.verdicts)) == 1
     assert {p.name for p in place.folder.iterdir()} <= {
-        "key",
-        "pages.jsonl",
-        "verdicts.jsonl",
-        "verdicts.jsonl.dead.jsonl",
-    }
+        "key", "pages.jsonl", "verdicts.jsonl", "verdicts.jsonl.dead.jsonl",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

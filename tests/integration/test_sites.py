@@ -24,12 +24,8 @@ WORDS = (
     "tower", "market", "field",
 )  # fmt: skip
 SITES: dict[str, Any] = {
-    "text": "main",
-    "site_memory": "1MiB",
-    "threshold": 0.65,
-    "bands": 24,
-    "rows": 4,
-}
+    "text": "main", "site_memory": "1MiB", "threshold": 0.65, "bands": 24, "rows": 4,
+}  # fmt: skip
 PAGES, LONG = 40, 12
 
 

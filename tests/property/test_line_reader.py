@@ -41,11 +41,9 @@ def oracle(content: bytes) -> Iterator[list[bytes] | int]:
 def taken(path: Path) -> Iterator[list[bytes] | int]:
     """Yield what the reader takes, with blocks and reads of a few bytes."""
     small: dict[str, Any] = {
-        "CHUNK_BYTES_MAX": CHUNK_BYTES,
-        "BUFFER_BYTES": 7,
-        "_READ_BYTES": 7,
+        "CHUNK_BYTES_MAX": CHUNK_BYTES, "BUFFER_BYTES": 7, "_READ_BYTES": 7,
         "_LINE_ENDS_IN_BYTES": 3,
-    }
+    }  # fmt: skip
     with mock.patch.multiple(module, **small), ByteStream(str(path)) as stream:
         reader = LineReader(stream, LIMIT)
         while True:

@@ -122,13 +122,10 @@ def test_an_unknown_name_in_the_file_is_refused_with_the_one_meant(file: Path) -
 @pytest.mark.parametrize(
     "line",
     [
-        'sasl_pasword = "{}"',
-        '[sasl_password]\nvalue = "{}"',
-        '[kafka]\nsasl_password = "{}"',
-        'sasl_password = ["{}"]',
-        "sasl_password = {}",
+        'sasl_pasword = "{}"', '[sasl_password]\nvalue = "{}"', '[kafka]\nsasl_password = "{}"',
+        'sasl_password = ["{}"]', "sasl_password = {}",
     ],
-)
+)  # fmt: skip
 def test_no_message_shows_what_may_be_a_secret(line: str, file: Path) -> None:
     file.write_text(line.format("7331733173317331"))
     with pytest.raises(SettingsError) as caught:

@@ -213,17 +213,12 @@ def test_each_page_is_judged_by_the_rule_for_its_site(tmp_path: Path) -> None:
     found = replay(tmp_path, RULES, "--summary", str(summary))
     said = {url: one["verdict"] for url, one in found.items()}
     assert said == {
-        "http://plain.example/1": "unique",
-        "http://plain.example/2": "duplicate",
-        "http://strict.example/1": "unique",
-        "http://loose.example/1": "duplicate",
-        "http://short.example/1": "unique",
-        "http://short.example/2": "duplicate",
-        "http://short.example/3": "unique",
-        "http://main.example/1": "unique",
-        "http://main.example/2": "duplicate",
-        "http://visible.example/1": "unique",
-    }
+        "http://plain.example/1": "unique", "http://plain.example/2": "duplicate",
+        "http://strict.example/1": "unique", "http://loose.example/1": "duplicate",
+        "http://short.example/1": "unique", "http://short.example/2": "duplicate",
+        "http://short.example/3": "unique", "http://main.example/1": "unique",
+        "http://main.example/2": "duplicate", "http://visible.example/1": "unique",
+    }  # fmt: skip
     assert found["http://short.example/2"]["basis"] == "too_short"
     assert found["http://main.example/2"]["text"] == "main"
     assert found["http://visible.example/1"]["text"] == "visible"

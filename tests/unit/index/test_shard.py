@@ -117,11 +117,8 @@ def test_only_the_earliest_candidates_are_looked_at(*, flush: bool) -> None:
     )
     assert representatives(judge(index(candidates_max=2), pages, flush=flush)) == [None] * 4
     assert representatives(judge(index(candidates_max=3), pages, flush=flush)) == [
-        None,
-        None,
-        None,
-        2,
-    ]
+        None, None, None, 2,
+    ]  # fmt: skip
 
 
 @flushing

@@ -46,22 +46,11 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.mark.parametrize(
     "brokers",
     [
-        "",
-        ",",
-        "a.example",
-        "a.example:",
-        ":9092",
-        "a.example:0",
-        "a.example:65536",
-        "a.example:9092,",
-        "a.example:9092;b.example:9092",
-        "kafka://a.example:9092",
-        "a.example:9092/x",
-        "::1:9092",
-        "a example:9092",
-        "a.example:٩٠٩٢",
+        "", ",", "a.example", "a.example:", ":9092", "a.example:0", "a.example:65536",
+        "a.example:9092,", "a.example:9092;b.example:9092", "kafka://a.example:9092",
+        "a.example:9092/x", "::1:9092", "a example:9092", "a.example:٩٠٩٢",
     ],
-)
+)  # fmt: skip
 def test_brokers_that_are_not_host_and_port_are_refused(brokers: str) -> None:
     message = refusal(brokers=f"c.example:1,{brokers}")
     assert f"{brokers.rpartition(',')[2].strip()!r} is no broker" in message

@@ -26,11 +26,8 @@ PAGE = b"<html><p>Bread at five, cake at six.</p></html>"
 
 
 ENCODERS = {
-    "gzip": gzip.compress,
-    "deflate": zlib.compress,
-    "br": brotli.compress,
-    "zstd": zstd.compress,
-}
+    "gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress,
+}  # fmt: skip
 
 
 def chunked(body: bytes, size: int) -> bytes:

@@ -16,10 +16,8 @@ SECRET = bytes(range(32))
 BODIES = [
     b"<p>The quick brown fox jumps over the lazy dog, and so do many other quick animals.",
     b"plain text of some words, enough of them to be more than a shingle or two in length",
-    b"caf\\u00e9 \\n one two three four five six seven eight nine ten eleven twelve",
-    b"",
-    b" \n",
-]
+    b"caf\\u00e9 \\n one two three four five six seven eight nine ten eleven twelve", b"", b" \n",
+]  # fmt: skip
 FLAGS = [HTML, 0, ESCAPED, 0, 0]
 
 

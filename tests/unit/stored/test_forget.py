@@ -27,13 +27,9 @@ from tests.helpers.signed_pages import family_pages, opened
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
 
 URLS = [
-    "https://a.example/one",
-    "https://a.example/two",
-    "https://www.b.example/one",
-    "https://b.example:8080/two",
-    "https://notb.example/",
-    "https://[broken/",
-]
+    "https://a.example/one", "https://a.example/two", "https://www.b.example/one",
+    "https://b.example:8080/two", "https://notb.example/", "https://[broken/",
+]  # fmt: skip
 
 
 def rows_left(store: Store) -> list[int]:
@@ -171,12 +167,9 @@ def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
 
 
 HOSTS = [
-    "https://BÜCHER.example/a",
-    "https://xn--bcher-kva.example./b",
-    "https://b%C3%BCcher.example/c",
-    "https://www.bücher.example:8080/d",
-    "https://bucher.example/e",
-]
+    "https://BÜCHER.example/a", "https://xn--bcher-kva.example./b", "https://b%C3%BCcher.example/c",
+    "https://www.bücher.example:8080/d", "https://bucher.example/e",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -25,25 +25,12 @@ def first(snapshots: SnapshotFolder) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        "../home/.bashrc",
-        "{tmp}/home/.bashrc",
-        "../other/store/CURRENT",
-        "store/../../home/.bashrc",
-        "store/sub/CURRENT",
-        "store/..",
-        "store/",
-        "store",
-        ".",
-        "",
-        "newest-flush",
-        "notes.txt",
-        "secret.key/",
-        "secret.key\n",
-        "store/CURRENT\x00",
-        "store/.bashrc",
-        "store\\CURRENT",
+        "../home/.bashrc", "{tmp}/home/.bashrc", "../other/store/CURRENT",
+        "store/../../home/.bashrc", "store/sub/CURRENT", "store/..", "store/", "store", ".", "",
+        "newest-flush", "notes.txt", "secret.key/", "secret.key\n", "store/CURRENT\x00",
+        "store/.bashrc", "store\\CURRENT",
     ],
-)
+)  # fmt: skip
 def test_a_snapshot_that_names_other_files_than_an_indexs_is_refused_before_anything_is_written(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, name: str
 ) -> None:
@@ -163,14 +150,10 @@ def _work_with_a_link_for_an_index(place: Path, elsewhere: Path) -> None:
 @pytest.mark.parametrize(
     "fill",
     [
-        _a_file,
-        _a_folder_of_somebody,
-        _an_index_of_that_name,
-        _a_link,
-        _work_with_more_in_it,
+        _a_file, _a_folder_of_somebody, _an_index_of_that_name, _a_link, _work_with_more_in_it,
         _work_with_a_link_for_an_index,
     ],
-)
+)  # fmt: skip
 def test_what_was_there_before_a_restore_stays_and_the_restore_is_refused(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, fill: Callable[[Path, Path], None]
 ) -> None:
