@@ -160,9 +160,7 @@ def test_a_kill_at_the_end_leaves_the_table_to_the_next_run(place: Place, where:
     assert not part_of(str(kept)).exists()
 
 
-def test_where_one_file_cannot_be_made_the_others_are(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_if_one_file_fails_others_do_not(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_rows(place.folder / "in.parquet", crawl(0, 40))
     names = [place.folder / f"{each}.parquet" for each in ("verdicts", "kept", "others")]
     run = ("replay", path, "--verdicts", names[0], "--kept", names[1], "--duplicates", names[2])

@@ -166,9 +166,7 @@ def test_each_kept_page_is_copied_once_in_order_under(
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # as in test_campaign.py
-def test_each_kept_page_is_copied_once_over_kills_of_the_broker(
-    names: Names, crawl: Path, tmp_path: Path
-) -> None:
+def test_a_page_is_copied_once_over_broker_kills(names: Names, crawl: Path, tmp_path: Path) -> None:
     port = free_port()
     with (
         broker.running_broker(tmp_path / "broker", port) as brokers,
@@ -295,9 +293,7 @@ def test_a_topic_that_takes_no_copy_is_refused(brokers: str, names: Names, tmp_p
         assert workers.start("all").wait(timeout=300) == 2
 
 
-def test_all_owners_verdicts_are_copied_followed_and_shown(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_verdicts_of_all_are_copied_and_shown(brokers: str, names: Names, tmp_path: Path) -> None:
     names, topic, partitions = replace(names, per_partition=True), topic_of(names), 6
     broker.make_topic(brokers, names.pages, partitions)
     send_parts(brokers, names.pages, [crawl(part, count=30) for part in range(partitions)])

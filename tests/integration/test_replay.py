@@ -117,9 +117,7 @@ def test_a_missing_carried_field_warns(place: Place, capsys: pytest.CaptureFixtu
     assert "Warning: No page of this run had scroe, so no verdict carries it." in said
 
 
-def test_a_run_without_pages_warns_of_no_carried_field(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_pages_no_field_is_missed(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.replay(place.write("pages.jsonl", b"\n"), "--carry", "score") == 0
     assert "carries" not in capsys.readouterr().err
 

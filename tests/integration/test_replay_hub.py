@@ -113,9 +113,7 @@ def test_the_token_is_shown_nowhere_and_to_no_other_host(
         assert not made.is_file() or TOKEN.encode() not in made.read_bytes(), made
 
 
-def test_what_is_not_there_is_named(
-    hub: Hub, place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_gone_is_named(hub: Hub, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.replay(f"hf://datasets/{NAME}/no/such") == 1
     assert f"hf://datasets/{NAME}/no/such: is not there; check the URL" in said(capsys)
     for url in ("hf://models/a/b", "hf://datasets/alone", "hf://datasets/a/b@/c"):

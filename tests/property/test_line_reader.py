@@ -70,9 +70,7 @@ lines = st.lists(
 
 
 @given(lines, st.booleans())
-def test_lines_are_cut_by_the_rule_however_they_are_read(
-    scratch: Path, content: list[bytes], ends: bool
-) -> None:
+def test_lines_are_cut_alike_however_read(scratch: Path, content: list[bytes], ends: bool) -> None:
     whole = b"\n".join(content) + (b"\n" if ends and content else b"")
     scratch.write_bytes(whole)
     assert list(taken(scratch)) == list(oracle(whole))

@@ -53,9 +53,7 @@ def joined(blocks: list[bytes]) -> tuple[Bytes, Places]:
 
 @settings(max_examples=100, deadline=None)
 @given(rows_of, st.integers(1, 4), st.randoms())
-def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
-    rows: Rows, keys: int, draw: random.Random
-) -> None:
+def test_rows_of_blocks_are_those_read_singly(rows: Rows, keys: int, draw: random.Random) -> None:
     blocks = packed(rows, keys)
     assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
     slots = np.array(draw.choices(range(len(rows)), k=20) if rows else [], np.int64)

@@ -19,9 +19,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_the_sample_crawl_has_the_verdicts_that_it_had(
-    sample: Path, tmp_path: Path, options: str
-) -> None:
+def test_the_sample_crawl_keeps_its_verdicts(sample: Path, tmp_path: Path, options: str) -> None:
     assert digest(sample, (), OPTIONS[options], tmp_path) == EXPECTED[SAMPLE][options]
 
 

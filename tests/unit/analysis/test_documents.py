@@ -43,9 +43,7 @@ def test_a_page_file_of_one_page_is_a_text_under_its_url(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("texts", [(), ("one", "two")])
-def test_a_page_file_of_none_or_several_is_no_single_text(
-    tmp_path: Path, texts: tuple[str, ...]
-) -> None:
+def test_a_page_file_of_no_or_many_pages_is_no_text(tmp_path: Path, texts: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="no page or several"):
         read_body(pages(tmp_path / "some.jsonl", *texts)).document(FORM)
 

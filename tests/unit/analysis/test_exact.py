@@ -25,9 +25,7 @@ def test_dice_is_the_published_percentage_over_lists(one: list[str], other: list
 
 
 @given(sets, sets)
-def test_jaccard_and_containment_count_members_one_by_one(
-    one: frozenset[str], other: frozenset[str]
-) -> None:
+def test_jaccard_and_containment_count_members(one: frozenset[str], other: frozenset[str]) -> None:
     both = sum(item in one and item in other for item in "abcdef")
     either = sum(item in one or item in other for item in "abcdef")
     assert jaccard(one, other) == jaccard(other, one) == (both / either if either else None)
@@ -112,9 +110,7 @@ def _after(common: int, union: int, changed: int, *, differ: bool) -> float:
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
-def test_expected_sets_are_the_sets_where_the_resemblance_is_exact(
-    one: set[int], other: set[int]
-) -> None:
+def test_expected_sets_are_those_of_exact_resemblance(one: set[int], other: set[int]) -> None:
     resemblance = len(one & other) / len(one | other)
     common, union = exact.estimate_sets(resemblance, len(one), len(other))
     assert abs(common - len(one & other)) < 1e-9
@@ -163,9 +159,7 @@ def test_a_fragment_has_the_same_words_in_both_texts(one: str, other: str, width
 
 
 @given(texts, texts, widths)
-def test_a_fragment_goes_on_to_the_right_as_far_as_both_texts_agree(
-    one: str, other: str, width: int
-) -> None:
+def test_a_fragment_goes_right_as_far_as_both_texts_agree(one: str, other: str, width: int) -> None:
     first, second = words_with_spans(one), words_with_spans(other)
     for fragment in find_shared_fragments(first, second, width):
         behind = [word.text for word in first if word.start >= fragment.one.end][:1]

@@ -166,17 +166,13 @@ def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
     ],
     ids=["beginning", "part", "capitals", "end", "none"],
 )
-def test_a_page_is_looked_up_by_a_part_of_its_url(
-    data: ConsoleData, text: str, offsets: list[int]
-) -> None:
+def test_a_page_is_found_by_parts_of_urls(data: ConsoleData, text: str, offsets: list[int]) -> None:
     found = answers.page(data, PageQuery(text))
     assert found.found == []
     assert [each.page.offset for each in found.like] == offsets
 
 
-def test_a_part_is_searched_for_among_the_newest(
-    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_is_sought_in_the_newest(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "LIKE_AMONG", 3)
     assert [one.page.offset for one in answers.page(data, PageQuery("page-1")).like] == [17, 16]
 

@@ -36,9 +36,7 @@ def index(crawl: tuple[Path, list[Verdict]]) -> Iterator[IndexReader]:
     index.close()
 
 
-def test_the_facts_are_those_of_the_newest_flush(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_facts_are_of_the_last_flush(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     facts = index.facts()
     assert (facts.kept_pages, facts.threshold) == (5, 0.8)
     assert facts.fingerprint == crawl[1][0].index
@@ -90,9 +88,7 @@ def test_an_explanation_ends_in_time(crawl: tuple[Path, list[Verdict]], index: I
         index.explain(crawl[1][0], 60, stopped)
 
 
-def test_a_foreign_verdict_is_refused(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_a_foreign_one_is_refused(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     other = msgspec.structs.replace(crawl[1][0], index="0123456789abcdef")
     with pytest.raises(StreamerError, match="index with other settings"):
         index.explain(other, 60)

@@ -147,9 +147,7 @@ def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> N
     assert ask(data, "/overview/events", WITH_TOKEN).status == 401
 
 
-def test_a_stream_without_news_says_that_it_is_alive(
-    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_stream_is_alive(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
     data = replace(data, fold=FoldState)
     first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))

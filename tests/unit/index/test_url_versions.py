@@ -134,9 +134,7 @@ def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path
         assert not judge.flush_is_due
 
 
-def test_versions_of_a_flush_that_has_failed_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_flush_has_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
     with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
         change(judge, page(0, b"a", 1, SAME))

@@ -332,9 +332,7 @@ async def test_a_log_that_lost_records_ends_the_process(owning: Owning) -> None:
 
 
 @kafka_doubles.in_loop
-async def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned(
-    owning: Owning,
-) -> None:
+async def test_it_has_caught_up_at_the_end_that_the_log_had_at_assignment(owning: Owning) -> None:
     log = a_log(2)
     assert not owning.app.progress.caught_up
     owning.consumer.end = 3

@@ -304,9 +304,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 
 
 @pytest.mark.parametrize(("sent", "reported"), [(b"2", b"2"), (b"many", None), (b"1" * 19, None)])
-def test_a_dead_letter_counts_how_often_it_was_sent_again(
-    sent: bytes, reported: bytes | None
-) -> None:
+def test_a_dead_letter_counts_how_often_it_was_resent(sent: bytes, reported: bytes | None) -> None:
     rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])

@@ -133,9 +133,7 @@ def test_a_table_of_another_index_is_not_taken() -> None:
 
 
 @in_loop
-async def test_brokers_that_are_away_are_asked_again_and_a_refusal_ends_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_away_brokers_are_retried_a_refusal_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = list[object]()
 
     def refuse(client: object) -> None:

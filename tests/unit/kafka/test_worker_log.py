@@ -140,9 +140,7 @@ def test_what_nothing_catches_is_a_line_too(
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_traceback_does_not_show_what_variables_hold(
-    log_format: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
     worker_log.configure_logs(log_format, "info")
     try:
         fail_with_a_page_at_hand()

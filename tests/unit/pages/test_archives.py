@@ -252,9 +252,7 @@ def test_an_archive_that_changes_is_refused(web: WebServer) -> None:
             opened.ask([place])[0]()
 
 
-def test_no_more_connections_are_opened_than_allowed(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_allowed_connections_are_open(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "CONNECTIONS", 3)
     web.delay = 0.02
     assert read([ArchiveRange(web.put(f"/{n}", DATA), 0, 5) for n in range(12)]) == 12 * [DATA[:5]]

@@ -191,9 +191,7 @@ def test_archives_may_be_elsewhere(folder: Path, tmp_path_factory: pytest.TempPa
     assert len(whole([*all_chunks(read)])) == 1
 
 
-def test_reading_on_after_any_chunk_gives_the_same_chunks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_on_gives_the_same_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.pages.chunk.CHUNK_BYTES_MAX", 3_000)
     monkeypatch.setattr(cdx, "WINDOW_LINES", 7)
     lines = [A.line(number, url_of(number)) for number in range(60)]

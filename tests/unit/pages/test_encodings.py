@@ -65,9 +65,7 @@ def test_any_encodings_are_undone_in_reverse_order(body: bytes, names: list[str]
     ],
     ids=range(12),
 )
-def test_an_encoding_is_told_by_the_body_with_the_header_as_a_hint(
-    body: bytes, names: list[str]
-) -> None:
+def test_an_encoding_is_told_by_body_with_header_as_a_hint(body: bytes, names: list[str]) -> None:
     assert undo_encodings(body, names, LIMIT) == PAGE
 
 
@@ -144,9 +142,7 @@ def test_any_bytes_give_a_bounded_body_or_a_code(body: bytes, names: list[str]) 
 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 50), st.booleans())
-def test_chunks_are_undone_with_and_without_a_header(
-    body: bytes, size: int, declared: bool
-) -> None:
+def test_chunks_are_undone_with_or_without_a_header(body: bytes, size: int, declared: bool) -> None:
     assert undo_chunks(chunked(body, size), declared=declared) == body
 
 

@@ -464,9 +464,7 @@ def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:
         ('{"url": "/key", "value": "body"}', "value: no such field; give --value"),
     ],
 )
-def test_fields_that_a_message_with_a_body_does_not_have_are_refused(
-    fields: str, said: str
-) -> None:
+def test_fields_that_a_message_with_a_body_has_not_are_refused(fields: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         parse_fields(fields, "body")
 

@@ -54,9 +54,7 @@ def code_of(registry: SchemaRegistry, value: bytes) -> str:
     return refused.value.code
 
 
-def test_a_schema_is_asked_for_once_by_number_or_by_guid(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_a_schema_is_asked_for_once_by_id(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     reported.schemas[f"/schemas/guids/{GUID}"] = {"schema": PAGE_SCHEMA, "schemaType": "AVRO"}
     payload = avro_page("http://a.example/", TEXT)
     for value in (by_number(7, payload), b"\1" + GUID.bytes + payload) * 3:
@@ -122,9 +120,7 @@ def test_a_refusal_keeps_nothing_of_the_chunk_that_it_came_with(registry: Schema
     assert found() is None
 
 
-def test_an_answer_with_odd_references_is_none(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_malformed_references_are_none(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     for references in (["x"], 5):
         reported.schemas["/schemas/ids/9"] = {"schema": PAGE_SCHEMA, "references": references}
         with pytest.raises(StreamerError, match="names references in another way"):
@@ -280,9 +276,7 @@ def test_a_login_is_sent_over_tls_and_shown_nowhere(tmp_path: Path) -> None:
         ("https://a.example", {"cafile": Path("missing.pem")}, "--registry-cafile missing.pem"),
     ],
 )
-def test_an_address_that_is_none_or_not_safe_is_refused(
-    url: str, more: dict[str, Any], why: str
-) -> None:
+def test_a_wrong_or_unsafe_address_is_refused(url: str, more: dict[str, Any], why: str) -> None:
     with pytest.raises(SettingsError, match=why) as refused:
         SchemaRegistry(RegistryAddress(url, **more))
     assert WORD not in str(refused.value)

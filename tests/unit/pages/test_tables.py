@@ -103,9 +103,7 @@ def test_reading_goes_on_behind_any_chunk_and_cuts_the_same_chunks(
     assert len(chunks_from_anywhere(source_of(path, columns))) > 8
 
 
-def test_of_a_wide_table_only_the_wanted_columns_are_read_behind_its_head(
-    tmp_path: Path, kind: Kind
-) -> None:
+def test_of_wide_tables_wanted_columns_are_read_behind_the_head(tmp_path: Path, kind: Kind) -> None:
     path = kind.file(tmp_path, pages(250))
     rows = rows_of(list(all_chunks(source_of(path, {"body", "url_base64"}))))
     assert rows[:64] == pages(64).to_pylist()

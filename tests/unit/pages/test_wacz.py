@@ -138,9 +138,7 @@ def listed(path: Path, entries: list[tuple[str, int]], data: bytes) -> None:
         ([("archive/a.warc", 0), ("archive/b.warc", 50)], r"archive/a.warc overlaps what follows"),
     ],
 )
-def test_members_that_share_bytes_are_refused(
-    path: Path, entries: list[tuple[str, int]], reported: str
-) -> None:
+def test_members_share_no_bytes(path: Path, entries: list[tuple[str, int]], reported: str) -> None:
     listed(path, entries, warc_record(0))
     source = Source(str(path), is_regular=True)
     if reported:

@@ -124,9 +124,7 @@ def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(tmp_path: 
     assert not judge.flush_is_due
 
 
-def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
-    judge: Judge, clock: Clock
-) -> None:
+def test_a_flush_is_due_after_seconds_if_there_is_work_to_do(judge: Judge, clock: Clock) -> None:
     clock.now += module.REPLAY_FLUSHES.seconds + 1
     assert not judge.flush_is_due
     judge.judge(0, 0, 1, unique_pages(1))

@@ -83,9 +83,7 @@ def test_what_a_shell_has_opened_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda part: part.symlink_to("held"), os.mkfifo, Path.touch])
-def test_a_part_that_is_in_the_way_is_removed_and_not_followed(
-    path: Path, make: Callable[[Path], None]
-) -> None:
+def test_parts_in_the_way_are_removed_not_read(path: Path, make: Callable[[Path], None]) -> None:
     held = path.with_name("held")
     held.write_bytes(b"of somebody else")
     make(output_checks.part_of(str(path)))

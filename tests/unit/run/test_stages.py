@@ -41,9 +41,7 @@ def chunk(*values: bytes, pages: list[int]) -> Chunk:
     )
 
 
-def test_what_a_later_schema_makes_readable_is_the_dead_letter_of_before(
-    parser: PageParser,
-) -> None:
+def test_what_a_later_schema_makes_readable_is_the_old_dead_letter(parser: PageParser) -> None:
     batch = parse(parser, chunk(PLAIN, AVRO, b"{", PLAIN, AVRO, pages=[0, 3, 4]))
     assert (batch.sequences, batch.times) == ([0, 3, 4], [0, 3, 4])
     assert [(each.sequence, each.code, each.key) for each in batch.dead] == [

@@ -46,9 +46,7 @@ def test_a_word_counts_once_a_page_and_pages_without_words_do_not(pages: list[li
 
 
 @given(PAGES, st.randoms(use_true_random=False))
-def test_the_order_of_pages_changes_neither_file_nor_fingerprint(
-    pages: list[list[str]], random: Any
-) -> None:
+def test_page_order_changes_no_file_or_fingerprint(pages: list[list[str]], random: Any) -> None:
     mixed = random.sample(pages, len(pages))
     one, other = count_words(pages, DEFAULT), count_words(mixed, DEFAULT)
     assert one.to_bytes() == other.to_bytes()

@@ -117,9 +117,7 @@ def test_keys_of_one_method_go_with_the_sketch_of_another() -> None:
 
 @pytest.mark.parametrize("pairs", [3, 6])
 @pytest.mark.parametrize("name", methods())
-def test_pages_of_equal_words_are_alike_even_where_the_method_finds_nothing_in_them(
-    name: str, pairs: int
-) -> None:
+def test_pages_of_equal_words_are_alike_where_the_method_finds_none(name: str, pairs: int) -> None:
     settings = load_settings(method=name).signature
     words = [f"{letter}a {letter}b" for letter in "abcdef"[:pairs]]
     one, other = ". ".join(words), "!\n".join(words).replace(" ", ", ").upper()

@@ -287,9 +287,7 @@ def give(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("writes", range(7))
-def test_a_sweep_that_was_killed_is_done_again_before_the_command_is_told(
-    tmp_path: Path, writes: int
-) -> None:
+def test_a_killed_sweep_is_done_again_before_the_answer(tmp_path: Path, writes: int) -> None:
     folder = tmp_path / "index"
     assert code_of(SWEPT, folder, writes) == -9
     judge = opened(folder, head_pages=100)

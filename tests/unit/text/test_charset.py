@@ -139,9 +139,7 @@ def test_a_label_means_what_browsers_make_of_it(label: str | None, codec: str | 
 @given(
     st.binary(max_size=300), st.one_of(st.sampled_from(LABELS), st.text(max_size=20)), st.booleans()
 )
-def test_any_bytes_under_any_label_give_valid_utf8(
-    body: bytes, label: str | None, html: bool
-) -> None:
+def test_any_bytes_and_any_label_give_utf8(body: bytes, label: str | None, html: bool) -> None:
     decoded = decode_body(body, label, html=html)
     assert decoded.utf8.decode().encode() == decoded.utf8
     assert b"test".decode(decoded.charset, "replace")

@@ -21,9 +21,7 @@ def rows_of(output: str) -> list[list[str]]:
     return [line.split() for line in output.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
 
 
-def test_the_command_prints_a_table_a_dataset_and_draws_a_plot(
-    labelled: Path, tmp_path: Path
-) -> None:
+def test_it_prints_a_table_a_dataset_and_draws_a_plot(labelled: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the plot is an extra")
     plot = tmp_path / "plot.svg"
     arguments = ["evaluate", str(labelled), "--methods", "minhash,exact_content", "--plot"]

@@ -28,9 +28,7 @@ HIDDEN = ("script", "style", "template", "noscript", "svg")
         ("a<p>b<![x[c", ["a", "b"]),  # the text before a malformed declaration
     ],
 )
-def test_what_is_not_hidden_is_seen_and_only_block_tags_separate_words(
-    html: str, words: list[str]
-) -> None:
+def test_the_unhidden_is_seen_and_block_tags_separate_words(html: str, words: list[str]) -> None:
     assert reference.visible_text(html).split() == words
 
 

@@ -128,9 +128,7 @@ def test_class_keys_hash_the_least_value_of_each_class(values: set[int], rows: i
 
 
 @given(st.one_of(FEW_WORDS.map(" ".join), st.text()), st.integers(1, 3), st.integers(1, 4))
-def test_words_sign_the_set_of_words_and_how_often_each_came_before(
-    text: str, bands: int, rows: int
-) -> None:
+def test_words_sign_words_and_how_often_each_came_before(text: str, bands: int, rows: int) -> None:
     text = text.encode("utf-8", "replace").decode()
     own = method("words", {"bands": bands, "rows": rows}, SECRET).sign(PageText(text))
     seeds = plain.derive_seeds(SECRET, 1, bands * rows)
@@ -215,9 +213,7 @@ def test_supershingles_find_as_many_pairs_as_the_binomial_says(
 
 
 @pytest.mark.parametrize(("resemblance", "expected"), [(0.8, 0.9996), (0.3, 0.0474)])
-def test_twenty_bands_of_five_find_as_many_pairs_as_published(
-    resemblance: float, expected: float
-) -> None:
+def test_twenty_bands_of_five_find_pairs_as_published(resemblance: float, expected: float) -> None:
     share = (equal_blocks(resemblance, 20, 5) >= 1).mean()
     assert share == pytest.approx(expected, abs=4 * error_of(expected) + 0.00005)
 
