@@ -78,8 +78,7 @@ def variables(brokers: str, names: Names) -> dict[str, str]:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_a_readme_is_short_and_all_examples_are_listed(example: Path) -> None:
     assert len((example / "README.md").read_text("utf-8").splitlines()) <= README_LINES_MAX
-    listed = (example.parent / "README.md").read_text("utf-8")
-    assert f"]({example.name}/README.md)" in listed
+    assert f"]({example.name}/README.md)" in (example.parent / "README.md").read_text("utf-8")
 
 
 def test_scrapy_keeps_one_page_of_each_content(

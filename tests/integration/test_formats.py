@@ -83,8 +83,7 @@ def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], 
     outs = ("--verdicts", verdicts, "--index", index, *place.key)
     for step, call in (*kills, (0, "")):
         more = ("--head-pages", "30", "--complete")
-        code = killed_replay(step, call, *pages, *outs, *more)
-        assert code == (-signal.SIGKILL if step else 0)
+        assert killed_replay(step, call, *pages, *outs, *more) == (-signal.SIGKILL if step else 0)
     return verdicts.read_bytes()
 
 

@@ -299,16 +299,14 @@ def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> Non
             assert process.wait() == 130
         assert process.stdout is not None
         assert "continues from here" in process.stdout.read()
-    done = len(lines(place.verdicts))
-    assert done < 9000
+    assert len(lines(place.verdicts)) < 9000
     pages = b"".join(map(page, range(9000)))
     subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
     assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(9000))
 
 
 def test_changed_thresholds_hold_from_the_next_page_on(place: Place) -> None:
-    words = json.loads(page(1))["body"].split()
-    edited = " ".join(["new", *words[3:]])
+    edited = " ".join(["new", *json.loads(page(1))["body"].split()[3:]])
     other = json.dumps({"url": "http://a.example/e", "body": edited}).encode() + b"\n"
     assert place.replay(place.write("one.jsonl", page(1), other)) == 0
     assert place.replay(place.write("two.jsonl", other), "--threshold", "1.0") == 0
@@ -349,8 +347,7 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An index names the version of the rules that its settings need, which may fall."""
-    pages = place.write("pages.jsonl", page(1))
-    assert place.replay(pages, "--near-misses", "0.1") == 0
+    assert place.replay(place.write("pages.jsonl", page(1)), "--near-misses", "0.1") == 0
     capsys.readouterr()
     assert place.streamer("check", "--index", place.index) == 0
     said = " ".join(capsys.readouterr().out.split())

@@ -195,8 +195,7 @@ def test_new_partitions_under_load(brokers: str, names: Names, crawl: Path, tmp_
 
 def started(workers: Fleet, name: str, *options: object) -> tuple[int, str]:
     """Start a worker that is to end by itself; return its exit code, and its log."""
-    code = workers.start(name, *options).wait(timeout=300)
-    return code, workers.log(name)
+    return workers.start(name, *options).wait(timeout=300), workers.log(name)
 
 
 def test_a_missing_topic_of_pages_is_named(brokers: str, names: Names, tmp_path: Path) -> None:

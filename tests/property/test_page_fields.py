@@ -135,8 +135,7 @@ ODD = [
 @pytest.mark.parametrize("message", ODD)
 def test_of_what_is_out_of_the_ordinary_nothing_is_told(message: bytes) -> None:
     good = b' {"url" : "u", "body":"b" }\r\n'
-    found = reported(good, message, good)
-    assert [known for known, _ in found] == [PLAIN, UNKNOWN, PLAIN]
+    assert [known for known, _ in reported(good, message, good)] == [PLAIN, UNKNOWN, PLAIN]
 
 
 @given(st.binary(max_size=60), st.integers(0, 40), st.integers(0, 40))

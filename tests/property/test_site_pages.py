@@ -69,8 +69,7 @@ def test_a_page_has_the_text_it_has_alone(pages: list[tuple[str, int, bool]], nu
         listed = reader().read(
             [body], [flags], marks * np.array([number], np.uint64), np.zeros(1, np.uint64)
         )
-        repeats = repeats_of(listed.blocks.keys)
-        parts = text_parts(body, flags | MAIN_FLAG, repeats)
+        parts = text_parts(body, flags | MAIN_FLAG, repeats_of(listed.blocks.keys))
         assert "".join(part.text for part in parts if part.counts) == own[0]
 
 

@@ -253,8 +253,7 @@ def test_what_was_judged_before_an_error_stands(tmp_path: Path) -> None:
     ):
         list(dedup.add(pages()))
     with Deduplicator(tmp_path / "index") as dedup:
-        kept = len(dedup)
-        assert kept == 1500
+        assert len(dedup) == 1500
     closed = dedup
     closed.close()
     with pytest.raises(SettingsError, match="is closed"):

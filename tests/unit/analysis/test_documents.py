@@ -73,8 +73,7 @@ def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("zero", "utf-8")
     own = tmp_path / "own.txt"
     own.write_text("not this one", "utf-8")
-    files = collect([tmp_path], DEFAULT_READER, aside=own)
-    found = read_documents(files, FORM, DEFAULT_READER)
+    found = read_documents(collect([tmp_path], DEFAULT_READER, aside=own), FORM, DEFAULT_READER)
     assert [document.page.text for document in found] == ["zero", "one", "two"]
 
 

@@ -111,8 +111,7 @@ def _after(common: int, union: int, changed: int, *, differ: bool) -> float:
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
 def test_expected_sets_are_those_of_exact_resemblance(one: set[int], other: set[int]) -> None:
-    resemblance = len(one & other) / len(one | other)
-    common, union = exact.estimate_sets(resemblance, len(one), len(other))
+    common, union = exact.estimate_sets(len(one & other) / len(one | other), len(one), len(other))
     assert abs(common - len(one & other)) < 1e-9
     assert abs(union - len(one | other)) < 1e-9
 

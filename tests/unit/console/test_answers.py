@@ -131,8 +131,7 @@ def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:
 
 @pytest.mark.parametrize("sort", ["duplicates", "share", "pages", "host"])
 def test_hosts_come_in_each_order(data: ConsoleData, sort: str) -> None:
-    query = msgspec.convert({"sort": sort}, answers.HostsQuery)
-    found = answers.hosts(data, query).hosts
+    found = answers.hosts(data, msgspec.convert({"sort": sort}, answers.HostsQuery)).hosts
     assert {row.host: (row.pages, row.duplicates) for row in found} == {
         "www.site0.example": (7, 5),
         "www.site1.example": (6, 5),

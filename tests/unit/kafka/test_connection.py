@@ -154,8 +154,7 @@ def test_a_file_without_certificates_is_refused(content: bytes, tmp_path: Path) 
 def test_the_key_of_another_certificate_is_refused(authority: Authority) -> None:
     certfile, _ = authority.give("mine")
     _, keyfile = authority.give("yours")
-    message = refusal("SSL", ssl_certfile=certfile, ssl_keyfile=keyfile)
-    assert "cannot be used together" in message
+    assert "cannot be used together" in refusal("SSL", ssl_certfile=certfile, ssl_keyfile=keyfile)
 
 
 def test_an_encrypted_key_is_refused_and_no_terminal_is_asked(authority: Authority) -> None:

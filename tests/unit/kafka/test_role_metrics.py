@@ -251,8 +251,7 @@ def test_what_a_worker_logs_counts_what_its_metrics_count(tmp_path: Path) -> Non
     metrics = metrics_in_use(tmp_path)
     SignMetrics(metrics).observe_lag(3, 9)
     SignMetrics(metrics).forget([3])
-    shard = ShardMetrics(metrics, index().shard, 1, HEAD_PAGES)
-    shard.observe_log(5, 12, None)
+    ShardMetrics(metrics, index().shard, 1, HEAD_PAGES).observe_log(5, 12, None)
     counts = metrics.counts
     assert (counts.read, counts.signed, counts.is_paused) == (3, 1, False)
     assert (counts.dead, counts.skipped) == ({"invalid_json": 1}, {"deletion": 1})

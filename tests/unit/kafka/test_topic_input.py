@@ -179,8 +179,7 @@ def test_a_chunk_is_cut_by_bytes_too(topics: Topics) -> None:
 
 
 def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics) -> None:
-    messages = {p: message_at(range(p, 40, 2)) for p in (0, 1)}
-    topic = topics(messages, {0: (0, 40), 1: (0, 40)})
+    topic = topics({p: message_at(range(p, 40, 2)) for p in (0, 1)}, {0: (0, 40), 1: (0, 40)})
     topic.begin({0: 0, 1: 0})
     found: dict[int, list[Message]] = {0: [], 1: []}
     for p, end in [(0, 7), (1, 30), (0, 8), (0, 31), (1, 40), (0, 40)]:

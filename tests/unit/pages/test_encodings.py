@@ -72,8 +72,7 @@ def test_an_encoding_is_told_by_body_with_header_as_a_hint(body: bytes, names: l
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
 def test_all_members_of_a_body_are_undone_and_what_follows_is_ignored(pack: object) -> None:
     assert callable(pack)
-    body = pack(PAGE[:9]) + pack(PAGE[9:]) + b"trailing"
-    assert undo_encodings(body, [], LIMIT) == PAGE
+    assert undo_encodings(pack(PAGE[:9]) + pack(PAGE[9:]) + b"trailing", [], LIMIT) == PAGE
 
 
 @pytest.mark.parametrize("name", ["gzip", "zstd"])

@@ -31,8 +31,7 @@ def lines_of(chunks: list[Chunk]) -> dict[int, bytes]:
 
 
 def read(path: Path, limit: int = 1 << 20, ending: Ending | None = None) -> list[Chunk]:
-    source = Source(str(path), is_regular=True, page_bytes_max=limit)
-    chunks = list(all_chunks(source, ending))
+    chunks = list(all_chunks(Source(str(path), is_regular=True, page_bytes_max=limit), ending))
     at = 0
     for chunk in chunks:
         assert chunk.start == at < chunk.end

@@ -56,8 +56,7 @@ MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 def parse_fixture(name: str, suffix: str = "jsonl") -> PageBatch:
     (source,) = open_sources([str(MESSAGES / f"{name}.{suffix}")]).sources
     (chunk,) = source.read()
-    parser = PageParser(PRESETS[name], carry=["fetched_at", "content_type"])
-    return parser.parse(chunk)
+    return PageParser(PRESETS[name], carry=["fetched_at", "content_type"]).parse(chunk)
 
 
 def test_a_pointer_walks_objects_and_arrays() -> None:

@@ -61,8 +61,7 @@ def test_sources_are_counted_apart_and_the_largest_share_comes_first() -> None:
 
 
 def test_rare_representatives_are_dropped_and_a_large_cluster_is_not() -> None:
-    named = [0 if page % 3 == 0 else page for page in range(30_000)]
-    (found,) = counted(named, 1_000)
+    (found,) = counted([0 if page % 3 == 0 else page for page in range(30_000)], 1_000)
     assert found.duplicates == 10_000
 
 

@@ -157,8 +157,7 @@ def test_a_collection_under_another_canonical_form_is_refused_before_the_first_p
     tmp_path: Path, place: str
 ) -> None:
     out = build(tmp_path, ["one page", "other"], "--canonical", "stem=english")
-    names = {"method": ("lexicon", ""), "accept": ("minhash", "lexicon")}
-    name, accept = names[place]
+    name, accept = {"method": ("lexicon", ""), "accept": ("minhash", "lexicon")}[place]
     option = f"{'accept.' * (place == 'accept')}collection={out}"
     with pytest.raises(SettingsError, match="other canonical options"):
         choose(name, accept=accept, options=[option])

@@ -130,8 +130,7 @@ def test_what_claims_to_be_of_a_recycled_log_is_refused_at_once(folder: Path, pa
         assert data[second + 6] in {1, 3}  # whole, or a middle part
         for recycled in (5, 6, 7, 8, 11):
             path.write_bytes(data[: second + 6] + bytes([recycled]) + data[second + 7 :])
-            said = ran(OPENED, folder).stderr
-            assert f"StoreDamaged: The index file {path} is damaged" in said
+            assert f"StoreDamaged: The index file {path} is damaged" in ran(OPENED, folder).stderr
         path.write_bytes(data)
 
 
@@ -266,8 +265,7 @@ def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
 
 def make_index(folder: Path) -> None:
     judge = opened(folder)
-    pages = family_pages(Random(1), 60)
-    judge.judge(0, 0, 60, pages)
+    judge.judge(0, 0, 60, family_pages(Random(1), 60))
     judge.flush(b"")
     judge.close()
 

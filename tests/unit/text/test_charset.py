@@ -117,8 +117,7 @@ def test_damaged_or_cut_utf8_is_utf8_under_any_label() -> None:
 
 
 def test_text_behind_a_long_script_is_found() -> None:
-    text = TEXTS["windows-1251"]
-    page = "© <script>" + "var a = 1;" * 3000 + "</script>" + text
+    page = "© <script>" + "var a = 1;" * 3000 + "</script>" + TEXTS["windows-1251"]
     body = "©".encode("cp1251") + page[1:].encode("cp1251")
     assert decode_body(body, "windows-1252", html=True).utf8.decode() == page
 

@@ -102,11 +102,9 @@ LISTS = {
 
 @pytest.mark.parametrize("kind", LISTS)
 def test_of_lists_front_pages_forums_shops_and_code_it_is_what_they_list(kind: str) -> None:
-    page = framed(LISTS[kind])
-    text = visible_text(page, HTML | MAIN)
+    text = visible_text(framed(LISTS[kind]), HTML | MAIN)
     own = visible_text(LISTS[kind].encode(), HTML).split()
-    taken = Counter(text.split())
-    assert (taken & Counter(own)).total() >= 0.6 * len(own)
+    assert (Counter(text.split()) & Counter(own)).total() >= 0.6 * len(own)
     assert "Copyright" not in text
 
 

@@ -87,8 +87,7 @@ def test_a_dictionary_form_is_written_like_every_other_word() -> None:
 
 
 def test_a_stop_word_of_several_unspaced_characters_drops_none_of_them() -> None:
-    words = canonical_words("我々", CanonicalOptions(stop_words=("japanese",)))
-    assert words == ["我", "々"]
+    assert canonical_words("我々", CanonicalOptions(stop_words=("japanese",))) == ["我", "々"]
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,7 @@ def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
     grow(index, range(600))
-    first = take_snapshot(index, snapshots, 0)
-    largest = max(first.snapshot.files, key=lambda file: file.size)
+    largest = max(take_snapshot(index, snapshots, 0).snapshot.files, key=lambda file: file.size)
     (home / "files" / largest.digest).unlink()
     take_snapshot(index, snapshots, 0)
     for number in (1, 2):

@@ -52,8 +52,7 @@ def test_the_settings_to_paste_are_those_of_the_best_banding(tmp_path: Path) -> 
     text = shown.partition("Settings file:\n")[2].partition("Flags:")[0]
     file = tmp_path / "settings.toml"
     file.write_text(text, "utf-8")
-    expected = {"threshold": 0.9, "bands": best.bands, "rows": best.rows}
-    assert tomllib.loads(text) == expected
+    assert tomllib.loads(text) == {"threshold": 0.9, "bands": best.bands, "rows": best.rows}
     assert load_settings(file).bands == best.bands
     assert f"--threshold 0.9 --bands {best.bands} --rows {best.rows}\n" in shown
 

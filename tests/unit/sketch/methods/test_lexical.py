@@ -179,8 +179,7 @@ def test_one_changed_word_spares_the_parts_that_lack_it() -> None:
     one = made(RandomLexicon, min_words=1)
     page, changed = PageText(MIDDLE), PageText(MIDDLE.replace("window", "wisdom"))
     a, b = one.sign(page), one.sign(changed)
-    pairs = zip(one.strings(page), one.strings(changed), strict=True)
-    spared = [x == y for x, y in pairs]
+    spared = [x == y for x, y in zip(one.strings(page), one.strings(changed), strict=True)]
     assert any(spared)
     assert not all(spared)
     assert [x == y for x, y in zip(a.keys, b.keys, strict=True)] == spared
@@ -191,8 +190,7 @@ def test_one_changed_word_spares_the_parts_that_lack_it() -> None:
 def test_equal_strings_of_two_parts_have_different_keys() -> None:
     one = made(RandomLexicon, min_words=1, dropped=0.001)
     assert len(set(one.strings(PageText(MIDDLE)))) < one.bands
-    keys = one.sign(PageText(MIDDLE)).keys
-    assert len(set(keys)) == one.bands
+    assert len(set(one.sign(PageText(MIDDLE)).keys)) == one.bands
 
 
 def test_a_single_equal_part_of_the_most_parts_reaches_the_threshold() -> None:
