@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -55,15 +56,19 @@ def test_offsets_end_where_the_next_one_would_be_refused() -> None:
     assert (least, answers._next(10**5, 50, 50)) == (10**5, None)  # noqa: SLF001 - as above
 
 
+def parts(data: ConsoleData, **query: Any) -> list[Verdict]:
+    """Return the verdicts of all parts of an answer, which end."""
+    found: list[Verdict] = []
+    after: int | None = 0
+    while after is not None:
+        assert len(found) <= len(LINES)
+        part = answers.pages(data, msgspec.convert({**query, "after": after}, PagesQuery))
+        found, after = [*found, *part.pages], part.next
+    return found
+
+
 def test_pages_come_as_they_were_published(data: ConsoleData) -> None:
-    found, after = [], 0
-    while True:
-        part = answers.pages(data, PagesQuery(after=after, limit=7))
-        found += part.pages
-        if part.next is None:
-            break
-        after = part.next
-    assert encoded(found) == encoded(JUDGED)
+    assert encoded(parts(data, limit=7)) == encoded(JUDGED)
 
 
 @pytest.mark.parametrize(
@@ -92,16 +97,7 @@ def test_pages_of_names_alike_come_once_each_and_end(tmp_path: Path, by: str) ->
     name = "same" if by == "url" else "a/1:0"
     with folded(tmp_path, *lines) as data:
         wanted = {"url": lines[:2], "place": lines[:2], "cluster": lines[2:]}[by]
-        found, after = [], 0
-        for _ in range(len(wanted) + 1):
-            query = msgspec.convert({by: name, "after": after, "limit": 1}, PagesQuery)
-            part = answers.pages(data, query)
-            found += part.pages
-            if part.next is None:
-                break
-            after = part.next
-    assert encoded(found) == encoded(wanted)
-    assert part.next is None
+        assert encoded(parts(data, limit=1, **{by: name})) == encoded(wanted)
 
 
 def test_two_things_are_refused(data: ConsoleData) -> None:

@@ -168,8 +168,7 @@ def test_a_failure_after_a_flush_says_that_the_flush_was_written(
         with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):
             judge.flush(b"new")
         assert failed == (["sweep"] if part == "sweep" else [])
-        assert judge.store.meta is not None
-        assert judge.store.meta.owner == b"new"
+        assert (judge.store.meta and judge.store.meta.owner) == b"new"
 
 
 def test_a_flush_that_fails_is_not_said_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

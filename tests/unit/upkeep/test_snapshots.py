@@ -19,9 +19,10 @@ from streamer.upkeep.snapshots import (
     Taken,
     take_snapshot,
 )
+from tests.helpers import growing_index
 from tests.helpers.commands import ended
 from tests.helpers.damage import digests
-from tests.helpers.growing_index import TAKING_SNAPSHOTS, files_of_two_snapshots, grow, holds
+from tests.helpers.growing_index import files_of_two_snapshots, grow, grow_and_take, holds
 from tests.helpers.kills import answers_until_killed
 from tests.helpers.stored_rows import assert_holds, flush
 
@@ -66,12 +67,10 @@ def test_an_index_comes_back_as_it_was_with_its_key(
 
 @in_both_places
 def test_the_same_file_is_copied_once(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
-    grow(index, range(900))
-    first = take_snapshot(index, snapshots, 0)
+    first = grow_and_take(index, snapshots, range(900))
     assert first.size == first.snapshot.size
     before = stored(home)
-    grow(index, range(900, 905))
-    second = take_snapshot(index, snapshots, 0)
+    second = grow_and_take(index, snapshots, range(900, 905))
     large = [file for file in first.snapshot.files if file.size > 30_000]
     assert large
     assert all(file in second.snapshot.files for file in large)
@@ -82,10 +81,8 @@ def test_the_same_file_is_copied_once(index: Path, snapshots: SnapshotFolder, ho
 def test_what_a_restored_index_writes_does_not_pass_for_what_the_lost_one_wrote(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder
 ) -> None:
-    grow(index, range(10))
-    take_snapshot(index, snapshots, 0)
-    grow(index, range(10, 20))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(10))
+    grow_and_take(index, snapshots, range(10, 20))
     again = tmp_path / "again"
     snapshots.restore(again, 1)
     grow(again, range(10, 15), range(15, 17))  # other files under the numbers of the lost ones
@@ -113,8 +110,7 @@ def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
 def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path, damage: str
 ) -> None:
-    grow(index, range(600))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(600))
     files = [*home.glob("files/*"), *home.glob("*.json")]
     assert len(files) >= 5
     assert files[-1].suffix == ".json"
@@ -149,8 +145,7 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
 def test_a_digest_that_fits_other_bytes_in_a_snapshots_own_file_is_not_believed(
     index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(5))
     [path] = home.glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"flush":1', b'"flush":2'))
     with pytest.raises(errors.StoreDamaged, match=path.name):
@@ -170,8 +165,7 @@ def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
 
 
 def test_nothing_is_restored_over(tmp_path: Path, index: Path, snapshots: SnapshotFolder) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(5))
     before = digests(index)
     with pytest.raises(errors.StoreUnavailable, match=r"is not empty\. Move what is there"):
         snapshots.restore(index)
@@ -223,7 +217,7 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     again = tmp_path / "again"
     for _ in range(4):
         reported = answers_until_killed(
-            TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
+            growing_index.TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
             lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
         )  # fmt: skip
         assert snapshots.read().pages >= reported[-1], "one that was reported is lost"
@@ -375,8 +369,7 @@ def test_a_snapshot_of_another_format_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr("streamer.stored.store.FORMAT", 99)
         patch.setattr("streamer.stored.opening.FORMAT", 99)
-        grow(index, range(5))
-        take_snapshot(index, snapshots, 0)
+        grow_and_take(index, snapshots, range(5))
     with pytest.raises(errors.StoreMismatch, match="has format 99"):
         snapshots.restore(tmp_path / "again")
     assert not (tmp_path / "again").exists()
