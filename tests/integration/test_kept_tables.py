@@ -17,7 +17,7 @@ from streamer.run.kept_tables import KeptTable
 from streamer.run.output_checks import part_of
 from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, killed_replay, lines, page, said
 from tests.integration.test_verdict_tables import DIES
 from tests.unit.pages.test_table_copy import write
 
@@ -65,10 +65,6 @@ def split(verdicts: Path, files: dict[Path, list[dict[str, Any]]]) -> list[list[
         if (place := (str(path), number)) in is_kept
     ]
     return [[row for own, row in judged if own is kept] for kept in (True, False)]
-
-
-def said(captured: pytest.CaptureFixture[str]) -> str:
-    return " ".join(captured.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

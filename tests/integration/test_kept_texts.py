@@ -13,7 +13,7 @@ from pyarrow import feather, parquet
 
 from streamer.run.kept_texts import stored_texts
 from streamer.text.visible import HTML, visible_text
-from tests.helpers.place import Place, killed_replay, lines
+from tests.helpers.place import Place, killed_replay, lines, said
 from tests.integration.test_sites import crawl
 from tests.unit.pages.test_table_copy import write
 
@@ -125,10 +125,6 @@ def test_stored_texts_come_in_the_order_of_their_refs(tmp_path: Path) -> None:
     path.write_text('"c"\n"a\\n"\n""\n')
     with stored_texts(str(path), np.array([7, 2, 5], np.uint64)) as take:
         assert (take(2), take(0), take(1)) == (["a\n", ""], [], ["c"])
-
-
-def said(captured: pytest.CaptureFixture[str]) -> str:
-    return " ".join(captured.readouterr().err.split())
 
 
 def test_a_text_without_place_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
