@@ -74,21 +74,16 @@ EQUAL = {
     "if j >= starts[i] and words[j - 1]": "a filter may say yes where nothing is",
     "if shape.bits + int64(shift) >= _WORD_BITS": "nothing of the value is left for the next byte",
     "ROWS_AHEAD_MAX": "what is fetched ahead changes no result",
-    "record.start >= position": "no record is empty",
-    "is_first = not self._jumps": _FIRST,
-    "before <= self._ahead_max": _FIRST,
-    "2 * len(self._dated) >=": "the window is odd",
+    "record.start >= position": "no record is empty", "is_first = not self._jumps": _FIRST,
+    "before <= self._ahead_max": _FIRST, "2 * len(self._dated) >=": "the window is odd",
     "if near is None or similarity > 0": "no threshold is zero",
     "prefetch(address, find_slot(": "what is fetched ahead changes no result",
     "(steps < AHEAD_MAX_MS)": "the slower way gives the same times",
     "if each >= before)": "no date before the first doubted one is as late as the time",
-    "if first <= time <= to)": _SAME,
-    "if first <= times[-1] and": _SAME,
-    "[(first <= times)": _SAME,
-    "(first <= found)": _SAME,
-    "if low + 0 < high]": _EMPTY,
+    "if first <= time <= to)": _SAME, "if first <= times[-1] and": _SAME,
+    "[(first <= times)": _SAME, "(first <= found)": _SAME, "if low + 0 < high]": _EMPTY,
     "if low + 1 <= high]": _EMPTY,
-}
+}  # fmt: skip
 
 
 class Turn(NamedTuple):

@@ -94,11 +94,9 @@ class Forger:
 
     def forge(self, rng: Random, victim: Sequence[str]) -> list[str] | None:
         """Return a page with a band and the sketch of the victim; None where no band fits."""
-        hashes = self._hashed(victim)
-        shingles = self._shingles(hashes)
+        shingles = self._shingles(self._hashed(victim))
         minima = np.full(SETTINGS.hashes, EMPTY_MINIMUM, np.uint64)
-        places = self._places(shingles)
-        np.minimum.at(minima, places.astype(np.int64), shingles & _LOW)
+        np.minimum.at(minima, self._places(shingles).astype(np.int64), shingles & _LOW)
         begin = self._band(rng, victim, shingles, minima)
         if begin is None:
             return None
@@ -151,8 +149,7 @@ class Forger:
             context = (tail * self.keys.shingle_powers[:-1]).sum(dtype=np.uint64)
             chosen = None
             for look in LOOK:
-                start = rng.randrange(VOCABULARY)
-                tried = (start + np.arange(look)) % VOCABULARY
+                tried = (rng.randrange(VOCABULARY) + np.arange(look)) % VOCABULARY
                 new = _fmix(context + self._hashes[tried])
                 value = _fmix(new ^ mask)
                 bins = (value >> shift).astype(np.int64)

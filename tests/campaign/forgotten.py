@@ -128,8 +128,7 @@ def _choices(draw: Random, index: Path) -> Iterator[tuple[str, ...]]:
 def _crawls(draw: Random, original: Path) -> Iterator[tuple[str, ...]]:
     """Yield the crawls that are forgotten one after the other."""
     for site in draw.sample(range(SITES), 3):
-        verdicts = str(original.with_name("v.jsonl"))
-        yield "--carried", f"crawl=crawl{site}", "--verdicts", verdicts
+        yield "--carried", f"crawl=crawl{site}", "--verdicts", str(original.with_name("v.jsonl"))
 
 
 def _edges(index: Path) -> tuple[str, ...]:

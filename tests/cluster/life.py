@@ -209,8 +209,7 @@ class Life:
             step.seconds = self._first_verdict(since)
         for pod in range(2):
             own = self._exec(f"streamer-index-{pod}", "ls", "/var/lib/streamer").split()
-            numbers = {int(name[6:]) % 2 for name in own if name.startswith("shard-")}
-            assert numbers == {pod}, own
+            assert {int(name[6:]) % 2 for name in own if name.startswith("shard-")} == {pod}, own
 
     def overlay(self) -> None:
         """Replace the index by one of the overlay, which is a new index."""
@@ -421,8 +420,7 @@ class Life:
         """Return a pod's node, its volume, and what shows that the folder is still the same one."""
         name = pod["metadata"]["name"]
         claim = self.machines.get(f"--namespace={SPACE}", "pvc", f"index-{name}")
-        folder = "/var/lib/streamer/shard-0"
-        inode = self._exec(name, "stat", "--format=%i", folder).strip()
+        inode = self._exec(name, "stat", "--format=%i", "/var/lib/streamer/shard-0").strip()
         return pod["spec"]["nodeName"], claim["spec"]["volumeName"], inode
 
     def _exec(self, where: str, *command: str, space: str = SPACE) -> str:

@@ -16,30 +16,17 @@ import yaml
 from streamer.cli.main import app
 from streamer.config import Settings, load_settings
 from streamer.kafka.topics import Names
-from tests.helpers.kubernetes_tools import (
-    CHART,
-    KUBERNETES,
-    ROOT,
-    Manifest,
-    called,
-    charted,
-    conform,
-    helm,
-    kustomized,
-    load_all,
-    refused,
-)  # fmt: skip
+from tests.helpers import kubernetes_tools
+from tests.helpers.kubernetes_tools import CHART, KUBERNETES, Manifest, charted, kustomized
 
 BASE = KUBERNETES / "base"
 OVERLAY = KUBERNETES / "overlays" / "six-signers"
 VERSIONS = ("1.28.0", kubernetes_validate.latest_version())  # the oldest that we name, the newest
-VALUES = ROOT / "deploy" / "helm" / "six-signers.yaml"
+VALUES = kubernetes_tools.ROOT / "deploy" / "helm" / "six-signers.yaml"
 HELMS_LABELS = {
-    "app.kubernetes.io/instance": "streamer",
-    "app.kubernetes.io/managed-by": "Helm",
-    "app.kubernetes.io/version": "0.1.0",
-    "helm.sh/chart": "streamer-0.1.0",
-}
+    "app.kubernetes.io/instance": "streamer", "app.kubernetes.io/managed-by": "Helm",
+    "app.kubernetes.io/version": "0.1.0", "helm.sh/chart": "streamer-0.1.0",
+}  # fmt: skip
 # Each component of kustomize, and the values that switch the same on in the chart.
 COMPONENTS = {
     "grafana-dashboard": "monitoring.dashboard.enabled=true",
@@ -52,8 +39,10 @@ EVERYTHING = ("--set", ",".join([*COMPONENTS.values(), "strimzi.enabled=true"]))
 
 
 def by_name(text: str) -> dict[str, Manifest]:
-    manifests = {called(manifest): manifest for manifest in load_all(text)}
-    assert len(manifests) == len(load_all(text)), "two of one name"
+    manifests = {
+        kubernetes_tools.called(manifest): manifest for manifest in kubernetes_tools.load_all(text)
+    }
+    assert len(manifests) == len(kubernetes_tools.load_all(text)), "two of one name"
     return manifests
 
 
@@ -79,15 +68,17 @@ def as_helm_has_it(text: str, rendered: dict[str, Manifest]) -> dict[str, Manife
       stays, and the digest is in an annotation of the pods.
     """
     manifests = deepcopy(
-        load_all(re.sub(r"streamer-settings-[a-z0-9]{10}\b", "streamer-settings", text))
+        kubernetes_tools.load_all(
+            re.sub(r"streamer-settings-[a-z0-9]{10}\b", "streamer-settings", text)
+        )
     )
     for manifest in manifests:
         manifest["metadata"]["namespace"] = "streamer"
         manifest["metadata"]["labels"] = {**manifest["metadata"].get("labels", {}), **HELMS_LABELS}
         if manifest["kind"] in {"Deployment", "StatefulSet"}:
-            digest = digest_in(rendered[called(manifest)])
+            digest = digest_in(rendered[kubernetes_tools.called(manifest)])
             manifest["spec"]["template"]["metadata"]["annotations"] = {"checksum/settings": digest}
-    return {called(manifest): manifest for manifest in manifests}
+    return {kubernetes_tools.called(manifest): manifest for manifest in manifests}
 
 
 def digest_in(workload: Manifest) -> str:
@@ -145,7 +136,7 @@ def test_pods_of_the_index_are_those_of_the_overlay_and_each_partition_has_a_log
     assert {name: rendered[name] for name in overlay} == overlay
     logs = {name for name in rendered if ".bands." in name}
     assert logs == {f"KafkaTopic streamer.bands.{number}" for number in range(3)}
-    assert "one index has one pod" in refused("--set", "index.pods=2")
+    assert "one index has one pod" in kubernetes_tools.refused("--set", "index.pods=2")
 
 
 def test_the_chart_gives_what_strimzis_folder_gives() -> None:
@@ -187,7 +178,9 @@ def test_topics_and_rights_follow_the_index() -> None:
 
 def test_the_chart_is_of_the_version_of_the_program() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((kubernetes_tools.ROOT / "pyproject.toml").read_text("utf-8"))[
+        "project"
+    ]
     assert about["version"] == about["appVersion"] == project["version"]
     assert about["kubeVersion"] == f">={VERSIONS[0]}-0"
     images = {container(one)["image"] for one in chart().values() if is_workload(one)}
@@ -208,13 +201,13 @@ def test_all_fits_the_schemas_of_kubernetes_and_operators(version: str, tmp_path
         *[kustomized(KUBERNETES / name) for name in names],
         (KUBERNETES / "secret.example.yaml").read_text("utf-8"),
     ]
-    for manifest in (one for text in texts for one in load_all(text)):
-        conform(manifest, version)
+    for manifest in (one for text in texts for one in kubernetes_tools.load_all(text)):
+        kubernetes_tools.conform(manifest, version)
 
 
 @pytest.mark.parametrize("values", [(), EVERYTHING], ids=["as it is", "everything"])
 def test_lint_has_nothing_to_say(values: tuple[str, ...]) -> None:
-    done = helm("lint", "--strict", str(CHART), *values)
+    done = kubernetes_tools.helm("lint", "--strict", str(CHART), *values)
     assert done.returncode == 0, done.stdout
     assert "0 chart(s) failed" in done.stdout
     assert "[WARNING]" not in done.stdout
@@ -265,7 +258,7 @@ def test_the_schema_names_every_value_and_no_other() -> None:
     ],
 )
 def test_a_value_that_cannot_be_is_refused(value: str, reason: str) -> None:
-    assert reason in refused("--set", value)
+    assert reason in kubernetes_tools.refused("--set", value)
 
 
 def is_workload(manifest: Manifest) -> bool:
@@ -420,7 +413,7 @@ def test_what_pods_are_given_reaches_both_workloads() -> None:
     rendered = by_name(charted(*arguments, "--set", ",".join(values)))
     for workload in (one for one in rendered.values() if is_workload(one)):
         pod = workload["spec"]["template"]["spec"]
-        plain = container(chart()[called(workload)])
+        plain = container(chart()[kubernetes_tools.called(workload)])
         assert {name: pod[name] for name in given if name in pod} == {
             name: value for name, value in given.items() if name in pod
         }

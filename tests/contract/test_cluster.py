@@ -66,11 +66,9 @@ def test_a_pod_of_ours_reaches_kafka_and_names_and_is_reached_for_metrics() -> N
     lines = [line.strip() for line in text.splitlines()]
     out = lines[lines.index("chain egress_10_0_0_1 {") + 1 :]
     assert out[: out.index("}")] == [
-        "ip daddr 10.0.0.2 tcp dport 9093 accept",
-        "ip daddr 10.0.0.3 udp dport 53 accept",
-        "ip daddr 10.0.0.3 tcp dport 53 accept",
-        "drop",
-    ]
+        "ip daddr 10.0.0.2 tcp dport 9093 accept", "ip daddr 10.0.0.3 udp dport 53 accept",
+        "ip daddr 10.0.0.3 tcp dport 53 accept", "drop",
+    ]  # fmt: skip
     into = lines[lines.index("chain ingress_10_0_0_1 {") + 1 :]
     assert into[: into.index("}")] == ["ip saddr 10.0.0.5 tcp dport 8080 accept", "drop"]
     assert [line for line in lines if "jump" in line] == [

@@ -14,11 +14,8 @@ from streamer.model import DeadLetter, Page, Verdict
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 TYPES: dict[str, type[msgspec.Struct]] = {
-    "page": Page,
-    "verdict": Verdict,
-    "dead_letter": DeadLetter,
-    "hints": HostHints,
-}
+    "page": Page, "verdict": Verdict, "dead_letter": DeadLetter, "hints": HostHints,
+}  # fmt: skip
 NAMES = sorted(TYPES)
 SCHEMAS: dict[str, dict[str, Any]] = {
     name: json.loads((FOLDER / f"{name}.schema.json").read_text("utf-8")) for name in NAMES

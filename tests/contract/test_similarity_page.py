@@ -82,8 +82,7 @@ def records() -> list[Planted]:
 
 def pair(lines: str) -> Comparison:
     one, other = (records()[int(line)] for line in lines.split(", "))
-    assert one.origin is not None
-    assert one.origin.ordinal == other.ordinal
+    assert (one.origin and one.origin.ordinal) == other.ordinal
     pages = [read_page(each.line) for each in (one, other)]
     texts = [(page_text(page) if page else None) or "" for page in pages]
     first, second = map(canonical_words, texts)

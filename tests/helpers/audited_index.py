@@ -136,8 +136,7 @@ class _Maker:
         )
         for partition, messages in by_partition.items():
             for key, value, headers, _ in messages:
-                place = len(self.index.verdicts)
-                message = Message(partition, place, key, value, tuple(headers))
+                message = Message(partition, len(self.index.verdicts), key, value, tuple(headers))
                 self.index.verdicts.append(message)
                 self.index.emitted_at[message.number] = offset
 

@@ -10,7 +10,7 @@ import xxhash
 from streamer.run.index_folder import store_folder
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
-from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
+from streamer.upkeep.snapshots import SnapshotFolder, Taken, take_snapshot
 from tests.helpers.stored_rows import assert_holds, flush
 
 # Arguments: the index, its snapshots, the rows of a flush, and a folder to restore to, if any.
@@ -19,7 +19,7 @@ import shutil, sys
 from pathlib import Path
 from streamer.stored.store import Store
 from streamer.run.index_folder import store_folder
-from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
+from streamer.upkeep.snapshots import SnapshotFolder, Taken, take_snapshot
 from tests.helpers.stored_rows import flush
 index, snapshots, step = Path(sys.argv[1]), SnapshotFolder(sys.argv[2]), int(sys.argv[3])
 while True:
@@ -45,6 +45,12 @@ def grow(index: Path, *flushes: range) -> None:
             flush(store, each, str(each.stop).encode())
 
 
+def grow_and_take(index: Path, snapshots: SnapshotFolder, rows: range) -> Taken:
+    """Flush these rows, and take a snapshot that removes no other."""
+    grow(index, rows)
+    return take_snapshot(index, snapshots, 0)
+
+
 def files_of_two_snapshots(index: Path, snapshots: SnapshotFolder) -> set[str]:
     """Take six snapshots of a growing index, keep two; return the digests of their files."""
     for rows in range(0, 60, 10):
@@ -57,8 +63,7 @@ def files_of_two_snapshots(index: Path, snapshots: SnapshotFolder) -> set[str]:
 def holds(index: Path, rows: int) -> None:
     """Assert that an index has the first `rows` rows, and no damage."""
     with contextlib.closing(Store.open(store_folder(index), writable=False)) as store:
-        assert store.meta is not None
-        assert store.meta.owner == str(rows).encode()
+        assert (store.meta and store.meta.owner) == str(rows).encode()
         assert_holds(store, range(rows))
     assert not any(finding.damage for finding in check_index(index))
 

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.helpers.fleet import exit_code
 from tests.helpers.kills import code_of
 
@@ -35,6 +37,11 @@ def page(number: int, **more: Any) -> bytes:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def said(captured: pytest.CaptureFixture[str]) -> str:
+    """Return what went to standard error, on one line."""
+    return " ".join(captured.readouterr().err.split())
 
 
 def killed_replay(step: int, call: str, *arguments: object) -> int:

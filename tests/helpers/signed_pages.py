@@ -84,8 +84,7 @@ def _long_relative(random: Random, ancestor: bytes) -> Sketch:
 
 def _short_relative(random: Random, ancestor: bytes) -> Sketch:
     """Return the sketch of some 32 hashes, most of them the ancestor's."""
-    hashes = np.frombuffer(ancestor, "<u8").tolist()
-    kept = hashes[random.choice((0, 0, 1, 3, 8)) :]
+    kept = np.frombuffer(ancestor, "<u8").tolist()[random.choice((0, 0, 1, 3, 8)) :]
     return plain.pack(
         sorted({*kept, *(random.getrandbits(64) for _ in range(random.choice((0, 1, 4))))})
     )

@@ -114,12 +114,9 @@ def lost_indexes(workers: Fleet, rounds: int, draw: random.Random) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Fleet, int, random.Random], None]] = {
-    "kills": kills,
-    "rebalances": rebalances,
-    "takeovers": takeovers,
-    "zombies": zombies,
+    "kills": kills, "rebalances": rebalances, "takeovers": takeovers, "zombies": zombies,
     "lost-indexes": lost_indexes,
-}
+}  # fmt: skip
 
 
 def broker_kills(workers: Fleet, rounds: int, folder: Path, port: int) -> None:

@@ -103,8 +103,7 @@ def see_what_was_refused(audit: str) -> None:
     refused = denied(audit)
     assert {each.user for each in refused if each.request == "CreateTopics"} == MAKERS
     # The list of all topics leaves out the others, and a producer's number comes with any Write.
-    others = {each.request for each in refused} - {"CreateTopics"}
-    assert others == {"Metadata", "InitProducerId"}
+    assert {each.request for each in refused} - {"CreateTopics"} == {"Metadata", "InitProducerId"}
 
 
 async def try_what_is_not_allowed(guarded: Guarded) -> None:

@@ -86,8 +86,7 @@ def test_a_page_of_20_mib_is_refused_and_one_of_15_mib_passes(tmp_path: Path) ->
 def test_an_unknown_or_wrong_charset_still_gives_a_page_in_utf8(charset: str) -> None:
     body = "<p>Добрый день, как дела</p>".encode("koi8-r")
     message = {"url": "u", "body_base64": base64.b64encode(body).decode(), "charset": charset}
-    batch = PageParser().parse_messages(0, 1, [(0, None, json.dumps(message).encode())])
-    (text,) = batch.bodies
+    (text,) = PageParser().parse_messages(0, 1, [(0, None, json.dumps(message).encode())]).bodies
     assert bytes(text).decode().startswith("<p>")
 
 

@@ -55,8 +55,7 @@ class Away:
     def stop(self, name: str) -> tuple[int, float]:
         """Send SIGTERM; return the exit code and the seconds until the end."""
         began = time.monotonic()
-        code = self.workers.kill(name, signal.SIGTERM)
-        return code, time.monotonic() - began
+        return self.workers.kill(name, signal.SIGTERM), time.monotonic() - began
 
 
 @pytest.fixture
@@ -87,8 +86,7 @@ def test_a_worker_without_brokers_says_so_and_ends_when_it_is_asked_to(away: Awa
     code, seconds = away.stop("all")
     assert code == 1
     assert seconds < PROMISED_SECONDS * SLOW
-    lines = [json.loads(line) for line in away.workers.log("all").splitlines()]
-    last = lines[-1]
+    last = [json.loads(line) for line in away.workers.log("all").splitlines()][-1]
     assert last["event"] == "worker_failed"
     assert "no broker has answered since" in last["reason"]
 

@@ -118,8 +118,7 @@ def test_ours_runs_where_the_other_tool_is_not_here(folder: Path, page: str) -> 
     for block in blocks(page, "python"):
         compile(block, page, "exec")
     if page == "text-dedup":
-        clusters = lines(folder / "clusters.jsonl")
-        assert {each["url"] for each in clusters} >= COPIES
+        assert {each["url"] for each in lines(folder / "clusters.jsonl")} >= COPIES
 
 
 def test_a_collection_of_browsertrix_becomes_one_without_copies(folder: Path) -> None:

@@ -70,9 +70,7 @@ def is_settled(said: dict[str, Any], judged: int) -> bool:
     return said["pages"] == judged and bool(lags) and not any(lags)
 
 
-def test_the_console_follows_a_worker(
-    names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_follows_a_worker(names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of the worker's own console
     if BROWSER is None:
         leave_out("Chromium", ".ci/tools browser, as root")

@@ -125,9 +125,7 @@ def test_a_signer_that_follows_the_gauge_says_where_it_is_damaged(
     assert flow.has_reached(1)
 
 
-def test_a_signer_that_reads_its_table_of_sites_says_where_it_is_damaged(
-    own: Brokers, names: Names
-) -> None:
+def test_a_signer_says_where_its_table_of_sites_is_damaged(own: Brokers, names: Names) -> None:
     topic = sites_topic(names, 0, 1)
     administer(own.address, lambda admin: ensure_topic(admin, topic))
     damaged(own, topic.name, b"of another program", b"as well", key=b"key")

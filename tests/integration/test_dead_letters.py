@@ -86,8 +86,7 @@ def test_of_many_sources_those_with_most_are_listed(place: Place, command: Comma
 
 
 def test_records_are_lines_that_no_terminal_obeys(place: Place, command: Command) -> None:
-    letters = letters_of(place, "dead.jsonl", *BAD, LONG)
-    shown = command("show", letters)
+    shown = command("show", letters_of(place, "dead.jsonl", *BAD, LONG))
     assert all(one.isprintable() or one == "\n" for one in shown)
     assert r'{"body": "\x1b[2J\u202e\u0000 grüß"}\xff' in shown
     source = place.folder / "pages.jsonl"
@@ -247,8 +246,7 @@ def test_what_is_sent_again_gets_verdicts_and_no_loop(
     ]
     letters = len(messages_of(brokers, names.dead_letters)[0])
     assert offsets == ["--offsets", f"0:{letters}-"]
-    whole = command("retry", *topic, "--max-retries", "1", "--dry-run")
-    assert "sent too often    4\n" in whole
+    assert "sent too often    4\n" in command("retry", *topic, "--max-retries", "1", "--dry-run")
 
 
 def test_other_dead_letters_are_not_sent(brokers: str, names: Names, command: Command) -> None:

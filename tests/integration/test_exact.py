@@ -117,8 +117,7 @@ def test_a_page_of_too_many_shingles_is_judged_by_its_sketch(tmp_path: Path) -> 
 
 
 def test_an_index_is_with_shingles_or_without_for_good(tmp_path: Path) -> None:
-    line = [page("a", [f"w{i}" for i in range(50)])]
-    judged(tmp_path, "pages", line, "--exact")
+    judged(tmp_path, "pages", [page("a", [f"w{i}" for i in range(50)])], "--exact")
     out = ["--verdicts", tmp_path / "other", "--index", tmp_path / "index"]
     with pytest.raises(StoreMismatch, match="--exact is yes there and no here"):
         run("replay", tmp_path / "pages.jsonl", *out, "--key-file", key_in(tmp_path))

@@ -70,18 +70,15 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def variables(brokers: str, names: Names) -> dict[str, str]:
     """Return what makes the commands use the tests' broker, and topics of their own."""
     return {
-        "STREAMER_BROKERS": brokers,
-        "STREAMER_INPUT_TOPIC": names.pages,
-        "STREAMER_INDEX_NAME": names.index,
-        "STREAMER_HEALTH_PORT": "0",
-    }
+        "STREAMER_BROKERS": brokers, "STREAMER_INPUT_TOPIC": names.pages,
+        "STREAMER_INDEX_NAME": names.index, "STREAMER_HEALTH_PORT": "0",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_a_readme_is_short_and_all_examples_are_listed(example: Path) -> None:
     assert len((example / "README.md").read_text("utf-8").splitlines()) <= README_LINES_MAX
-    listed = (example.parent / "README.md").read_text("utf-8")
-    assert f"]({example.name}/README.md)" in listed
+    assert f"]({example.name}/README.md)" in (example.parent / "README.md").read_text("utf-8")
 
 
 def test_scrapy_keeps_one_page_of_each_content(

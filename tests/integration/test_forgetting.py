@@ -46,8 +46,7 @@ def verdicts(workers: Fleet) -> list[tuple[str, str | None]]:
 
 
 def command(workers: Fleet, *options: str) -> tuple[str, ...]:
-    names = workers.names
-    return ("forget", "--brokers", workers.brokers, "--index-name", names.index, *options)
+    return ("forget", "--brokers", workers.brokers, "--index-name", workers.names.index, *options)
 
 
 def would_forget(*command: str) -> int:
@@ -131,8 +130,7 @@ def test_what_is_forgotten_through_the_log_is_gone_from_the_disk(
         output, _ = waiting.communicate(timeout=300)
         assert waiting.returncode == 0
         assert "kept pages forgotten.\n" in output
-        left = {i for i in everything if i % 4 == 0} - {0, 4}
-        assert {*there(index)} - gone <= left
+        assert {*there(index)} - gone <= {i for i in everything if i % 4 == 0} - {0, 4}
         send(brokers, names.pages, [page(7, "https://more.example/7"), page(8)])
         assert verdicts(workers)[-2:] == [unique, ("duplicate", url_of(8))]
         forget_crawl(workers, tmp_path)

@@ -72,13 +72,9 @@ def write_letters(path: Path, pages: list[Record]) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
-    ".csv": write_rows,
-    ".tsv": write_rows,
-    ".parquet": write_parquet,
-    ".arrow": write_arrow,
-    ".cdxj": write_cdx,
-    ".dead.jsonl": write_letters,
-}
+    ".csv": write_rows, ".tsv": write_rows, ".parquet": write_parquet, ".arrow": write_arrow,
+    ".cdxj": write_cdx, ".dead.jsonl": write_letters,
+}  # fmt: skip
 
 
 def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], ...] = ()) -> bytes:
@@ -87,8 +83,7 @@ def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], 
     outs = ("--verdicts", verdicts, "--index", index, *place.key)
     for step, call in (*kills, (0, "")):
         more = ("--head-pages", "30", "--complete")
-        code = killed_replay(step, call, *pages, *outs, *more)
-        assert code == (-signal.SIGKILL if step else 0)
+        assert killed_replay(step, call, *pages, *outs, *more) == (-signal.SIGKILL if step else 0)
     return verdicts.read_bytes()
 
 

@@ -252,8 +252,7 @@ def test_a_flipped_byte_in_a_warc_costs_its_member(place: HalfRead, name: str, p
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_too_large_a_length_costs_its_record_only(place: HalfRead, said: int, pack: Any) -> None:
     records = [record(number, said if number == 3 else None) for number in range(60)]
-    path = place.write("a.warc", b"".join(map(pack, records)))
-    assert place.replay(path) == 0
+    assert place.replay(place.write("a.warc", b"".join(map(pack, records)))) == 0
     assert place.places() == [each for each in all_of("a.warc", 60) if each[1] != 3]
     begin = sum(map(len, records[:3]))
     ((ordinal, code, detail),) = place.dead()
@@ -281,8 +280,7 @@ def test_responses_without_http_headers_are_pages(place: HalfRead) -> None:
         warc_record("response", f"http://a.example/{number}", body, ("Content-Type", kind))
         for number, kind in enumerate(types)
     ]
-    path = place.write("a.warc", b"".join(records))
-    assert place.replay(path) == 0
+    assert place.replay(place.write("a.warc", b"".join(records))) == 0
     assert place.places() == all_of("a.warc", 2)
     assert place.summary["skipped"] == {"response_not_http": 1}
 
@@ -293,8 +291,7 @@ def test_arc_files_are_read(place: HalfRead, pack: Any, way: str) -> None:
     version = b"1 0 Example\nURL IP-address Archive-date Content-type Archive-length\n\n"
     head = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain %d\n%b\n" % (len(version), version)
     lookup = b"dns:a.example 192.0.2.1 20080430204825 text/dns 30\n%b\n" % (b"2" * 30)
-    parts = [head, lookup, *map(arc_record, range(2, 20))]
-    content = b"".join(map(pack, parts))
+    content = b"".join(map(pack, [head, lookup, *map(arc_record, range(2, 20))]))
     path = place.write("a.arc", content)
     assert place.replay(*([path] if way == "file" else ["-"]), piped=content) == 0
     name = "a.arc" if way == "file" else "-"

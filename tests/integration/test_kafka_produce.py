@@ -31,9 +31,7 @@ def produce(brokers: str, topic: str, file: Path, content: bytes, partitions: in
     assert exit_code("produce", file, *arguments) == 0
 
 
-def test_lines_arrive_as_they_are_and_fetches_of_a_page_in_order(
-    brokers: str, topic: str, tmp_path: Path
-) -> None:
+def test_lines_arrive_unchanged_and_in_order(brokers: str, topic: str, tmp_path: Path) -> None:
     lines = [page(n % 20, fetched_at=n) for n in range(200)]
     produce(brokers, topic, tmp_path / "pages.jsonl", b"\n".join(lines), partitions=3)
     found = messages_of(brokers, topic)

@@ -17,7 +17,7 @@ from streamer.run.kept_tables import KeptTable
 from streamer.run.output_checks import part_of
 from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, killed_replay, lines, page, said
 from tests.integration.test_verdict_tables import DIES
 from tests.unit.pages.test_table_copy import write
 
@@ -65,10 +65,6 @@ def split(verdicts: Path, files: dict[Path, list[dict[str, Any]]]) -> list[list[
         if (place := (str(path), number)) in is_kept
     ]
     return [[row for own, row in judged if own is kept] for kept in (True, False)]
-
-
-def said(captured: pytest.CaptureFixture[str]) -> str:
-    return " ".join(captured.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
@@ -160,9 +156,7 @@ def test_a_kill_at_the_end_leaves_the_table_to_the_next_run(place: Place, where:
     assert not part_of(str(kept)).exists()
 
 
-def test_where_one_file_cannot_be_made_the_others_are(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_if_one_file_fails_others_do_not(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_rows(place.folder / "in.parquet", crawl(0, 40))
     names = [place.folder / f"{each}.parquet" for each in ("verdicts", "kept", "others")]
     run = ("replay", path, "--verdicts", names[0], "--kept", names[1], "--duplicates", names[2])

@@ -13,7 +13,7 @@ from pyarrow import feather, parquet
 
 from streamer.run.kept_texts import stored_texts
 from streamer.text.visible import HTML, visible_text
-from tests.helpers.place import Place, killed_replay, lines
+from tests.helpers.place import Place, killed_replay, lines, said
 from tests.integration.test_sites import crawl
 from tests.unit.pages.test_table_copy import write
 
@@ -51,9 +51,7 @@ def written(path: Path, form: str) -> Path:
 
 
 @pytest.mark.parametrize(("form", "out"), [("jsonl", "gz"), ("folder", "jsonl"), ("parquet", "gz")])
-def test_lines_have_the_text_that_was_compared_as_a_field(
-    place: Place, form: str, out: str
-) -> None:
+def test_lines_have_the_compared_text_as_a_field(place: Place, form: str, out: str) -> None:
     pages = written(place.folder / f"in.{form}", form)
     kept, others = place.folder / f"kept.jsonl.{out}", place.folder / "others.jsonl"
     outputs = ("--kept", kept, "--with-text", "--duplicates", others, "--complete")
@@ -129,13 +127,7 @@ def test_stored_texts_come_in_the_order_of_their_refs(tmp_path: Path) -> None:
         assert (take(2), take(0), take(1)) == (["a\n", ""], [], ["c"])
 
 
-def said(captured: pytest.CaptureFixture[str]) -> str:
-    return " ".join(captured.readouterr().err.split())
-
-
-def test_a_text_that_has_no_place_is_refused(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_without_place_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     own = {"url": "http://a.example/", "body": "a page", "text": "its own"}
     path = place.write("own.jsonl", json.dumps(own).encode(), b"\n")
     table = place.folder / "own.parquet"

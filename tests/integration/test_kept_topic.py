@@ -23,28 +23,14 @@ from streamer.errors import StreamerError
 from streamer.kafka.kept_copies import PAGE
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from tests.helpers.broker import (
-    administer,
-    fill_topic,
-    make_topic,
-    messages_of,
-    running_broker,
-    send,
-)
+from tests.helpers import broker
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.guarded_broker import NAMES, Right, ask, guarded_broker
 from tests.helpers.ports import free_port
 from tests.helpers.secure_broker import run
-from tests.integration.chaos import (
-    broker_kills,
-    kills,
-    load,
-    make_crawl,
-    rebalances,
-    start_all,
-    zombies,
-)
+from tests.integration import chaos
+from tests.integration.chaos import kills, load, make_crawl, rebalances, start_all, zombies
 from tests.integration.test_replay_topic import crawl
 from tests.integration.test_replay_topic import send as send_parts
 from tests.integration.test_worker import page
@@ -65,10 +51,10 @@ def expected(brokers: str, names: Names) -> dict[int, list[tuple[object, ...]]]:
     """Return by partition the pages that verdicts call unique, in the order of their verdicts."""
     pages = {
         partition: {each.offset: each for each in messages}
-        for partition, messages in messages_of(brokers, names.pages).items()
+        for partition, messages in broker.messages_of(brokers, names.pages).items()
     }
     found: dict[int, dict[int, tuple[object, ...]]] = {partition: {} for partition in pages}
-    for messages in messages_of(brokers, names.verdicts).values():
+    for messages in broker.messages_of(brokers, names.verdicts).values():
         for message in messages:
             verdict = json.loads(message.value)
             if verdict["verdict"] == "unique":
@@ -83,7 +69,7 @@ def copies(brokers: str, topic: str) -> dict[int, list[tuple[object, ...]]]:
         partition: [
             (each.key, each.value, tuple(each.headers[:-OURS]), each.timestamp) for each in messages
         ]
-        for partition, messages in messages_of(brokers, topic).items()
+        for partition, messages in broker.messages_of(brokers, topic).items()
     }
 
 
@@ -126,7 +112,7 @@ def kept(names: Names) -> tuple[str, str]:
 
 
 def test_copies_are_the_messages_as_they_came(brokers: str, names: Names, tmp_path: Path) -> None:
-    make_topic(brokers, names.pages, 3)
+    broker.make_topic(brokers, names.pages, 3)
     headers = [("type", b"\xff\x00"), ("none", None), ("type", b""), ("empty", b"")]
 
     async def send_all() -> None:
@@ -147,7 +133,7 @@ def test_copies_are_the_messages_as_they_came(brokers: str, names: Names, tmp_pa
         wait_until_copied(workers)
         assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
     see_copies(brokers, names, topic_of(names))
-    found = messages_of(brokers, topic_of(names))
+    found = broker.messages_of(brokers, topic_of(names))
     assert sorted(found) == [0, 1, 2]
     assert sum(map(len, found.values())) == 5
     first = found[0][0]
@@ -180,30 +166,28 @@ def test_each_kept_page_is_copied_once_in_order_under(
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # as in test_campaign.py
-def test_each_kept_page_is_copied_once_over_kills_of_the_broker(
-    names: Names, crawl: Path, tmp_path: Path
-) -> None:
+def test_a_page_is_copied_once_over_broker_kills(names: Names, crawl: Path, tmp_path: Path) -> None:
     port = free_port()
     with (
-        running_broker(tmp_path / "broker", port) as brokers,
+        broker.running_broker(tmp_path / "broker", port) as brokers,
         fleet(tmp_path / "fleet", brokers, names, options=kept(names)) as workers,
     ):
         load(brokers, names, crawl)
         workers.start("all", "--index", tmp_path / "index")
         workers.wait_for_log("all", "kept_topic_assigned")
         with fed(brokers, names.pages, crawl, 4_000, 20.0):
-            broker_kills(workers, 2, tmp_path / "broker", port)
+            chaos.broker_kills(workers, 2, tmp_path / "broker", port)
         wait_until_copied(workers)
         see_copies(brokers, names, topic_of(names))
 
 
 def test_large_messages_are_copied_as_they_came(brokers: str, names: Names, tmp_path: Path) -> None:
-    make_topic(brokers, names.pages)
+    broker.make_topic(brokers, names.pages)
     draw = random.Random(1)
     incompressible = page(0, body=base64.b64encode(draw.randbytes(3_100_000)).decode())
     expands = page(1, body="to be, or not to be " * 600_000)
     for each, codec in ((incompressible, None), (expands, "gzip"), (page(2), None)):
-        send(brokers, names.pages, [(b"key", each)], compression_type=codec)
+        broker.send(brokers, names.pages, [(b"key", each)], compression_type=codec)
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
         workers.start("all", "--index", tmp_path / "index")
         wait_until_copied(workers)
@@ -230,14 +214,14 @@ def test_two_indexes_copy_the_same_pages_each_to_its_own_topic(
 def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
-    make_topic(brokers, names.pages)
+    broker.make_topic(brokers, names.pages)
     pages = [page(n, body=f"{random.Random(n).random()} " * 40) for n in range(6)]
-    send(brokers, names.pages, [(None, each) for each in pages])
+    broker.send(brokers, names.pages, [(None, each) for each in pages])
     with fleet(tmp_path, brokers, names) as workers:
         workers.settle("all", "--index", tmp_path / "index")
         assert workers.kill("all", signal.SIGTERM) == 0
         place = TopicPartition(names.pages, 0)
-        administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
+        broker.administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
         workers.options = kept(names)
         assert workers.start("all").wait(timeout=300) == 3
         reported = (
@@ -256,17 +240,17 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
 def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
-    fill_topic(brokers, names.pages, [(None, page(0))])
+    broker.fill_topic(brokers, names.pages, [(None, page(0))])
     place = TopicPartition(names.verdicts, 0)
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
         workers.start("all", "--index", tmp_path / "index")
         wait_until_copied(workers)
         assert workers.kill("all", signal.SIGTERM) == 0
         workers.options = ()
-        send(brokers, names.pages, [(None, page(1, body="another text of a page " * 30))])
+        broker.send(brokers, names.pages, [(None, page(1, body="another text of a page " * 30))])
         workers.settle("all")
         assert workers.kill("all", signal.SIGTERM) == 0
-        administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
+        broker.administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
         workers.options = kept(names)
         assert workers.start("all").wait(timeout=300) == 3
         assert f"The topic {names.verdicts} has lost verdicts" in workers.log("all")
@@ -279,12 +263,12 @@ def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
 def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
-    fill_topic(brokers, names.pages, [(None, page(0))])
+    broker.fill_topic(brokers, names.pages, [(None, page(0))])
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
         workers.start("all", "--index", tmp_path / "index")
         wait_until_copied(workers)
         assert workers.kill("all", signal.SIGTERM) == 0
-        answer = administer(
+        answer = broker.administer(
             brokers,
             lambda admin: admin._send_request(DeleteGroupsRequest([names.kept_group])),  # noqa: SLF001 - it has no method for it
         )
@@ -299,9 +283,9 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
 
 
 def test_a_topic_that_takes_no_copy_is_refused(brokers: str, names: Names, tmp_path: Path) -> None:
-    make_topic(brokers, names.pages)
+    broker.make_topic(brokers, names.pages)
     small = NewTopic(topic_of(names), 1, 1, topic_configs={"max.message.bytes": "1000"})
-    administer(brokers, lambda admin: admin.create_topics([small]))
+    broker.administer(brokers, lambda admin: admin.create_topics([small]))
     with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
         assert workers.start("all", "--index", tmp_path / "index").wait(timeout=300) == 2
         assert f"The topic {topic_of(names)} has max.message.bytes = 1000" in workers.log("all")
@@ -309,11 +293,9 @@ def test_a_topic_that_takes_no_copy_is_refused(brokers: str, names: Names, tmp_p
         assert workers.start("all").wait(timeout=300) == 2
 
 
-def test_all_owners_verdicts_are_copied_followed_and_shown(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_verdicts_of_all_are_copied_and_shown(brokers: str, names: Names, tmp_path: Path) -> None:
     names, topic, partitions = replace(names, per_partition=True), topic_of(names), 6
-    make_topic(brokers, names.pages, partitions)
+    broker.make_topic(brokers, names.pages, partitions)
     send_parts(brokers, names.pages, [crawl(part, count=30) for part in range(partitions)])
     with fleet(tmp_path, brokers, names, options=("--per-partition",)) as workers:
         for number in range(2):
@@ -328,7 +310,7 @@ def test_all_owners_verdicts_are_copied_followed_and_shown(
     see_copies(brokers, names, topic)
     sent = [
         json.loads(message.value)["page"]
-        for messages in messages_of(brokers, names.verdicts).values()
+        for messages in broker.messages_of(brokers, names.verdicts).values()
         for message in messages
     ]
     wanted = {(each["partition"], each["offset"]) for each in sent}
@@ -372,7 +354,7 @@ def refused(workers: Fleet) -> str:
 def test_a_signer_with_the_rights_copies_and_a_missing_one_is_named(tmp_path: Path) -> None:
     with guarded_broker(tmp_path) as guarded:
         topic = NewTopic(TOPIC, 12, 1, topic_configs=CONFIG)
-        administer(guarded.opened, lambda admin: admin.create_topics([topic]))
+        broker.administer(guarded.opened, lambda admin: admin.create_topics([topic]))
         guarded.streamer("crawler", "produce", make_crawl(tmp_path, 300), "--topic", NAMES.pages)
         with fleet(tmp_path / "fleet", guarded.address, NAMES) as workers:
             own = ("--role", "index", "--index", tmp_path / "index")

@@ -70,13 +70,9 @@ def test_an_article_is_found_on_another_site_and_another_one_in_the_same_furnitu
         "text.example/": "news.example/strike",
     }
     assert {each.url.removeprefix("http://"): each.text for each in main} == {
-        "news.example/flood": "main",
-        "news.example/strike": "main",
-        "shop.example/flood": "main",
-        "shop.example/": "visible",
-        "shop.example/again": "visible",
-        "text.example/": "visible",
-    }
+        "news.example/flood": "main", "news.example/strike": "main", "shop.example/flood": "main",
+        "shop.example/": "visible", "shop.example/again": "visible", "text.example/": "visible",
+    }  # fmt: skip
 
 
 def test_a_page_that_falls_back_needs_the_fallback_threshold_and_explain_says_so(

@@ -103,8 +103,7 @@ def test_a_line_of_a_document_installs_what_it_says(line: str, clone: Path, tmp_
     run = partial(ran, cwd=clone, env=own)
     run(*shlex.split(line))
     assert run("streamer", "--version").strip()
-    extras = re.findall(r"[\w-]+", "".join(re.findall(r"\[(.*)\]", line)))
-    for extra in extras:
+    for extra in re.findall(r"[\w-]+", "".join(re.findall(r"\[(.*)\]", line))):
         run("python", "-c", f"import {MODULES[extra]}")
     run("pip", "check")
     shutil.rmtree(tmp_path / "venv")

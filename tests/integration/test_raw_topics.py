@@ -61,9 +61,7 @@ SKIPPED = {"skipped: body_pdf": 1, "skipped: status_not_2xx": 1, "skipped: delet
 DEAD = {10: "missing_url", 11: "missing_url", 12: "bad_content_encoding"}
 
 
-def test_a_worker_and_replays_judge_bodies_alike(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_path: Path) -> None:
     make_topic(brokers, names.pages)
     send(brokers, names.pages, MESSAGES)
     options = (*RAW, "--fields", FIELDS, "--carry", "/headers/type")
@@ -144,9 +142,7 @@ def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -
     ]
 
 
-def test_bodies_that_produce_has_sent_are_judged_without_fields(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
+def test_produced_bodies_are_judged_as_pages(brokers: str, names: Names, tmp_path: Path) -> None:
     crawl, verdicts = make_crawl(tmp_path, 300), {}
     for name, value in (("pages", "page"), ("bodies", "body")):
         topic, lines = f"{names.pages}-{name}", tmp_path / f"{name}.jsonl"

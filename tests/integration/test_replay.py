@@ -117,9 +117,7 @@ def test_a_missing_carried_field_warns(place: Place, capsys: pytest.CaptureFixtu
     assert "Warning: No page of this run had scroe, so no verdict carries it." in said
 
 
-def test_a_run_without_pages_warns_of_no_carried_field(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_pages_no_field_is_missed(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.replay(place.write("pages.jsonl", b"\n"), "--carry", "score") == 0
     assert "carries" not in capsys.readouterr().err
 
@@ -138,11 +136,8 @@ def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
         assert place.streamer("replay", pages, "--verdicts", place.verdicts, *again) == 0
         assert len(lines(place.verdicts)) == 1
     assert {p.name for p in place.folder.iterdir()} <= {
-        "key",
-        "pages.jsonl",
-        "verdicts.jsonl",
-        "verdicts.jsonl.dead.jsonl",
-    }
+        "key", "pages.jsonl", "verdicts.jsonl", "verdicts.jsonl.dead.jsonl",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -304,16 +299,14 @@ def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> Non
             assert process.wait() == 130
         assert process.stdout is not None
         assert "continues from here" in process.stdout.read()
-    done = len(lines(place.verdicts))
-    assert done < 9000
+    assert len(lines(place.verdicts)) < 9000
     pages = b"".join(map(page, range(9000)))
     subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
     assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(9000))
 
 
 def test_changed_thresholds_hold_from_the_next_page_on(place: Place) -> None:
-    words = json.loads(page(1))["body"].split()
-    edited = " ".join(["new", *words[3:]])
+    edited = " ".join(["new", *json.loads(page(1))["body"].split()[3:]])
     other = json.dumps({"url": "http://a.example/e", "body": edited}).encode() + b"\n"
     assert place.replay(place.write("one.jsonl", page(1), other)) == 0
     assert place.replay(place.write("two.jsonl", other), "--threshold", "1.0") == 0
@@ -354,8 +347,7 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An index names the version of the rules that its settings need, which may fall."""
-    pages = place.write("pages.jsonl", page(1))
-    assert place.replay(pages, "--near-misses", "0.1") == 0
+    assert place.replay(place.write("pages.jsonl", page(1)), "--near-misses", "0.1") == 0
     capsys.readouterr()
     assert place.streamer("check", "--index", place.index) == 0
     said = " ".join(capsys.readouterr().out.split())

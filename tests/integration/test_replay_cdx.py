@@ -62,8 +62,7 @@ def test_archives_in_an_object_store_are_read(place: Place, store: ObjectStore) 
     here = place.judged("here", place.write("index.cdxj", *LINES))
     assert there.replace(f"{bucket}/".encode(), f"{place.folder}/".encode()) == here
     absent = CRAWL.line(0, url_of(0), filename="crawl-data/none.warc.gz")
-    path = place.write("more.cdxj", absent, LINES[1])
-    assert place.replay(path, "--cdx-base", bucket) == 0
+    assert place.replay(place.write("more.cdxj", absent, LINES[1]), "--cdx-base", bucket) == 0
     letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
     assert [(each["code"], each["page"]["offset"]) for each in letters] == [
         ("archive_unreadable", 0)

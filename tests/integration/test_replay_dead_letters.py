@@ -184,8 +184,7 @@ def test_the_summary_lists_a_cluster_that_holds_a_large_part_of_a_source(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wall = [page(7, fetched_at=i) for i in range(300)]
-    others = [page(i) for i in range(100, 1_000)]
-    walled = place.write("a.jsonl", *wall[:1], *others, *wall[1:])
+    walled = place.write("a.jsonl", *wall[:1], *[page(i) for i in range(100, 1_000)], *wall[1:])
     fine = place.write("b.jsonl", *map(page, range(1_000, 1_400)), *wall[:80])
     found = summary(place, walled, fine)
     large = {"source": str(walled), "representative": "http://a.example/7"}

@@ -14,7 +14,7 @@ import pytest
 from huggingface_hub import HfApi, hf_hub_download
 
 from tests.helpers.hub import NAME, TOKEN, Hub, running_hub
-from tests.helpers.place import Place, lines, page
+from tests.helpers.place import Place, lines, page, said
 
 SAVED = Path(__file__).parents[1] / "fixtures" / "saved_dataset"
 FIELDS = ("--fields", '{"url": "/url", "body": "/text"}')
@@ -44,10 +44,6 @@ def copied(folder: Path, *names: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(FILES[name])
     return folder
-
-
-def said(capsys: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capsys.readouterr().err.split())
 
 
 def test_the_hubs_own_library_reads_the_same_of_this_server(hub: Hub, tmp_path: Path) -> None:
@@ -113,9 +109,7 @@ def test_the_token_is_shown_nowhere_and_to_no_other_host(
         assert not made.is_file() or TOKEN.encode() not in made.read_bytes(), made
 
 
-def test_what_is_not_there_is_named(
-    hub: Hub, place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_gone_is_named(hub: Hub, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.replay(f"hf://datasets/{NAME}/no/such") == 1
     assert f"hf://datasets/{NAME}/no/such: is not there; check the URL" in said(capsys)
     for url in ("hf://models/a/b", "hf://datasets/alone", "hf://datasets/a/b@/c"):

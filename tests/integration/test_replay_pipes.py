@@ -10,19 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import forked
+from tests.helpers import forked, pipes
 from tests.helpers.fleet import exit_code
 from tests.helpers.kills import Piped
-from tests.helpers.pipes import (
-    WAIT_SECONDS_MAX,
-    arc_record,
-    coprocess,
-    give,
-    http_of,
-    line,
-    read_line,
-    warc_record,
-)
+from tests.helpers.pipes import WAIT_SECONDS_MAX, coprocess, give, line, read_line, warc_record
 
 
 def members(count: int) -> list[bytes]:
@@ -50,7 +41,7 @@ def warc_members(count: int) -> list[bytes]:
 
 def arc(count: int) -> list[bytes]:
     first = b"filedesc://a.arc 0.0.0.0 20260101000000 text/plain 10\n1 0 a\n\nURL\n"
-    return [(b"" if i else first) + arc_record(i) for i in range(count)]
+    return [(b"" if i else first) + pipes.arc_record(i) for i in range(count)]
 
 
 def long_and_malformed(count: int) -> list[bytes]:
@@ -111,7 +102,7 @@ def test_a_verdict_comes_before_what_is_behind_damage_is_written() -> None:
 
 def test_a_record_that_may_hold_another_waits_for_what_follows(tmp_path: Path) -> None:
     """Its length is believed if a record follows, so nothing can be said before."""
-    inner, outer = warc_record(1), http_of(0) + b"\n" + warc_record(1)
+    inner, outer = warc_record(1), pipes.http_of(0) + b"\n" + warc_record(1)
     head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/0\r\n"
     whole = head + b"Content-Length: %d\r\n\r\n" % len(outer) + outer + b"\r\n\r\n"
     with coprocess("--chunk-seconds", "0.1") as process:

@@ -44,8 +44,7 @@ def test_a_file_is_passed_over_while_its_tag_is_the_same_and_goes_on_where_it_en
     assert web.asked == ["HEAD /pages.jsonl.gz"]
     web.put("/pages.jsonl.gz", gzip.compress(b"".join(PAGES)), "two")
     assert place.replay(url) == 0
-    offsets = [each["page"]["offset"] for each in lines(place.verdicts)]
-    assert offsets == [*range(400)]
+    assert [each["page"]["offset"] for each in lines(place.verdicts)] == [*range(400)]
     web.put("/pages.jsonl.gz", gzip.compress(b"".join([*PAGES[1:], *PAGES])), "three")
     capsys.readouterr()
     assert place.replay(url) == 3
@@ -86,8 +85,7 @@ def test_a_prefix_stands_for_the_page_files_below_it(
     assert place.judged("again", f"{bucket}/crawl/") == there
     here = there.replace(f"{bucket}/".encode(), f"{store.files}/".encode())
     assert place.judged("here", below) == here
-    one = place.judged("one", f"{bucket}/crawl/1/pages 3.jsonl")
-    assert len(one.splitlines()) == 100
+    assert len(place.judged("one", f"{bucket}/crawl/1/pages 3.jsonl").splitlines()) == 100
     shutil.rmtree(below)
     assert place.replay(f"{bucket}/crawl") == 1
     assert "is not there" in capsys.readouterr().err
@@ -120,8 +118,7 @@ def test_many_small_files_are_read_ahead_in_their_order(
     there = place.judged("there", *urls)
     assert 4 <= web.most <= 16
     assert sum(each.startswith("GET") for each in web.asked) == len(names)
-    paths = [place.folder / name.lstrip("/") for name in names]
-    here = place.judged("here", *paths)
+    here = place.judged("here", *[place.folder / name.lstrip("/") for name in names])
     assert there.replace(f"{web.url}/".encode(), f"{place.folder}/".encode()) == here
     web.statuses = {names[50]: 403}
     capsys.readouterr()

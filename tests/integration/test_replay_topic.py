@@ -22,6 +22,7 @@ from streamer.run.replay import Replay
 from streamer.testing import Replayer, assert_same_verdicts
 from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import KEY, exit_code, fleet
+from tests.helpers.place import said as printed
 from tests.helpers.wait import wait_until
 
 WORDS = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
@@ -128,10 +129,6 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, brokers: str) -> Place:
     return Place(tmp_path, brokers)
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capsys.readouterr().err.split())
 
 
 def judged(verdict: Verdict) -> Verdict:

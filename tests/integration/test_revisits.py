@@ -26,8 +26,7 @@ PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
 def body_of(number: int) -> bytes:
     """Return one of seven contents; of each, every third copy has another markup."""
-    text = text_of(number % 7)
-    return b"<p>" + text + (b"</p>" if number % 3 == 2 else b"")
+    return b"<p>" + text_of(number % 7) + (b"</p>" if number % 3 == 2 else b"")
 
 
 def headers_of(number: int) -> bytes:

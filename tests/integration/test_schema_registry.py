@@ -16,17 +16,11 @@ from aiokafka import AIOKafkaProducer
 from streamer.kafka.dead_letters import CODE
 from streamer.kafka.topics import Names
 from streamer.pages.schema_registry import HEADER
+from tests.helpers import schema_registry
 from tests.helpers.broker import make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.ports import free_port
-from tests.helpers.schema_registry import (
-    PAGE_SCHEMA,
-    avro_page,
-    by_number,
-    fake_registry,
-    register,
-    running_registry,
-)
+from tests.helpers.schema_registry import PAGE_SCHEMA, by_number, fake_registry, register
 from tests.helpers.wait import wait_until
 
 TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on, says page"
@@ -35,7 +29,7 @@ Sent = tuple[bytes, list[tuple[str, bytes]]]  # a value and headers
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_registry(tmp_path_factory.mktemp("registry")) as url:
+    with schema_registry.running_registry(tmp_path_factory.mktemp("registry")) as url:
         yield url
 
 
@@ -54,7 +48,7 @@ def text(kind: int) -> str:
 
 
 def page(number: int) -> bytes:
-    return avro_page(f"http://a.example/{number}", text(number % 3).encode())
+    return schema_registry.avro_page(f"http://a.example/{number}", text(number % 3).encode())
 
 
 def dead_letters(workers: Fleet) -> list[Any]:

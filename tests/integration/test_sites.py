@@ -24,12 +24,8 @@ WORDS = (
     "tower", "market", "field",
 )  # fmt: skip
 SITES: dict[str, Any] = {
-    "text": "main",
-    "site_memory": "1MiB",
-    "threshold": 0.65,
-    "bands": 24,
-    "rows": 4,
-}
+    "text": "main", "site_memory": "1MiB", "threshold": 0.65, "bands": 24, "rows": 4,
+}  # fmt: skip
 PAGES, LONG = 40, 12
 
 
@@ -111,8 +107,7 @@ def test_a_killed_replay_has_the_bytes_of_a_quiet_one(
 ) -> None:
     pages = crawl()
     killed: list[AnyPage | bytes | KillMarker] = [*pages[:8], KILL, *pages[8:18], KILL, *pages[18:]]
-    found = streamer_replay(killed, threads=threads, **SITES)
-    assert reported(list(found)) == reported(verdicts)
+    assert reported(list(streamer_replay(killed, threads=threads, **SITES))) == reported(verdicts)
 
 
 def test_batches_that_are_read_ahead_and_left_teach_nothing(

@@ -90,8 +90,7 @@ def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(place
         outs = (place.folder / "in", "--verdicts", verdicts, "--index", place.folder / name)
         more = (*place.key, "--head-pages", "10", "--complete")
         for step, call in (*kills, (0, "")):
-            code = killed_replay(step, call, *outs, *more)
-            assert code == (-signal.SIGKILL if step else 0)
+            assert killed_replay(step, call, *outs, *more) == (-signal.SIGKILL if step else 0)
         return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
     wanted = replay("quiet", ())
@@ -162,8 +161,7 @@ def test_a_flush_writes_of_the_catalogue_what_has_changed(place: Place) -> None:
     with mock.patch("streamer.run.small_files.FILES_MAX", 64):
         first = written(place, folder)
     all_of_it = max(first)
-    one = place.write("one.jsonl", page(1))
-    later = written(place, one)
+    later = written(place, place.write("one.jsonl", page(1)))
     assert all_of_it > 4 * ENTRIES_A_BLOCK * 100
     assert later
     assert max(later) < all_of_it / 3

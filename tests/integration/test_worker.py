@@ -18,16 +18,8 @@ from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import (
-    Sent,
-    administer,
-    delete_topic,
-    fill_topic,
-    make_topic,
-    messages_of,
-    send,
-    verdicts_of,
-)
+from tests.helpers import broker
+from tests.helpers.broker import fill_topic, make_topic, messages_of, send, verdicts_of
 from tests.helpers.fleet import KEY, ROOT, Fleet, fleet, streamer
 from tests.helpers.ports import free_port
 from tests.integration.chaos import judging, load, start_all, start_owner
@@ -170,7 +162,7 @@ def test_oddities_among_pages(brokers: str, names: Names, crawl: Path, tmp_path:
         b"[" * 100_000, b'{"url":"http://b.example/","body":"x"' + b" " * 900_000,
         json.dumps({"url": "http://c.example/", "body_base64": "!!!"}).encode(),
     ]  # fmt: skip
-    messages: list[Sent] = [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")]
+    messages: list[broker.Sent] = [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")]
     lines = crawl.read_bytes().splitlines()
     for number in range(100):
         messages.append((b"bad", bad[number % len(bad)]))
@@ -195,7 +187,7 @@ def test_new_partitions_under_load(brokers: str, names: Names, crawl: Path, tmp_
     with judging(tmp_path, brokers, names, 1) as workers:
         workers.wait_for_log("sign-0", "worker_started")
         more = {names.pages: NewPartitions(3)}
-        administer(brokers, lambda admin: admin.create_partitions(more))
+        broker.administer(brokers, lambda admin: admin.create_partitions(more))
         load(brokers, names, crawl)
     partitions = {json.loads(v)["page"]["partition"] for v in verdicts_of(brokers, names)}
     assert partitions == {0, 1, 2}
@@ -203,8 +195,7 @@ def test_new_partitions_under_load(brokers: str, names: Names, crawl: Path, tmp_
 
 def started(workers: Fleet, name: str, *options: object) -> tuple[int, str]:
     """Start a worker that is to end by itself; return its exit code, and its log."""
-    code = workers.start(name, *options).wait(timeout=300)
-    return code, workers.log(name)
+    return workers.start(name, *options).wait(timeout=300), workers.log(name)
 
 
 def test_a_missing_topic_of_pages_is_named(brokers: str, names: Names, tmp_path: Path) -> None:
@@ -220,11 +211,11 @@ def test_a_topic_or_a_log_made_anew_is_refused(brokers: str, names: Names, tmp_p
     with fleet(tmp_path, brokers, names) as workers:
         workers.settle("all", *index)
         workers.kill("all", signal.SIGTERM)
-        delete_topic(brokers, names.log(0))
+        broker.delete_topic(brokers, names.log(0))
         code, log = started(workers, "owner", *index)
         assert code == 3, log
         assert "the log was made again" in " ".join(log.split())
-        delete_topic(brokers, names.pages)
+        broker.delete_topic(brokers, names.pages)
         make_topic(brokers, names.pages)
         for role in ("sign", "all"):
             code, log = started(workers, role, *index, "--role", role)
@@ -242,7 +233,7 @@ def test_pages_that_expired_unread_are_refused_unless_the_loss_is_accepted(
         workers.kill("all", signal.SIGTERM)
         send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
         place = TopicPartition(names.pages, 0)
-        administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(8)}))
+        broker.administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(8)}))
         code, log = started(workers, "all")
         assert code == 3, log
         assert "3 messages have expired unread. Start with --accept-loss" in log

@@ -162,8 +162,7 @@ def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(calls: int, 
                 done = noted
             all_of_it = [each for own in listed[:done] for each in own]
             assert found(frozen, asked) == expected(all_of_it, asked)
-            again = opened(store)
-            assert found(again, asked) == found(frozen, asked)
+            assert found(opened(store), asked) == found(frozen, asked)
         patch.undo()
         freeze(frozen, [(1 << 40, 3)])
         assert stored_generations(store) == noted_generations(frozen), "what was begun is gone"

@@ -10,15 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.hash_sets import (
-    SET_MAX,
-    UNKNOWN,
-    decide_similarity,
-    pack_set,
-    set_similarity,
-    unpack_set,
-    widest_doubt,
-)
+from streamer.sketch import hash_sets
 from streamer.sketch.method_signer import make_signer, resemblance_sketch
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.scheme import choose
@@ -45,13 +37,13 @@ sets = st.one_of(
 
 def packed(numbers: set[int]) -> bytes:
     """Return a set; a hash has more below its upper half."""
-    return pack_set(np.array([number << 32 | 7 for number in numbers], np.uint64))
+    return hash_sets.pack_set(np.array([number << 32 | 7 for number in numbers], np.uint64))
 
 
 @settings(max_examples=200, deadline=None)
 @given(sets)
 def test_a_set_is_read_as_it_was_written(numbers: set[int]) -> None:
-    assert unpack_set(packed(numbers)).tolist() == sorted(numbers)
+    assert hash_sets.unpack_set(packed(numbers)).tolist() == sorted(numbers)
 
 
 @settings(max_examples=200, deadline=None)
@@ -61,7 +53,7 @@ def test_the_similarity_of_two_sets_is_the_share_of_common_ones(
 ) -> None:
     one, other = one | both, other | both
     expected = SIMILARITY_ONE * len(one & other) // len(one | other)
-    assert set_similarity(packed(one), packed(other)) == expected
+    assert hash_sets.set_similarity(packed(one), packed(other)) == expected
     assert oracle.resemblance(packed(one), packed(other)) == Fraction(
         len(one & other), len(one | other)
     )
@@ -75,11 +67,15 @@ def test_a_set_takes_three_bytes_a_shingle_of_an_ordinary_page() -> None:
 
 
 def test_an_empty_set_and_one_that_is_too_large_are_not_known() -> None:
-    most = np.arange(SET_MAX, dtype=np.uint64) << np.uint64(32)
-    assert len(unpack_set(pack_set(most))) == SET_MAX
-    more = np.arange(SET_MAX + 1, dtype=np.uint64) << np.uint64(32)
-    assert pack_set(more) == pack_set(more[:0]) == b""
-    assert set_similarity(b"", pack_set(most)) == set_similarity(pack_set(most), b"") == UNKNOWN
+    most = np.arange(hash_sets.SET_MAX, dtype=np.uint64) << np.uint64(32)
+    assert len(hash_sets.unpack_set(hash_sets.pack_set(most))) == hash_sets.SET_MAX
+    more = np.arange(hash_sets.SET_MAX + 1, dtype=np.uint64) << np.uint64(32)
+    assert hash_sets.pack_set(more) == hash_sets.pack_set(more[:0]) == b""
+    assert (
+        hash_sets.set_similarity(b"", hash_sets.pack_set(most))
+        == hash_sets.set_similarity(hash_sets.pack_set(most), b"")
+        == hash_sets.UNKNOWN
+    )
 
 
 # ---- the signer ----------------------------------------------------------------------------------
@@ -108,7 +104,7 @@ def test_the_native_signer_gives_the_set_of_all_distinct_shingles(texts: list[st
     assert signed.shingles is not None
     for text, found in zip(texts, signed.shingles, strict=True):
         expected = expected_set(text)
-        assert (unpack_set(found).tolist() if found else []) == expected
+        assert (hash_sets.unpack_set(found).tolist() if found else []) == expected
 
 
 @pytest.mark.parametrize("text", ["㌖", "ﷺ ", "a "])
@@ -117,7 +113,7 @@ def test_there_is_room_for_the_set_of_a_text_whose_bytes_give_most_tokens(text: 
     signed = signer().sign([each.encode() for each in filler], [0] * len(filler))
     assert signed.shingles is not None
     assert [len(expected_set(each)) for each in filler[-3:]] == [
-        len(unpack_set(found)) for found in signed.shingles[-3:]
+        len(hash_sets.unpack_set(found)) for found in signed.shingles[-3:]
     ]
 
 
@@ -125,19 +121,19 @@ def test_there_is_room_for_the_set_of_a_text_whose_bytes_give_most_tokens(text: 
 def test_a_text_of_many_blocks_has_one_set(distinct: int) -> None:
     text = " ".join(f"w{n}" for n in range(distinct))
     [found] = signer().sign([text.encode()], [0]).shingles or []
-    assert unpack_set(found).tolist() == expected_set(text)
+    assert hash_sets.unpack_set(found).tolist() == expected_set(text)
 
 
 def test_a_page_of_too_many_shingles_has_no_set_and_one_that_repeats_itself_has() -> None:
-    many = " ".join(f"w{n}" for n in range(SET_MAX + 5))
+    many = " ".join(f"w{n}" for n in range(hash_sets.SET_MAX + 5))
     repeated = " ".join([f"w{n}" for n in range(1000)] * 140)
     fitting = many.rpartition(" ")[0]
     bodies = [text.encode() for text in (many, repeated, fitting)]
     assert NativeSigner(SignatureSettings(), SECRET).sign(bodies, [0] * 3).shingles is None
     unknown, known, last = signer().sign(bodies, [0] * 3).shingles or []
     assert unknown == b""
-    assert unpack_set(known).tolist() == expected_set(repeated)
-    assert len(unpack_set(last)) >= SET_MAX - 3  # except hashes that meet
+    assert hash_sets.unpack_set(known).tolist() == expected_set(repeated)
+    assert len(hash_sets.unpack_set(last)) >= hash_sets.SET_MAX - 3  # except hashes that meet
 
 
 @pytest.mark.parametrize("method", ["words", "one_permutation", "simhash+minhash"])
@@ -148,7 +144,7 @@ def test_sets_of_other_methods_are_of_what_their_sketches_estimate(method: str) 
     chosen = choose(method).model_copy(update={"exact": True})
     signed = make_signer(chosen, SECRET).sign([" ".join(t).encode() for t in (one, other)], [0, 0])
     assert signed.shingles is not None
-    exact = set_similarity(*signed.shingles)
+    exact = hash_sets.set_similarity(*signed.shingles)
     estimate = similarity(signed.sketches[0], signed.sketches[1])
     assert exact > 0
     assert abs(exact - estimate) <= 500
@@ -185,10 +181,10 @@ def test_sets_decide_where_the_sketches_leave_it_in_doubt(
     both = (known, (b"", known[1]), (known[0], b""))[unknown]
     score = similarity(a, b)
     expected = oracle.decided(score, (a, b), both, least)
-    assert decide_similarity(0, a, b, least, lambda: both) == expected
-    assert decide_similarity(0, a, b, least, None) == (score, False)
+    assert hash_sets.decide_similarity(0, a, b, least, lambda: both) == expected
+    assert hash_sets.decide_similarity(0, a, b, least, None) == (score, False)
     if oracle.is_doubtful(score, a, b, least):
-        assert abs(score - least) <= widest_doubt(least)
+        assert abs(score - least) <= hash_sets.widest_doubt(least)
 
 
 @pytest.mark.parametrize("union", [200, 800, 3000])

@@ -61,8 +61,7 @@ def make_by_judge(folder: Path, copy: Path) -> None:
     for run in range(FLUSHES):
         judge, part = opened(folder, rules, head_pages=64), KEPT // FLUSHES
         for start in range(run * part, (run + 1) * part, 10):
-            taken = pages.take(range(start, start + 10))
-            judge.judge(0, start, start + 10, taken)
+            judge.judge(0, start, start + 10, pages.take(range(start, start + 10)))
             if start % 20 == 10:
                 judge.flush(b"")
         if run == FLUSHES - 1:

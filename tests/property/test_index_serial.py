@@ -100,8 +100,7 @@ class StoredIndex:
         self.machine.flush()
         self.close()
         self.store = Store.open(self.folder / "store")
-        assert self.store.meta is not None
-        assert self.store.meta.state == self.machine.shard.state()
+        assert (self.store.meta and self.store.meta.state) == self.machine.shard.state()
         self.connect()
 
 

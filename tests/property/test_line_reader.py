@@ -41,11 +41,9 @@ def oracle(content: bytes) -> Iterator[list[bytes] | int]:
 def taken(path: Path) -> Iterator[list[bytes] | int]:
     """Yield what the reader takes, with blocks and reads of a few bytes."""
     small: dict[str, Any] = {
-        "CHUNK_BYTES_MAX": CHUNK_BYTES,
-        "BUFFER_BYTES": 7,
-        "_READ_BYTES": 7,
+        "CHUNK_BYTES_MAX": CHUNK_BYTES, "BUFFER_BYTES": 7, "_READ_BYTES": 7,
         "_LINE_ENDS_IN_BYTES": 3,
-    }
+    }  # fmt: skip
     with mock.patch.multiple(module, **small), ByteStream(str(path)) as stream:
         reader = LineReader(stream, LIMIT)
         while True:
@@ -72,9 +70,7 @@ lines = st.lists(
 
 
 @given(lines, st.booleans())
-def test_lines_are_cut_by_the_rule_however_they_are_read(
-    scratch: Path, content: list[bytes], ends: bool
-) -> None:
+def test_lines_are_cut_alike_however_read(scratch: Path, content: list[bytes], ends: bool) -> None:
     whole = b"\n".join(content) + (b"\n" if ends and content else b"")
     scratch.write_bytes(whole)
     assert list(taken(scratch)) == list(oracle(whole))

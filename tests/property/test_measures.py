@@ -5,21 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.method import (
-    HASHES_MAX,
-    SLOTS_MAX,
-    WEIGHTS_MAX,
-    Measure,
-    Sketch,
-    empty_sketch,
-    pack_bits,
-    pack_bottom,
-    pack_sample,
-    pack_slots,
-    pack_weighted,
-    similarity_of,
-    sketch_similarity,
-)
+from streamer.sketch import method
+from streamer.sketch.method import Measure, pack_bits, pack_slots, similarity_of, sketch_similarity
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
@@ -29,22 +16,22 @@ M64 = (1 << 64) - 1
 words64 = st.integers(0, M64)
 # Upper halves of few values, so that two sets share some; the lower halves must not count.
 hashes = st.builds(lambda high, low: high << 32 | low, st.integers(0, 150), st.integers(0, 3))
-PACKED: dict[Measure, Sketch] = {
+PACKED: dict[Measure, method.Sketch] = {
     Measure.RESEMBLANCE: NativeSigner(SignatureSettings(), bytes(32))
     .sign([b"a text with words enough for a shingle or two"], [0])
     .sketches[0],
     Measure.SLOTS: pack_slots([0, 0]),
     Measure.HAMMING: pack_bits(0, 64),
-    Measure.SAMPLE: pack_sample([0]),
-    Measure.BOTTOM: pack_bottom([0], 4),
-    Measure.WEIGHTED: pack_weighted(7, []),
+    Measure.SAMPLE: method.pack_sample([0]),
+    Measure.BOTTOM: method.pack_bottom([0], 4),
+    Measure.WEIGHTED: method.pack_weighted(7, []),
 }
 
 
 @st.composite
 def two_lists(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     """Lists of which the second has some values of the first, in their places."""
-    first = draw(st.lists(words64, max_size=SLOTS_MAX))
+    first = draw(st.lists(words64, max_size=method.SLOTS_MAX))
     kept = draw(st.lists(st.booleans(), min_size=len(first), max_size=len(first)))
     second = [value if keep else value ^ 1 for value, keep in zip(first, kept, strict=True)]
     return first, second[: draw(st.integers(0, len(second)))] if draw(st.booleans()) else second
@@ -87,32 +74,38 @@ def test_one_bit_of_2048_is_seen_wherever_it_is(value: int, place: int) -> None:
 
 @given(st.sets(hashes, max_size=150), st.sets(hashes, max_size=150))
 def test_samples_give_their_resemblance_as_far_as_both_are_whole(a: set[int], b: set[int]) -> None:
-    found = sketch_similarity(int(Measure.SAMPLE), pack_sample(a), pack_sample(b))
-    assert found == oracle.sample(a, b, HASHES_MAX)
+    found = sketch_similarity(int(Measure.SAMPLE), method.pack_sample(a), method.pack_sample(b))
+    assert found == oracle.sample(a, b, method.HASHES_MAX)
 
 
-@given(st.sets(hashes, max_size=150), st.sets(hashes, max_size=150), st.integers(1, HASHES_MAX))
+@given(
+    st.sets(hashes, max_size=150), st.sets(hashes, max_size=150), st.integers(1, method.HASHES_MAX)
+)
 def test_bottom_k_is_the_share_of_the_least_of_the_union(a: set[int], b: set[int], k: int) -> None:
-    found = sketch_similarity(int(Measure.BOTTOM), pack_bottom(a, k), pack_bottom(b, k))
+    found = sketch_similarity(
+        int(Measure.BOTTOM), method.pack_bottom(a, k), method.pack_bottom(b, k)
+    )
     assert found == oracle.bottom(a, b, k)
 
 
 @given(
     st.integers(1, 3),
     st.integers(1, 3),
-    st.lists(st.tuples(*[st.floats(0, 1)] * 2), max_size=WEIGHTS_MAX),
+    st.lists(st.tuples(*[st.floats(0, 1)] * 2), max_size=method.WEIGHTS_MAX),
 )
 def test_weights_count_by_equal_digests(a: int, b: int, pairs: list[tuple[float, float]]) -> None:
     first, second = ((digest << 70, [p[i] for p in pairs]) for i, digest in enumerate((a, b)))
-    found = sketch_similarity(int(Measure.WEIGHTED), pack_weighted(*first), pack_weighted(*second))
+    found = sketch_similarity(
+        int(Measure.WEIGHTED), method.pack_weighted(*first), method.pack_weighted(*second)
+    )
     assert found == oracle.weighted(first, second)
 
 
 @pytest.mark.parametrize("measure", Measure)
 def test_a_sketch_of_zeros_equals_another_and_none_that_holds_something(measure: Measure) -> None:
-    assert similarity_of(measure, empty_sketch(), empty_sketch()) == 1.0
-    assert similarity_of(measure, empty_sketch(), PACKED[measure]) == 0.0
-    assert similarity_of(measure, PACKED[measure], empty_sketch()) == 0.0
+    assert similarity_of(measure, method.empty_sketch(), method.empty_sketch()) == 1.0
+    assert similarity_of(measure, method.empty_sketch(), PACKED[measure]) == 0.0
+    assert similarity_of(measure, PACKED[measure], method.empty_sketch()) == 0.0
     assert similarity_of(measure, PACKED[measure], PACKED[measure]) == 1.0
 
 
@@ -129,6 +122,6 @@ def test_what_does_not_fit_into_a_sketch_is_refused() -> None:
     with pytest.raises(ValueError, match="1 to 2048 bits, not 2049"):
         pack_bits(0, 2049)
     with pytest.raises(ValueError, match="k is 1 to 64, not 65"):
-        pack_bottom([1], 65)
+        method.pack_bottom([1], 65)
     with pytest.raises(ValueError, match="30 weights at most, not 31"):
-        pack_weighted(0, [0.0] * 31)
+        method.pack_weighted(0, [0.0] * 31)

@@ -6,18 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.text.json_fields import (
-    BODY,
-    DEPTH_MAX,
-    ESCAPES,
-    PLAIN,
-    TIME,
-    TYPE,
-    UNKNOWN,
-    URL,
-    find_page_fields,
-    skip_value,
-)
+from streamer.text import json_fields
+from streamer.text.json_fields import BODY, DEPTH_MAX, PLAIN, UNKNOWN, URL, skip_value
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 
@@ -90,7 +80,7 @@ def test_nesting_has_a_limit(pair: tuple[bytes, bytes]) -> None:
 def reported(*messages: bytes) -> list[tuple[int, tuple[bytes, ...]]]:
     """Return what is known of each message, and its URL, body and type as they are in it."""
     joined = Slices.joined(messages)
-    found = find_page_fields(joined)
+    found = json_fields.find_page_fields(joined)
     return [
         (known, tuple(joined.data[start:end].tobytes() for start, end in places))
         for known, places in zip(found.states.tolist(), found.spans.tolist(), strict=True)
@@ -119,12 +109,12 @@ def test_fields_are_found_in_any_order(messages: list[list[tuple[str, Any]]], la
     for message, (known, fields) in zip(messages, reported(*written), strict=True):
         page = dict(message)
         inside = json.dumps(page["body"], ensure_ascii=False).encode()[1:-1]
-        assert known == (ESCAPES if b"\\" in inside else PLAIN)
+        assert known == (json_fields.ESCAPES if b"\\" in inside else PLAIN)
         assert fields[URL] == page["url"].encode()
         assert fields[BODY] == inside
-        assert fields[TYPE] == (page.get("content_type") or "").encode()
+        assert fields[json_fields.TYPE] == (page.get("content_type") or "").encode()
         time = json.dumps(page.get("fetched_at"), ensure_ascii=False).encode()
-        assert fields[TIME] == (time if "fetched_at" in page else b"")
+        assert fields[json_fields.TIME] == (time if "fetched_at" in page else b"")
 
 
 PARTS = rb"""
@@ -145,8 +135,7 @@ ODD = [
 @pytest.mark.parametrize("message", ODD)
 def test_of_what_is_out_of_the_ordinary_nothing_is_told(message: bytes) -> None:
     good = b' {"url" : "u", "body":"b" }\r\n'
-    found = reported(good, message, good)
-    assert [known for known, _ in found] == [PLAIN, UNKNOWN, PLAIN]
+    assert [known for known, _ in reported(good, message, good)] == [PLAIN, UNKNOWN, PLAIN]
 
 
 @given(st.binary(max_size=60), st.integers(0, 40), st.integers(0, 40))

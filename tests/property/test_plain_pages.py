@@ -8,15 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.pages.parse import PageParser
-from streamer.text.json_fields import (
-    TYPE,
-    UNKNOWN,
-    Spans,
-    find_page_fields,
-    gather,
-    mark_sure,
-    mark_type_changes,
-)
+from streamer.text import json_fields
+from streamer.text.json_fields import TYPE, find_page_fields, gather, mark_sure, mark_type_changes
 from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
@@ -36,7 +29,7 @@ messages = st.builds(
 ) | st.sampled_from([b"", b"{", b"[]", b'{"url": "a\xff", "body": "b"}'])
 
 
-def fields_of(batch: list[bytes]) -> tuple[Bytes, npt.NDArray[np.uint8], Spans]:
+def fields_of(batch: list[bytes]) -> tuple[Bytes, npt.NDArray[np.uint8], json_fields.Spans]:
     """Return the messages' bytes, and what is known of their fields."""
     slices = Slices.joined(batch)
     return slices.data, *find_page_fields(slices)
@@ -51,7 +44,9 @@ def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
     for i, known in enumerate(reported.tolist()):
         url, body = (data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
         plain = 0 < len(url) <= URL_BYTES and all(0x20 < byte < 0x7F for byte in url)
-        assert sure[i] == (known != UNKNOWN and plain and body[:1] not in (b" ", b"\\")), batch[i]
+        assert sure[i] == (
+            known != json_fields.UNKNOWN and plain and body[:1] not in (b" ", b"\\")
+        ), batch[i]
 
 
 @settings(max_examples=200, deadline=None)

@@ -12,18 +12,8 @@ from streamer.index.codec import KEYS, ROWS, entry_key
 from streamer.index.ports import FlushedRows
 from streamer.index.postings import Bytes, Places
 from streamer.sketch.resemblance import SKETCH_WORDS
-from streamer.stored.row_blocks import (
-    PADDING,
-    ROWS_A_BLOCK,
-    SLOTS_A_KEY_BLOCK,
-    RowPlaces,
-    agree,
-    gather_marks,
-    gather_rows,
-    key_entries,
-    row_entries,
-    unpack_keys,
-)
+from streamer.stored import row_blocks
+from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK, gather_marks, unpack_keys
 from tests.oracles.row_block import RowBlock
 
 U64 = st.integers(0, 2**64 - 1)
@@ -45,7 +35,7 @@ def flushed(rows: Rows, keys: int) -> FlushedRows:
 
 def packed(rows: Rows, keys: int) -> list[bytes]:
     """Return the blocks of rows, which begin with the seventh."""
-    entries = list(row_entries(flushed(rows, keys), 7 * ROWS_A_BLOCK))
+    entries = list(row_blocks.row_entries(flushed(rows, keys), 7 * ROWS_A_BLOCK))
     assert [key for key, _ in entries] == [entry_key(ROWS, 7 + i) for i in range(len(entries))]
     return [block for _, block in entries]
 
@@ -58,21 +48,19 @@ def masks_of(rows: Rows) -> npt.NDArray[np.uint64]:
 def joined(blocks: list[bytes]) -> tuple[Bytes, Places]:
     """Return blocks as they are read from a row file, and their limits."""
     limits = np.cumsum([0, *map(len, blocks)])
-    return np.frombuffer(b"".join([*blocks, PADDING]), np.uint8), limits
+    return np.frombuffer(b"".join([*blocks, row_blocks.PADDING]), np.uint8), limits
 
 
 @settings(max_examples=100, deadline=None)
 @given(rows_of, st.integers(1, 4), st.randoms())
-def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
-    rows: Rows, keys: int, draw: random.Random
-) -> None:
+def test_rows_of_blocks_are_those_read_singly(rows: Rows, keys: int, draw: random.Random) -> None:
     blocks = packed(rows, keys)
     assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
     slots = np.array(draw.choices(range(len(rows)), k=20) if rows else [], np.int64)
     first = slots - slots % ROWS_A_BLOCK
     data, limits = joined(blocks)
-    places = RowPlaces(data, limits[slots // ROWS_A_BLOCK], slots - first)
-    kept, marks = gather_rows(places), gather_marks(places, keys)
+    places = row_blocks.RowPlaces(data, limits[slots // ROWS_A_BLOCK], slots - first)
+    kept, marks = row_blocks.gather_rows(places), gather_marks(places, keys)
     for i, slot in enumerate(slots.tolist()):
         start = slot - slot % ROWS_A_BLOCK
         block = RowBlock(blocks[slot // ROWS_A_BLOCK])
@@ -95,11 +83,11 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
 ) -> None:
     count = min(len(rows), ROWS_A_BLOCK)
     data, limits = joined(packed(rows, keys)[:1])
-    places = RowPlaces(data, limits[:1].repeat(count), np.arange(count))
+    places = row_blocks.RowPlaces(data, limits[:1].repeat(count), np.arange(count))
     marks = gather_marks(places, keys).tolist()
     upper = draw.getrandbits(32) << 32
     asked = [draw.choice([*own, draw.getrandbits(32)]) for own in marks]
-    found = agree(places, np.array([upper | half for half in asked], np.uint64))
+    found = row_blocks.agree(places, np.array([upper | half for half in asked], np.uint64))
     assert found.tolist() == [half in own for half, own in zip(asked, marks, strict=True)]
 
 
@@ -107,7 +95,7 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
 @given(rows_of, st.integers(1, 4), st.sampled_from([1, 2, SLOTS_A_KEY_BLOCK]))
 def test_keys_come_back_with_their_rows_and_slots(rows: Rows, keys: int, repeated: int) -> None:
     given_rows = flushed(rows * repeated, keys)
-    entries = list(key_entries(given_rows, 5 * SLOTS_A_KEY_BLOCK))
+    entries = list(row_blocks.key_entries(given_rows, 5 * SLOTS_A_KEY_BLOCK))
     blocks = [block for _, block in entries]
     assert [key for key, _ in entries] == [entry_key(KEYS, 5 + i) for i in range(len(entries))]
     found = unpack_keys(5, blocks)

@@ -60,9 +60,7 @@ def repeats_of(keys: Words) -> Bytes:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(one_page, max_size=8), st.integers(1, 2**64 - 1))
-def test_a_page_has_the_text_that_it_has_alone(
-    pages: list[tuple[str, int, bool]], number: int
-) -> None:
+def test_a_page_has_the_text_it_has_alone(pages: list[tuple[str, int, bool]], number: int) -> None:
     found = texts_of(pages, number)
     for page, own in zip(pages, found, strict=True):
         assert texts_of([page], number) == [own]
@@ -71,8 +69,7 @@ def test_a_page_has_the_text_that_it_has_alone(
         listed = reader().read(
             [body], [flags], marks * np.array([number], np.uint64), np.zeros(1, np.uint64)
         )
-        repeats = repeats_of(listed.blocks.keys)
-        parts = text_parts(body, flags | MAIN_FLAG, repeats)
+        parts = text_parts(body, flags | MAIN_FLAG, repeats_of(listed.blocks.keys))
         assert "".join(part.text for part in parts if part.counts) == own[0]
 
 

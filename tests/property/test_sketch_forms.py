@@ -6,20 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamer.sketch import resemblance
 from streamer.sketch.minhash import FEW_MAX, SLOTS, add_distinct, may_be_few, write_sorted_members
-from streamer.sketch.resemblance import (
-    BINS,
-    DENSE_LEVEL,
-    EMPTY_BIN,
-    FINEST_LEVEL,
-    LISTED_MAX,
-    SKETCH_WORDS,
-    lower_bins,
-    pack_dense,
-    pack_listed,
-    similarity,
-    unpack_filled,
-)
+from streamer.sketch.resemblance import BINS, DENSE_LEVEL, EMPTY_BIN, LISTED_MAX, similarity
 from tests.oracles import plain_signature as plain
 
 Words = npt.NDArray[np.uint64]
@@ -37,13 +26,13 @@ def drawn(seed: int, size: int) -> list[int]:
 
 def packed(values: list[int]) -> Words:
     """Return the kernels' sketch of sorted hashes, as the signer makes it."""
-    guarded = np.full(SKETCH_WORDS + 2, 7, np.uint64)
+    guarded = np.full(resemblance.SKETCH_WORDS + 2, 7, np.uint64)
     sketch = guarded[1:-1]
     array = np.array(values, np.uint64)
-    if not pack_listed(array, len(array), sketch):
+    if not resemblance.pack_listed(array, len(array), sketch):
         bins = np.full(BINS, EMPTY_BIN, np.uint64)
-        lower_bins(array, len(array), bins)
-        pack_dense(bins, sketch)
+        resemblance.lower_bins(array, len(array), bins)
+        resemblance.pack_dense(bins, sketch)
     assert (guarded[0], guarded[-1]) == (7, 7)
     return sketch
 
@@ -68,7 +57,7 @@ def test_a_sketch_has_the_filled_bins_of_its_own_and_all_coarser_levels(values: 
     own = plain.level_for(values)
     for level in range(DENSE_LEVEL, own + 1):
         out = np.zeros(BINS, np.uint32)
-        count = unpack_filled(sketch, level, out)
+        count = resemblance.unpack_filled(sketch, level, out)
         expected = [
             place << 2 | symbol for place, symbol in plain.write_filled_bins(values, level).items()
         ]
@@ -97,8 +86,8 @@ def test_a_sketch_is_like_itself_and_unlike_the_empty_one(size: int) -> None:
 def test_the_fewer_hashes_the_finer_the_sketch() -> None:
     levels = [int(packed(drawn(3, size))[0]) & 0xFF for size in range(0, 400, 5)]
     assert levels == sorted(levels, reverse=True)
-    assert (levels[0], levels[-1]) == (FINEST_LEVEL, DENSE_LEVEL)
-    assert len(set(levels)) == FINEST_LEVEL - DENSE_LEVEL + 1
+    assert (levels[0], levels[-1]) == (resemblance.FINEST_LEVEL, DENSE_LEVEL)
+    assert len(set(levels)) == resemblance.FINEST_LEVEL - DENSE_LEVEL + 1
 
 
 @settings(max_examples=150)

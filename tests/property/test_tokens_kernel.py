@@ -15,17 +15,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from streamer.kernel import uint64
+from streamer.text import short_tokens
 from streamer.text.canonical import is_ignorable
 from streamer.text.scan import INVALID, decode
-from streamer.text.short_tokens import (
-    NOT_PLAIN,
-    PIECE_MASK,
-    PIECES,
-    SEPARATES,
-    WINDOW_WORDS,
-    TokenTables,
-    token_tables,
-)
+from streamer.text.short_tokens import NOT_PLAIN, SEPARATES, WINDOW_WORDS, TokenTables, token_tables
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
 from tests.oracles import plain_signature as plain
 
@@ -91,8 +84,7 @@ def test_tokens_that_only_expansions_divide_stay_within_the_output(text: str, li
 @settings(max_examples=600, deadline=None)
 @given(any_text, cut_short)
 def test_any_text_gives_the_hashes_of_the_plain_tokens(text: str, limit: int) -> None:
-    page = text.encode("utf-8", "surrogatepass")
-    assert kernel_hashes(page, limit) == hashes_of(tokens(text))
+    assert kernel_hashes(text.encode("utf-8", "surrogatepass"), limit) == hashes_of(tokens(text))
     assert tokens(text) == plain.tokens(text)
 
 
@@ -127,8 +119,7 @@ def test_a_window_of_text_may_end_anywhere(other: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(pieces, st.binary(min_size=SLACK, max_size=SLACK))
 def test_what_lies_behind_the_end_does_not_show(text: str, behind: bytes) -> None:
-    page = text.encode()
-    assert kernel_hashes(page, behind=behind) == hashes_of(tokens(text))
+    assert kernel_hashes(text.encode(), behind=behind) == hashes_of(tokens(text))
 
 
 @pytest.mark.parametrize(
@@ -176,8 +167,7 @@ def test_a_code_point_between_letters_gives_the_plain_tokens() -> None:
 
 
 def decoded(page: bytes) -> tuple[int, int]:
-    data = np.frombuffer(page + b"\x80" * SLACK, np.uint8)
-    return decode(data, 0, len(page))
+    return decode(np.frombuffer(page + b"\x80" * SLACK, np.uint8), 0, len(page))
 
 
 def strictly_decoded(page: bytes) -> tuple[int, int]:
@@ -239,8 +229,7 @@ few_marks = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=MAR
 )
 def test_two_spellings_of_one_text_have_equal_tokens(text: str, spelling: str) -> None:
     assume(IOTA_BELOW not in unicodedata.normalize("NFKD", text))
-    other = SPELLINGS[spelling](text)
-    assert kernel_hashes(other.encode()) == kernel_hashes(text.encode())
+    assert kernel_hashes(SPELLINGS[spelling](text).encode()) == kernel_hashes(text.encode())
 
 
 @pytest.mark.parametrize("text", ["\u1fb3\u0300", "\u03b1\u0345\u0300", "\u1f80\u0304"])
@@ -275,12 +264,12 @@ def test_upper_and_lower_case_have_equal_tokens(text: str) -> None:
 def piece(code: int) -> tuple[int, bytes]:
     """Return the upper byte of a code point's piece, and its lower ones."""
     word = int(token_tables().pieces[code])
-    return word >> 56, (word & PIECE_MASK).to_bytes(7, "little")
+    return word >> 56, (word & short_tokens.PIECE_MASK).to_bytes(7, "little")
 
 
 def test_every_plain_character_between_letters_gives_the_plain_tokens() -> None:
     kinds: Counter[int] = Counter()
-    for code in range(PIECES):
+    for code in range(short_tokens.PIECES):
         kind, packed = piece(code)
         kinds[kind] += 1
         found = tokens(f"x{chr(code)}y")

@@ -185,8 +185,7 @@ def canon(shard: Shard, store: Store | None) -> Any:
         for part in store.keys(1024):
             stored = shard.lookup.rows(part.rows)
             stored = shard.forgetting.hide(stored, part.rows)
-            numbers = part.rows.tolist()
-            columns = numbers, stored.times.tolist(), stored.refs, stored.sketches
+            columns = part.rows.tolist(), stored.times.tolist(), stored.refs, stored.sketches
             for row, time, ref, sketch in zip(*columns, strict=True):
                 if time > BEFORE_ALL:
                     rows[row] = (time, ref, sketch.tobytes())

@@ -31,18 +31,9 @@ from typing import Any
 import numpy as np
 
 from streamer.hosts import same_url_key
+from streamer.index import messages
 from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host, normalize_term
-from streamer.index.messages import (
-    CONFIG,
-    FORGET,
-    Forget,
-    Pages,
-    Record,
-    Term,
-    Tombstone,
-    forget_record,
-    source_records,
-)
+from streamer.index.messages import CONFIG, Forget, Pages, Record, Term, source_records
 from streamer.index.rule import CONTENT
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
@@ -203,7 +194,7 @@ class World:
         terms = draw.choices(kinds, (9, 2, 1), k=draw.choice((1, 1, 2)))
         ask = str(len(self.commands))
         self.commands.add(ask)
-        self.log.append(forget_record(Forget([*terms, (ASK, ask.encode())], ask)))
+        self.log.append(messages.forget_record(Forget([*terms, (ASK, ask.encode())], ask)))
 
     @staticmethod
     def _source(partition: int, incarnation: int) -> int:
@@ -261,7 +252,7 @@ class World:
         source = self._source(signer.partition, signer.incarnation)
         start, signer.position = signer.position, offsets[-1] + 1
         good: list[Pages] = []
-        tombstones: list[Tombstone] = []
+        tombstones: list[messages.Tombstone] = []
         for offset in offsets:
             ref = page_ref(source, offset)
             if ref in self.tombstones:
@@ -679,7 +670,7 @@ class World:
         self.clock, self.numbers = PlainTime(), dict[int, int]()
         positions: dict[str, int] = defaultdict(int)
         for record in self.log:
-            if record.source == FORGET:
+            if record.source == messages.FORGET:
                 assert isinstance(record.items, Forget), record
                 yield record.items
                 continue

@@ -122,13 +122,10 @@ def test_an_unknown_name_in_the_file_is_refused_with_the_one_meant(file: Path) -
 @pytest.mark.parametrize(
     "line",
     [
-        'sasl_pasword = "{}"',
-        '[sasl_password]\nvalue = "{}"',
-        '[kafka]\nsasl_password = "{}"',
-        'sasl_password = ["{}"]',
-        "sasl_password = {}",
+        'sasl_pasword = "{}"', '[sasl_password]\nvalue = "{}"', '[kafka]\nsasl_password = "{}"',
+        'sasl_password = ["{}"]', "sasl_password = {}",
     ],
-)
+)  # fmt: skip
 def test_no_message_shows_what_may_be_a_secret(line: str, file: Path) -> None:
     file.write_text(line.format("7331733173317331"))
     with pytest.raises(SettingsError) as caught:
@@ -253,9 +250,7 @@ def test_presets_know_sites_where_that_goes(purpose: str, tmp_path: Path) -> Non
     assert load_settings(text="main").without_sites("Spark").site_memory == 0
 
 
-def test_a_preset_comes_from_the_environment_and_the_file_too(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_presets_come_from_a_variable_or_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text('preset = "balanced"\n')
     assert load_settings(file).index.threshold == PURPOSES["balanced"]["threshold"]
     file.write_text('preset = ["broad", "nutch"]\nthreshold = 0.7\n')

@@ -212,8 +212,7 @@ def test_a_kept_page_is_explained() -> None:
         list(dedup.add([("https://a.example/1", text), ("https://a.example/2", text + " more")]))
         list(dedup.add([("https://a.example/3", f"{text} {text_of(2, 20)}")]))
         nearest = dedup.explain("https://a.example/3").nearest
-        assert nearest is not None
-        assert nearest.page.url == "https://a.example/1"
+        assert (nearest and nearest.page.url) == "https://a.example/1"
         with pytest.raises(streamer.InputError, match="no kept page"):
             dedup.explain("https://a.example/2")
 
@@ -224,8 +223,7 @@ def test_an_index_goes_on_and_refuses_other_settings(tmp_path: Path) -> None:
         (first,) = added(dedup, [("https://a.example/1", text_of(1))])
     with Deduplicator(str(index)) as dedup:
         (second,) = added(dedup, [("https://a.example/2", text_of(1))])
-    assert second.representative is not None
-    assert second.representative.page == first.page
+    assert (second.representative and second.representative.page) == first.page
     assert second.page.offset == first.page.offset + 1
     with pytest.raises(StoreMismatch, match="bands"):
         Deduplicator(index, bands=20)
@@ -253,8 +251,7 @@ def test_what_was_judged_before_an_error_stands(tmp_path: Path) -> None:
     ):
         list(dedup.add(pages()))
     with Deduplicator(tmp_path / "index") as dedup:
-        kept = len(dedup)
-        assert kept == 1500
+        assert len(dedup) == 1500
     closed = dedup
     closed.close()
     with pytest.raises(SettingsError, match="is closed"):

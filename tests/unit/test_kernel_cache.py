@@ -259,11 +259,9 @@ def test_a_named_folder_comes_before_numbas(package: Path, home: Path, tmp_path:
 
 def test_a_folder_is_of_all_that_kernels_are_made_of(package: Path, home: Path) -> None:
     files = {
-        "stream/other.py": "A = 1\n",
-        "stream/has_one.py": "@kernel\ndef f(): ...\n",
-        "text/table.py": "A = 1\n",
-        "model.py": "A = 1\n",
-    }
+        "stream/other.py": "A = 1\n", "stream/has_one.py": "@kernel\ndef f(): ...\n",
+        "text/table.py": "A = 1\n", "model.py": "A = 1\n",
+    }  # fmt: skip
     for name, text in files.items():
         path = package / "streamer" / name
         path.parent.mkdir(exist_ok=True)

@@ -204,8 +204,7 @@ def replay(folder: Path, rules: str, *options: str, code: int = 0) -> dict[str, 
     given = (folder / "pages.jsonl", "--rules", folder / "rules.toml", "--verdicts", verdicts)
     bands = ("--bands", "40", "--rows", "3")  # which find pairs at 0.5 too
     run("replay", *given, *options, *bands, code=code)
-    found = map(json.loads, verdicts.read_text("utf-8").splitlines())
-    return {one["url"]: one for one in found}
+    return {one["url"]: one for one in map(json.loads, verdicts.read_text("utf-8").splitlines())}
 
 
 def test_each_page_is_judged_by_the_rule_for_its_site(tmp_path: Path) -> None:
@@ -213,17 +212,12 @@ def test_each_page_is_judged_by_the_rule_for_its_site(tmp_path: Path) -> None:
     found = replay(tmp_path, RULES, "--summary", str(summary))
     said = {url: one["verdict"] for url, one in found.items()}
     assert said == {
-        "http://plain.example/1": "unique",
-        "http://plain.example/2": "duplicate",
-        "http://strict.example/1": "unique",
-        "http://loose.example/1": "duplicate",
-        "http://short.example/1": "unique",
-        "http://short.example/2": "duplicate",
-        "http://short.example/3": "unique",
-        "http://main.example/1": "unique",
-        "http://main.example/2": "duplicate",
-        "http://visible.example/1": "unique",
-    }
+        "http://plain.example/1": "unique", "http://plain.example/2": "duplicate",
+        "http://strict.example/1": "unique", "http://loose.example/1": "duplicate",
+        "http://short.example/1": "unique", "http://short.example/2": "duplicate",
+        "http://short.example/3": "unique", "http://main.example/1": "unique",
+        "http://main.example/2": "duplicate", "http://visible.example/1": "unique",
+    }  # fmt: skip
     assert found["http://short.example/2"]["basis"] == "too_short"
     assert found["http://main.example/2"]["text"] == "main"
     assert found["http://visible.example/1"]["text"] == "visible"
@@ -231,8 +225,7 @@ def test_each_page_is_judged_by_the_rule_for_its_site(tmp_path: Path) -> None:
 
 
 def test_without_rules_the_same_pages_are_judged_otherwise(tmp_path: Path) -> None:
-    other = '[[rule]]\nhost = "nowhere.example"\nthreshold = 0.3'
-    found = replay(tmp_path, other)
+    found = replay(tmp_path, '[[rule]]\nhost = "nowhere.example"\nthreshold = 0.3')
     said = {url: one["verdict"] for url, one in found.items()}
     assert said["http://strict.example/1"] == said["http://skipped.example/1"] == "duplicate"
     assert said["http://loose.example/1"] == said["http://main.example/2"] == "unique"

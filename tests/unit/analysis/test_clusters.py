@@ -191,12 +191,9 @@ def plain_clusters(pairs: dict[int, int]) -> set[frozenset[int]]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PAIRS)
-def test_clusters_are_the_connected_sets_whatever_the_pairs(
-    tmp_path: Path, pairs: list[tuple[int, int]]
-) -> None:
+def test_clusters_are_the_connected_sets(tmp_path: Path, pairs: list[tuple[int, int]]) -> None:
     by_page = {one: other for one, other in pairs if one != other}
-    said = [verdict(one, by_page.get(one)) for one in range(13)]
-    clusters = found(tmp_path, said)
+    clusters = found(tmp_path, [verdict(one, by_page.get(one)) for one in range(13)])
     assert {frozenset(map(int, members)) for members in clusters} == plain_clusters(by_page)
     assert all(members == sorted(members, key=int) for members in clusters)
     assert clusters == sorted(clusters, key=lambda members: int(members[0]))

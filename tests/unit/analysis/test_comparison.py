@@ -26,9 +26,7 @@ def test_pieces_stand_where_they_stand_on_the_page() -> None:
 
 
 @given(texts, texts, st.integers(1, 3))
-def test_what_fragments_cover_is_coloured_and_nothing_else(
-    one: str, other: str, width: int
-) -> None:
+def test_what_fragments_cover_is_coloured_nothing_else(one: str, other: str, width: int) -> None:
     found = fragments_of(one, other, width)
     first, second = highlight(one, other, found)
     assert "".join(piece.text for piece in first) == one

@@ -53,9 +53,7 @@ def test_a_file_without_articles_is_no_reuters(tmp_path: Path) -> None:
         datasets.open_dataset(tmp_path / "a.sgm", tmp_path)
 
 
-def test_labelled_pairs_are_those_with_a_label_whose_pages_are_there(
-    labelled: Path, tmp_path: Path
-) -> None:
+def test_labelled_pairs_have_a_label_and_both_pages(labelled: Path, tmp_path: Path) -> None:
     assert datasets.open_dataset(labelled, tmp_path).labelled == {(0, 1), (2, 3)}
 
 

@@ -43,9 +43,7 @@ def test_a_page_file_of_one_page_is_a_text_under_its_url(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("texts", [(), ("one", "two")])
-def test_a_page_file_of_none_or_several_is_no_single_text(
-    tmp_path: Path, texts: tuple[str, ...]
-) -> None:
+def test_a_page_file_of_no_or_many_pages_is_no_text(tmp_path: Path, texts: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="no page or several"):
         read_body(pages(tmp_path / "some.jsonl", *texts)).document(FORM)
 
@@ -75,8 +73,7 @@ def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("zero", "utf-8")
     own = tmp_path / "own.txt"
     own.write_text("not this one", "utf-8")
-    files = collect([tmp_path], DEFAULT_READER, aside=own)
-    found = read_documents(files, FORM, DEFAULT_READER)
+    found = read_documents(collect([tmp_path], DEFAULT_READER, aside=own), FORM, DEFAULT_READER)
     assert [document.page.text for document in found] == ["zero", "one", "two"]
 
 

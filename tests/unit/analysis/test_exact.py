@@ -4,22 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.exact import (
-    PLACES_MAX,
-    Fragment,
-    Span,
-    Uniqueness,
-    bag_resemblance,
-    compare_words,
-    containment,
-    covered_share,
-    dice_percentage,
-    edits_needed,
-    estimate_sets,
-    find_shared_fragments,
-    fit_width,
-    jaccard,
-)
+from streamer.analysis import exact
+from streamer.analysis.exact import Fragment, Span, find_shared_fragments, fit_width, jaccard
 from streamer.errors import SettingsError
 from streamer.sketch.methods.shingled import shingles
 from streamer.text.words import Word, canonical_words, words_with_spans
@@ -35,17 +21,15 @@ def test_dice_is_the_published_percentage_over_lists(one: list[str], other: list
         if item in other:
             same += 1
     expected = same * 2 / float(len(one) + len(other)) * 100 if one or other else None
-    assert dice_percentage(one, other) == expected
+    assert exact.dice_percentage(one, other) == expected
 
 
 @given(sets, sets)
-def test_jaccard_and_containment_count_members_one_by_one(
-    one: frozenset[str], other: frozenset[str]
-) -> None:
+def test_jaccard_and_containment_count_members(one: frozenset[str], other: frozenset[str]) -> None:
     both = sum(item in one and item in other for item in "abcdef")
     either = sum(item in one or item in other for item in "abcdef")
     assert jaccard(one, other) == jaccard(other, one) == (both / either if either else None)
-    assert containment(one, other) == (both / len(one) if one else None)
+    assert exact.containment(one, other) == (both / len(one) if one else None)
 
 
 @given(items, items, st.integers(1, 4))
@@ -59,18 +43,18 @@ def test_a_word_is_covered_if_a_shingle_about_it_stands_in_the_other_text(
         for place in range(len(one))
     ]  # fmt: skip
     expected = sum(covered) / len(one) if len(one) >= width else None
-    assert covered_share(own, theirs, width) == expected
+    assert exact.covered_share(own, theirs, width) == expected
 
 
 @given(items, items)
 def test_the_bag_counts_each_word_as_often_as_it_is_there(one: list[str], other: list[str]) -> None:
     least = sum(min(one.count(item), other.count(item)) for item in "abcdef")
     most = sum(max(one.count(item), other.count(item)) for item in "abcdef")
-    assert bag_resemblance(one, other) == (least / most if most else None)
+    assert exact.bag_resemblance(one, other) == (least / most if most else None)
 
 
 def test_the_width_is_fit_to_a_text_shorter_than_a_shingle() -> None:
-    result = compare_words(["b", "c"], ["a", "b", "c", "d", "e", "f"], 5)
+    result = exact.compare_words(["b", "c"], ["a", "b", "c", "d", "e", "f"], 5)
     assert result.width == 2
     assert result.shingles == (1, 5)
     assert result.containment == (1.0, 1 / 5)
@@ -84,7 +68,7 @@ def test_the_width_is_fit_to_a_text_shorter_than_a_shingle() -> None:
 def test_uniqueness_is_the_share_of_places_whose_shingle_no_source_has(
     text: list[str], sources: list[list[str]], width: int
 ) -> None:
-    uniqueness = Uniqueness(text, width)
+    uniqueness = exact.Uniqueness(text, width)
     for number, words in enumerate(sources):
         uniqueness.add(str(number), words)
     own = shingles(text, fit_width(width, len(text)))
@@ -111,7 +95,7 @@ def test_so_many_shingles_cross_the_threshold_and_one_less_does_not(
     common: int, more: int, threshold: float, width: int
 ) -> None:
     union = common + more
-    edits = edits_needed(common, union, threshold, width)
+    edits = exact.edits_needed(common, union, threshold, width)
     reaches = [_after(common, union, x, differ=edits.differ) >= threshold - 1e-9 for x in
                (0, edits.shingles - 1, edits.shingles)]  # fmt: skip
     assert reaches == [edits.differ, edits.differ, not edits.differ]
@@ -126,11 +110,8 @@ def _after(common: int, union: int, changed: int, *, differ: bool) -> float:
 
 
 @given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
-def test_expected_sets_are_the_sets_where_the_resemblance_is_exact(
-    one: set[int], other: set[int]
-) -> None:
-    resemblance = len(one & other) / len(one | other)
-    common, union = estimate_sets(resemblance, len(one), len(other))
+def test_expected_sets_are_those_of_exact_resemblance(one: set[int], other: set[int]) -> None:
+    common, union = exact.estimate_sets(len(one & other) / len(one | other), len(one), len(other))
     assert abs(common - len(one & other)) < 1e-9
     assert abs(union - len(one | other)) < 1e-9
 
@@ -177,9 +158,7 @@ def test_a_fragment_has_the_same_words_in_both_texts(one: str, other: str, width
 
 
 @given(texts, texts, widths)
-def test_a_fragment_goes_on_to_the_right_as_far_as_both_texts_agree(
-    one: str, other: str, width: int
-) -> None:
+def test_a_fragment_goes_right_as_far_as_both_texts_agree(one: str, other: str, width: int) -> None:
     first, second = words_with_spans(one), words_with_spans(other)
     for fragment in find_shared_fragments(first, second, width):
         behind = [word.text for word in first if word.start >= fragment.one.end][:1]
@@ -199,7 +178,7 @@ def test_a_shared_shingle_of_either_text_is_in_a_fragment(one: str, other: str, 
 
 
 def test_texts_of_one_word_are_compared_with_no_more_places_than_the_limit() -> None:
-    length = 10 * PLACES_MAX
+    length = 10 * exact.PLACES_MAX
     words = [Word("a", i, i + 1) for i in range(length)]
     found = find_shared_fragments(words, words, 1)
     assert found == [Fragment(Span(0, length), Span(0, length), length)]

@@ -153,8 +153,7 @@ def moved(names: Sequence[str]) -> list[str]:
 
 
 def test_files_that_were_moved_are_known_by_their_last_part(tmp_path: Path) -> None:
-    said = [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)]
-    found = survivors(tmp_path, said)
+    found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
     found.expect(moved(FILES))
     first, second = moved(FILES)
     assert found.among(first, batch(0)).tolist() == [0]
@@ -164,8 +163,7 @@ def test_files_that_were_moved_are_known_by_their_last_part(tmp_path: Path) -> N
 
 
 def test_files_that_are_not_there_are_named_but_with_some(tmp_path: Path) -> None:
-    said = [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)]
-    found = survivors(tmp_path, said)
+    found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
     with pytest.raises(InputError, match=r"the pages of 2 verdicts are .* but in in/b\.jsonl\. N"):
         found.expect(FILES[:1])
     found.expect(FILES[:1], some=True)

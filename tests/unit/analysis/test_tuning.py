@@ -21,9 +21,7 @@ from streamer.sketch.settings import SignatureSettings
     ("similarity", "bands", "rows", "published"),
     [(0.8, 20, 5, 0.9996), (0.3, 20, 5, 0.0474), (0.8, 14, 6, 0.986), (0.0, 14, 6, 0.0)],
 )
-def test_the_curve_has_its_published_values(
-    similarity: float, bands: int, rows: int, published: float
-) -> None:
+def test_it_is_as_published(similarity: float, bands: int, rows: int, published: float) -> None:
     # .04749 is printed as .0474: cut, not rounded.
     found = tuning.detection_probability(similarity, bands, rows)
     assert found == pytest.approx(published, abs=2e-4)
@@ -43,9 +41,7 @@ def test_both_areas_are_what_a_sum_over_many_strips_gives(threshold: float, hash
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 0.9])
 @pytest.mark.parametrize("hashes", [16, 48, 84])
 @pytest.mark.parametrize("weight", [0.1, 0.5, 0.7])
-def test_the_best_banding_is_the_one_that_datasketch_takes(
-    threshold: float, hashes: int, weight: float
-) -> None:
+def test_the_banding_is_that_of_datasketch(threshold: float, hashes: int, weight: float) -> None:
     bands, rows = _optimal_param(threshold, hashes, weight, 1 - weight)
     if rows > tuning.ROWS_MAX:
         pytest.fail("choose cases within the settings' limits")
@@ -71,9 +67,7 @@ def test_the_greatest_banding_is_one_that_the_settings_allow() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95])
-def test_the_widest_banding_misses_next_to_nothing_with_as_many_rows_as_that_allows(
-    threshold: float,
-) -> None:
+def test_the_widest_banding_has_most_rows_that_miss_next_to_nothing(threshold: float) -> None:
     bands, rows = tuning.widest_banding(threshold)
     assert bands == tuning.BANDS_MAX
     assert rows == 1 or tuning.detection_probability(threshold, bands, rows) >= 0.9999
@@ -92,9 +86,7 @@ def test_the_widest_banding_misses_next_to_nothing_with_as_many_rows_as_that_all
         (0.8, 84, 1.5, "weight 1.5"),
     ],
 )
-def test_what_cannot_be_asked_for_is_named(
-    threshold: float, hashes: int, weight: float, named: str
-) -> None:
+def test_what_cannot_be_is_named(threshold: float, hashes: int, weight: float, named: str) -> None:
     with pytest.raises(SettingsError, match=named):
         tuning.rank_bandings(threshold, hashes, weight)
 

@@ -18,8 +18,7 @@ def test_the_cards_of_a_list_are_exchanged() -> None:
     texts = [
         [f"{shop} lamp {number}{shop} of brass" for number in range(20)] for shop in ("a", "b")
     ]
-    pages = [read_list(shop(text[0][0], text, f"{AROUND} {text[0][0]}")) for text in texts]
-    one, other = pages
+    one, other = [read_list(shop(text[0][0], text, f"{AROUND} {text[0][0]}")) for text in texts]
     assert one
     assert other
     mixed = exchange(one, other)

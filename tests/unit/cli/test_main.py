@@ -57,12 +57,9 @@ def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client()
     modules = imported_by(("replay --help", 0))
     assert "streamer.cli.replay" in modules
     others = {
-        "aiokafka",
-        "faust",
-        "streamer.cli.kafka_commands",
-        "streamer.analysis",
+        "aiokafka", "faust", "streamer.cli.kafka_commands", "streamer.analysis",
         "streamer.kafka.worker",
-    }
+    }  # fmt: skip
     assert modules.isdisjoint(others)
 
 

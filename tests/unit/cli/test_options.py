@@ -72,8 +72,7 @@ def shown(*arguments: str, **environment: str) -> dict[str, str]:
 
 def panels(name: str, wanted: str = "--help") -> dict[str, str]:
     """Return the help of a command by panel, on one line each."""
-    done = runner.invoke(app, [name, wanted], env=WIDE)
-    parts = re.split(r"╭─ (.+?) ─+╮", done.stdout)
+    parts = re.split(r"╭─ (.+?) ─+╮", runner.invoke(app, [name, wanted], env=WIDE).stdout)
     return {
         title: " ".join(text.split()) for title, text in zip(parts[1::2], parts[2::2], strict=True)
     }

@@ -2,12 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.own_console import (
-    console_of_files,
-    console_of_workers,
-    environment_of,
-    run_console_beside,
-)
+from streamer.cli import own_console
+from streamer.cli.own_console import console_of_files, environment_of, run_console_beside
 from streamer.config import Settings, load_settings
 from streamer.stored.witness import Witness
 from tests.helpers.wait import wait_until
@@ -34,7 +30,7 @@ def test_the_console_of_workers_reaches_the_same_brokers(tmp_path: Path) -> None
         brokers="b:1", index_name="i", security_protocol="SASL_SSL", sasl_mechanism="PLAIN",
         sasl_username="u", sasl_password="secret",  # noqa: S106 - of the test
     )  # fmt: skip
-    arguments = console_of_workers(tmp_path / "none", settings)
+    arguments = own_console.console_of_workers(tmp_path / "none", settings)
     pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
     assert pairs == {
         "--brokers": "b:1", "--index-name": "i", "--input-topic": "pages",

@@ -1,21 +1,12 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from streamer.console import answers
-from streamer.console.answers import (
-    ClusterQuery,
-    ClustersQuery,
-    ConsoleData,
-    HostsQuery,
-    LettersQuery,
-    NotFound,
-    PageQuery,
-    PagesQuery,
-    WrongQuery,
-)
+from streamer.console.answers import ClusterQuery, ClustersQuery, ConsoleData, PageQuery, PagesQuery
 from streamer.console.index import PageTexts
 from streamer.model import Location, Representative, Verdict
 from streamer.run.page_reader import PageReader
@@ -65,15 +56,19 @@ def test_offsets_end_where_the_next_one_would_be_refused() -> None:
     assert (least, answers._next(10**5, 50, 50)) == (10**5, None)  # noqa: SLF001 - as above
 
 
+def parts(data: ConsoleData, **query: Any) -> list[Verdict]:
+    """Return the verdicts of all parts of an answer, which end."""
+    found: list[Verdict] = []
+    after: int | None = 0
+    while after is not None:
+        assert len(found) <= len(LINES)
+        part = answers.pages(data, msgspec.convert({**query, "after": after}, PagesQuery))
+        found, after = [*found, *part.pages], part.next
+    return found
+
+
 def test_pages_come_as_they_were_published(data: ConsoleData) -> None:
-    found, after = [], 0
-    while True:
-        part = answers.pages(data, PagesQuery(after=after, limit=7))
-        found += part.pages
-        if part.next is None:
-            break
-        after = part.next
-    assert encoded(found) == encoded(JUDGED)
+    assert encoded(parts(data, limit=7)) == encoded(JUDGED)
 
 
 @pytest.mark.parametrize(
@@ -102,20 +97,11 @@ def test_pages_of_names_alike_come_once_each_and_end(tmp_path: Path, by: str) ->
     name = "same" if by == "url" else "a/1:0"
     with folded(tmp_path, *lines) as data:
         wanted = {"url": lines[:2], "place": lines[:2], "cluster": lines[2:]}[by]
-        found, after = [], 0
-        for _ in range(len(wanted) + 1):
-            query = msgspec.convert({by: name, "after": after, "limit": 1}, PagesQuery)
-            part = answers.pages(data, query)
-            found += part.pages
-            if part.next is None:
-                break
-            after = part.next
-    assert encoded(found) == encoded(wanted)
-    assert part.next is None
+        assert encoded(parts(data, limit=1, **{by: name})) == encoded(wanted)
 
 
 def test_two_things_are_refused(data: ConsoleData) -> None:
-    with pytest.raises(WrongQuery, match="Give one of url and host"):
+    with pytest.raises(answers.WrongQuery, match="Give one of url and host"):
         answers.pages(data, PagesQuery(url="a", host="b"))
 
 
@@ -135,14 +121,13 @@ def test_a_cluster_has_its_duplicates_page_by_page(data: ConsoleData) -> None:
     rest = answers.cluster(data, ClusterQuery("pages.jsonl:0", offset=first.next or 0, limit=10))
     members = [each.page.offset for part in (first, rest) for each in part.members]
     assert (members, rest.next) == ([*range(2, 17)], None)
-    with pytest.raises(NotFound, match=r"pages\.jsonl:5"):
+    with pytest.raises(answers.NotFound, match=r"pages\.jsonl:5"):
         answers.cluster(data, ClusterQuery("pages.jsonl:5"))
 
 
 @pytest.mark.parametrize("sort", ["duplicates", "share", "pages", "host"])
 def test_hosts_come_in_each_order(data: ConsoleData, sort: str) -> None:
-    query = msgspec.convert({"sort": sort}, HostsQuery)
-    found = answers.hosts(data, query).hosts
+    found = answers.hosts(data, msgspec.convert({"sort": sort}, answers.HostsQuery)).hosts
     assert {row.host: (row.pages, row.duplicates) for row in found} == {
         "www.site0.example": (7, 5),
         "www.site1.example": (6, 5),
@@ -150,13 +135,13 @@ def test_hosts_come_in_each_order(data: ConsoleData, sort: str) -> None:
     }
     values = [getattr(row, sort) for row in found]
     assert values == sorted(values, reverse=sort != "host")
-    assert len(answers.hosts(data, HostsQuery(least=7)).hosts) == 1
+    assert len(answers.hosts(data, answers.HostsQuery(least=7)).hosts) == 1
 
 
 def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
-    assert answers.dead_letters(data, LettersQuery()).letters == []
-    first = answers.dead_letters(data, LettersQuery("missing_url", limit=3))
-    rest = answers.dead_letters(data, LettersQuery("missing_url", first.next or 0))
+    assert answers.dead_letters(data, answers.LettersQuery()).letters == []
+    first = answers.dead_letters(data, answers.LettersQuery("missing_url", limit=3))
+    rest = answers.dead_letters(data, answers.LettersQuery("missing_url", first.next or 0))
     (to_do, other) = first.codes
     assert (to_do.code, to_do.letters, to_do.remedy) == ("missing_url", 4, "Check --fields.")
     assert other.remedy.startswith("Look at the producer: ")
@@ -176,17 +161,13 @@ def test_dead_letters_of_a_code_come_with_a_remedy(data: ConsoleData) -> None:
     ],
     ids=["beginning", "part", "capitals", "end", "none"],
 )
-def test_a_page_is_looked_up_by_a_part_of_its_url(
-    data: ConsoleData, text: str, offsets: list[int]
-) -> None:
+def test_a_page_is_found_by_parts_of_urls(data: ConsoleData, text: str, offsets: list[int]) -> None:
     found = answers.page(data, PageQuery(text))
     assert found.found == []
     assert [each.page.offset for each in found.like] == offsets
 
 
-def test_a_part_is_searched_for_among_the_newest(
-    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_is_sought_in_the_newest(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "LIKE_AMONG", 3)
     assert [one.page.offset for one in answers.page(data, PageQuery("page-1")).like] == [17, 16]
 
@@ -227,9 +208,9 @@ def test_clusters_are_sorted_and_filtered(
 
 
 def test_hosts_are_filtered_and_turned(data: ConsoleData) -> None:
-    found = answers.hosts(data, HostsQuery("host", host="SITE", reverse="yes")).hosts
+    found = answers.hosts(data, answers.HostsQuery("host", host="SITE", reverse="yes")).hosts
     assert [row.host for row in found] == [f"www.site{n}.example" for n in (2, 1, 0)]
-    assert answers.hosts(data, HostsQuery(host="site1", least=7)).hosts == []
+    assert answers.hosts(data, answers.HostsQuery(host="site1", least=7)).hosts == []
 
 
 def test_a_page_without_an_index_has_its_text(data: ConsoleData, tmp_path: Path) -> None:

@@ -57,9 +57,7 @@ def test_a_crawl_that_has_not_begun_waits_for_its_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("letters", "level"), [(LETTERS_MIN - 1, "well"), (LETTERS_MIN, "look")])
-def test_many_dead_letters_are_said_with_their_remedy(
-    tmp_path: Path, letters: int, level: str
-) -> None:
+def test_many_dead_letters_are_said_with_a_remedy(tmp_path: Path, letters: int, level: str) -> None:
     lines: list[Verdict | DeadLetter] = [unique(0), *(letter(n + 1) for n in range(letters))]
     with folded(tmp_path, *lines) as data:
         state = state_of(data)
@@ -69,9 +67,7 @@ def test_many_dead_letters_are_said_with_their_remedy(
 
 
 @pytest.mark.parametrize(("rate", "level"), [(0.0, "look"), (5.0, "well"), (None, "well")])
-def test_messages_that_wait_for_no_worker_are_said(
-    tmp_path: Path, rate: float | None, level: str
-) -> None:
+def test_messages_without_a_worker_are_said(tmp_path: Path, rate: float | None, level: str) -> None:
     lags = [PartitionLag(0, 2000, 1234), PartitionLag(1, 10, None)]
     with folded(tmp_path, unique(0)) as data:
         fold = FoldState(is_done=True, rate=rate, lags=lags)

@@ -109,8 +109,7 @@ def test_another_page_at_the_same_place_is_counted(tmp_path: Path, view: Verdict
     one = written(tmp_path / "a.jsonl", *LINES)
     other = written(tmp_path / "b.jsonl", unique(0), unique(1, "https://else.example/"), unique(9))
     fold(view, one, other)
-    query = "SELECT passed_over FROM input ORDER BY path"
-    assert rows(view, query) == [(0,), (1,)]
+    assert rows(view, "SELECT passed_over FROM input ORDER BY path") == [(0,), (1,)]
     assert rows(view, "SELECT count(*) FROM page") == [(6,)]
 
 
@@ -335,5 +334,4 @@ def test_what_a_verdict_has_beyond_the_usual_is_kept(tmp_path: Path, view: Verdi
     )
     fold(view, written(tmp_path / "v.jsonl", line))
     assert rows(view, "SELECT more FROM page") == [('{"carried":{"score":1.5},"exact":true}',)]
-    query = "SELECT topic FROM source WHERE other = 'last-year'"
-    assert rows(view, query) == [("old.jsonl",)]
+    assert rows(view, "SELECT topic FROM source WHERE other = 'last-year'") == [("old.jsonl",)]

@@ -66,8 +66,10 @@ def test_a_fold_ends_with_its_console_and_the_next_one_goes_on(tmp_path: Path) -
         [sys.executable, "-c", KILLED, tmp_path / "view", file], capture_output=True, check=False
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
+    written(file, unique(0), unique(1))
     with closing(FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))) as fold:
         until(lambda: fold.state.is_done)
+        assert pages(tmp_path / "view") == 2
         until(lambda: not Path("/proc", killed.stdout.decode().strip()).exists())
 
 

@@ -36,9 +36,7 @@ def index(crawl: tuple[Path, list[Verdict]]) -> Iterator[IndexReader]:
     index.close()
 
 
-def test_the_facts_are_those_of_the_newest_flush(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_facts_are_of_the_last_flush(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     facts = index.facts()
     assert (facts.kept_pages, facts.threshold) == (5, 0.8)
     assert facts.fingerprint == crawl[1][0].index
@@ -60,8 +58,7 @@ def test_of_the_indexes_of_partitions_the_one_with_the_nearest_page_answers(tmp_
         assert index.facts().kept_pages == 7
         for pages in halves:
             found = index.check(message_of(pages[0]))
-            assert found.representative is not None
-            assert found.representative.url == pages[0]["url"]
+            assert (found.representative and found.representative.url) == pages[0]["url"]
         with pytest.raises(InputError, match="no longer keeps the page at added:3"):
             index.explain(last, 60)
     finally:
@@ -90,9 +87,7 @@ def test_an_explanation_ends_in_time(crawl: tuple[Path, list[Verdict]], index: I
         index.explain(crawl[1][0], 60, stopped)
 
 
-def test_a_foreign_verdict_is_refused(
-    crawl: tuple[Path, list[Verdict]], index: IndexReader
-) -> None:
+def test_a_foreign_one_is_refused(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
     other = msgspec.structs.replace(crawl[1][0], index="0123456789abcdef")
     with pytest.raises(StreamerError, match="index with other settings"):
         index.explain(other, 60)

@@ -8,22 +8,8 @@ import pytest
 from streamer.console.arguments import sort_inputs
 from streamer.console.inputs import CutOff, read_batches, witness_of
 from streamer.errors import InputError
-from streamer.model import DeadLetter
 from streamer.run.verdict_files import read_verdicts
-from streamer.run.verdict_lines import ReadVerdict
 from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
-
-
-def test_verdicts_and_dead_letters_may_share_a_file(tmp_path: Path) -> None:
-    path = written(tmp_path / "v.jsonl", UNIQUE, LETTER, duplicate(7, of=0))
-    (batch,) = read_batches(path, 0, 0)
-    first, letter, last = batch.lines
-    assert isinstance(first, ReadVerdict)
-    assert isinstance(last, ReadVerdict)
-    assert (first.verdict, last.verdict) == ("unique", "duplicate")
-    assert isinstance(letter, DeadLetter)
-    assert letter.code == "missing_url"
-    assert batch.position == path.stat().st_size
 
 
 def test_a_file_is_read_on_from_a_position(tmp_path: Path) -> None:

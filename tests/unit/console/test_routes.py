@@ -109,9 +109,7 @@ def test_parameters_are_parsed_by_their_types() -> None:
     ],
     ids=["type", "no_index", "large"],
 )
-def test_a_check_that_cannot_be_made_is_said_so(
-    data: ConsoleData, kind: str, body: bytes, status: int
-) -> None:
+def test_a_wrong_check_is_refused(data: ConsoleData, kind: str, body: bytes, status: int) -> None:
     answer = ask(
         data, "/api/check", ServerOptions(body_max=100_000), method="POST", data=body,
         headers={"Content-Type": kind},

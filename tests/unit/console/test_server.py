@@ -126,8 +126,7 @@ def test_every_answer_forbids_what_is_not_ours(data: ConsoleData, path: str) -> 
 def test_a_refusal_has_its_reason(data: ConsoleData, path: str, status: int, said: str) -> None:
     answer = ask(data, path)
     assert (answer.status, said in json.loads(answer.text)["error"]) == (status, True)
-    page = ask(data, path.replace(".json", ""))
-    assert page.status == status
+    assert ask(data, path.replace(".json", "")).status == status
 
 
 def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> None:
@@ -147,9 +146,7 @@ def test_the_overview_sends_its_figures_when_they_change(data: ConsoleData) -> N
     assert ask(data, "/overview/events", WITH_TOKEN).status == 401
 
 
-def test_a_stream_without_news_says_that_it_is_alive(
-    data: ConsoleData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_stream_is_alive(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.console.server._ALIVE_SECONDS", 0.0)
     data = replace(data, fold=FoldState)
     first, second = with_client(data, ServerOptions(), lambda client: events(client, 2))

@@ -4,44 +4,37 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.index.codec import (
-    FORMAT,
-    KEYS,
-    ROWS,
-    PendingForget,
-    ShardState,
-    StoreMeta,
-    entry_key,
-    entry_keys,
-    format_of,
-    pack_state,
-    unpack_settings,
-    unpack_state,
-)
+from streamer.index import codec
+from streamer.index.codec import ROWS, entry_key, format_of, pack_state, unpack_state
 from streamer.index.ports import Horizon
 from streamer.index.settings import IndexSettings
 
 NUMBERS = [0, 1, 255, 256, (1 << 32) - 1, 1 << 32, (1 << 63) - 1]
 
 
-def state(**changed: object) -> ShardState:
+def state(**changed: object) -> codec.ShardState:
     fields = {
         "settings": IndexSettings(threshold=0.9).pack(), "positions": {"pages:0": 7, "config": 1},
         "verdicts": 3, "applied": 9, "next_row": 2, "refused": 1, "horizon": Horizon(5, 1),
-        "generation": (1, 2, 3), "forgotten": PendingForget([("url", b"u", 2, "ask", 1)]),
+        "generation": (1, 2, 3), "forgotten": codec.PendingForget([("url", b"u", 2, "ask", 1)]),
         "missing": {"pages:1": 9}, **changed,
     }  # fmt: skip
-    return msgspec.convert(fields, ShardState)
+    return msgspec.convert(fields, codec.ShardState)
 
 
 def test_keys_are_in_the_order_of_their_family_then_of_their_number() -> None:
-    keys = [entry_key(family, number) for family in sorted((KEYS, ROWS)) for number in NUMBERS]
+    keys = [
+        entry_key(family, number) for family in sorted((codec.KEYS, ROWS)) for number in NUMBERS
+    ]
     assert keys == sorted(keys)
 
 
 def test_keys_of_many_blocks_are_those_of_each() -> None:
-    assert entry_keys(ROWS, NUMBERS) == [entry_key(ROWS, number) for number in NUMBERS]
-    assert entry_keys(ROWS, np.array([3, 5]).tolist()) == [entry_key(ROWS, 3), entry_key(ROWS, 5)]
+    assert codec.entry_keys(ROWS, NUMBERS) == [entry_key(ROWS, number) for number in NUMBERS]
+    assert codec.entry_keys(ROWS, np.array([3, 5]).tolist()) == [
+        entry_key(ROWS, 3),
+        entry_key(ROWS, 5),
+    ]
 
 
 def test_a_state_comes_back_and_equal_ones_have_equal_bytes() -> None:
@@ -53,12 +46,15 @@ def test_a_state_comes_back_and_equal_ones_have_equal_bytes() -> None:
 
 
 def test_settings_of_a_state_come_back_and_none_before_the_first_record() -> None:
-    assert unpack_settings(state().settings) == IndexSettings(threshold=0.9)
-    assert unpack_settings(None) is None
+    assert codec.unpack_settings(state().settings) == IndexSettings(threshold=0.9)
+    assert codec.unpack_settings(None) is None
 
 
 def test_the_format_of_a_state_is_read_without_knowing_the_rest_of_it() -> None:
-    assert format_of(msgspec.msgpack.encode(StoreMeta(FORMAT, {"key": "k"}))) == FORMAT
+    assert (
+        format_of(msgspec.msgpack.encode(codec.StoreMeta(codec.FORMAT, {"key": "k"})))
+        == codec.FORMAT
+    )
     assert format_of(msgspec.msgpack.encode({"format": 999, "new": [1]})) == 999
     with pytest.raises(msgspec.MsgspecError):
         format_of(b"\xc1")

@@ -7,18 +7,9 @@ import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
+from streamer.index import forgetting
 from streamer.index.codec import PendingForget
-from streamer.index.forgetting import (
-    ASK,
-    BEFORE,
-    HOST,
-    REF,
-    URL,
-    Forgetting,
-    Terms,
-    names_of_host,
-    terms_of,
-)
+from streamer.index.forgetting import ASK, BEFORE, HOST, URL, Forgetting, Terms, terms_of
 from streamer.index.messages import Forget, Term
 from streamer.index.ports import BEFORE_ALL, KeptRows
 
@@ -41,7 +32,7 @@ def named(*terms: Term, row_end: int = 3) -> list[int]:
         ((HOST, b".example"), [0, 1, 2]),
         ((BEFORE, 200), [0]),
         ((BEFORE, 201), [0, 1]),
-        ((REF, 9), [2]),
+        ((forgetting.REF, 9), [2]),
         ((ASK, b"c"), []),
     ],
     ids=str,
@@ -63,7 +54,7 @@ def test_of_equal_terms_the_later_one_holds() -> None:
 
 
 def test_a_host_has_its_own_name_and_those_of_all_above_it_with_a_dot() -> None:
-    found = [*names_of_host(b"https://b.a.example:8080/x")]
+    found = [*forgetting.names_of_host(b"https://b.a.example:8080/x")]
     assert found == [b"b.a.example", b".b.a.example", b".a.example", b".example"]
 
 

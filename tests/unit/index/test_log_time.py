@@ -57,8 +57,7 @@ def test_with_the_time_go_the_dates_that_follow_in_steps_of_a_day() -> None:
 
 
 def test_of_an_even_number_of_dates_the_earlier_median_counts() -> None:
-    log = LogTime(TimeState())
-    times, _ = taken(log, [NOW] * 26 + [NOW + 9 * DAY] * 26)
+    times, _ = taken(LogTime(TimeState()), [NOW] * 26 + [NOW + 9 * DAY] * 26)
     assert times[-2:] == [NOW, NOW + 1]
 
 

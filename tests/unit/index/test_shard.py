@@ -32,9 +32,7 @@ def test_a_candidate_matches_at_the_threshold(*, flush: bool, changed: int, matc
 
 @flushing
 @pytest.mark.parametrize(("threshold", "match"), [(0.8007, True), (0.8008, False)])
-def test_a_similarity_that_equals_the_threshold_is_enough(
-    *, flush: bool, threshold: float, match: bool
-) -> None:
+def test_similarity_at_the_threshold_counts(*, flush: bool, threshold: float, match: bool) -> None:
     pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [SAME, apart(136)])
     verdicts = judge(index(threshold=threshold), pages, flush=flush)
     assert representatives(verdicts) == [None, 0 if match else None]
@@ -91,9 +89,7 @@ def test_a_duplicate_is_not_indexed_and_represents_nobody(*, flush: bool) -> Non
 
 @pytest.mark.parametrize("late", [0, 1], ids=["flushed at once", "while it is judged"])
 @pytest.mark.parametrize("flushed", [(), (0,), (1,), (0, 2)])
-def test_a_bucket_counts_head_and_runs_together_and_keeps_the_earliest(
-    flushed: tuple[int, ...], late: int
-) -> None:
+def test_a_bucket_of_head_and_runs_keeps_the_earliest(flushed: tuple[int, ...], late: int) -> None:
     machine = index(bucket_max=2)
     pages = made_pages(
         [shares(1, 0, 0, 0) for _ in range(6)], [FAR[1], FAR[2], FAR[3], FAR[3], FAR[1], FAR[2]]
@@ -117,11 +113,8 @@ def test_only_the_earliest_candidates_are_looked_at(*, flush: bool) -> None:
     )
     assert representatives(judge(index(candidates_max=2), pages, flush=flush)) == [None] * 4
     assert representatives(judge(index(candidates_max=3), pages, flush=flush)) == [
-        None,
-        None,
-        None,
-        2,
-    ]
+        None, None, None, 2,
+    ]  # fmt: skip
 
 
 @flushing

@@ -50,8 +50,7 @@ def test_a_duplicate_does_not_make_its_representative_younger(*, flushed: bool) 
 
 def test_a_page_that_is_dated_before_others_counts_as_old_as_the_newest_of_them() -> None:
     machine = index(expire_after_ms=3 * HOUR)
-    pages = same_pages(10, 20, 1, 22)
-    assert representatives(judge(machine, pages)) == [None, None, 1, 1]
+    assert representatives(judge(machine, same_pages(10, 20, 1, 22))) == [None, None, 1, 1]
 
 
 def test_a_page_without_a_time_has_that_of_the_page_before() -> None:

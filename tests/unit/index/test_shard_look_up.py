@@ -111,8 +111,7 @@ def test_what_was_found_is_not_used_for_a_rest_of_its_pages() -> None:
     one = OneShard(kept=1)
     found = one.shard.look_up(PAGES.take([1, 2]))
     one.give(1)
-    output = one.shard.apply(page_record(PAGES, 1, 3), found)
-    assert representatives(said(output)) == [1]
+    assert representatives(said(one.shard.apply(page_record(PAGES, 1, 3), found))) == [1]
 
 
 def test_rows_of_crowded_buckets_are_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

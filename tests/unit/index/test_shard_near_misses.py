@@ -99,8 +99,7 @@ def test_each_rule_of_a_site_has_its_own_threshold() -> None:
     pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [apart(100), SAME])
     pages.urls = [b"http://a.example/", b"http://strict.example/"]
     machine = MemoryIndex(rules, 3)
-    found = judge(machine, pages)
-    assert found[1].near == (alike(100), 0, False, "")
+    assert judge(machine, pages)[1].near == (alike(100), 0, False, "")
     lowest = [output.verdicts.nearest_min for output in machine.outputs]
     assert [None if each is None else each.tolist() for each in lowest] == [[7000], [8500]]
 

@@ -39,8 +39,7 @@ UNLIKE = score(SAME, FAR[2])
 
 def page(number: int, url: bytes, content: int, sketch: Sketch, hour: float = 1) -> Pages:
     """Return a page of a URL, of a content by its number, and of an hour."""
-    keys = [*shares(*[0] * BANDS)[:BANDS], content]
-    made = made_pages([keys], [sketch], first_ref=number)
+    made = made_pages([[*shares(*[0] * BANDS)[:BANDS], content]], [sketch], first_ref=number)
     made.urls, made.times[:] = [url], int(hour * HOUR)
     return made
 
@@ -134,9 +133,7 @@ def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path
         assert not judge.flush_is_due
 
 
-def test_versions_of_a_flush_that_has_failed_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_flush_has_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
     with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
         change(judge, page(0, b"a", 1, SAME))
@@ -287,6 +284,5 @@ def test_a_replay_tells_changes_and_counts_them(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "summary").read_text())
     assert summary["changes"] == {"new": 1, "unchanged": 1, "edited": 1, "replaced": 1}
     assert summary["total"]["changes"] == summary["changes"]
-    shown = runner.invoke(app, ["inspect", str(tmp_path / "index"), "--json"])
-    report = json.loads(shown.output)
+    report = json.loads(runner.invoke(app, ["inspect", str(tmp_path / "index"), "--json"]).output)
     assert (report["url_versions"], report["settings"]["track_changes"]) == (1, True)

@@ -14,14 +14,7 @@ from mode import Service
 
 from streamer.errors import StreamerError
 from streamer.kafka import faust_chunks
-from streamer.kafka.faust_chunks import (
-    CHUNKS_MAX,
-    ChunkApp,
-    ChunkConsumer,
-    ChunkTransport,
-    Start,
-    _ChunkThread,
-)
+from streamer.kafka.faust_chunks import _ChunkThread
 from streamer.kafka.reader import RECORDS_MAX, Fetched
 from tests.helpers.kafka_doubles import FakeMessage, in_loop
 
@@ -54,10 +47,10 @@ class Seeking:
 
 
 def make_app(failures: list[BaseException]) -> Any:
-    async def starts(_committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+    async def starts(_committed: Mapping[TP, int]) -> Mapping[TP, faust_chunks.Start]:
         return {}
 
-    app: Any = ChunkApp("group", starts, failures.append, broker="kafka://127.0.0.1:1")
+    app: Any = faust_chunks.ChunkApp("group", starts, failures.append, broker="kafka://127.0.0.1:1")
     app.finalize()
     return app
 
@@ -187,7 +180,7 @@ class FakeThread(Service):
         self.alive += 1
 
 
-class Consumer(ChunkConsumer):
+class Consumer(faust_chunks.ChunkConsumer):
     """A consumer that is real except the thread next to it."""
 
     brokers: FakeThread
@@ -196,7 +189,7 @@ class Consumer(ChunkConsumer):
         self.brokers = FakeThread()
         return self.brokers
 
-    async def assign(self, start: Start, committed: int | None = None) -> None:
+    async def assign(self, start: faust_chunks.Start, committed: int | None = None) -> None:
         """Assign the partition, of which so much is committed; its agent begins at `start`."""
         self.app.told_start, self.brokers.group = start, committed
         await self.perform_seek()
@@ -211,23 +204,23 @@ class Consumer(ChunkConsumer):
         return delivered
 
 
-class Transport(ChunkTransport):
+class Transport(faust_chunks.ChunkTransport):
     Consumer = Consumer
 
 
-class App(ChunkApp):
+class App(faust_chunks.ChunkApp):
     """An app whose consumer is one of ours, which begins where a test says."""
 
-    told_start = Start(0, 0)
+    told_start = faust_chunks.Start(0, 0)
 
-    def _new_transport(self) -> ChunkTransport:
+    def _new_transport(self) -> faust_chunks.ChunkTransport:
         return Transport(self.conf.broker_consumer, self)
 
 
 def consumer() -> Consumer:
     """Return a consumer that reads a partition from its beginning on."""
 
-    async def starts(committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+    async def starts(committed: Mapping[TP, int]) -> Mapping[TP, faust_chunks.Start]:
         return dict.fromkeys(committed, app.told_start)
 
     def failed(error: BaseException) -> None:
@@ -244,7 +237,7 @@ def consumer() -> Consumer:
 async def begun() -> Consumer:
     """Return a consumer whose partition is assigned, from its beginning on."""
     made = consumer()
-    await made.assign(Start(0, 0))
+    await made.assign(faust_chunks.Start(0, 0))
     return made
 
 
@@ -256,7 +249,7 @@ async def chunks_of(made: Consumer) -> list[Any]:
 async def test_offsets_are_committed_in_the_order_of_delivery_only() -> None:
     made, draw = consumer(), random.Random(2)
     for begin in range(0, 100_000, 1000):
-        await made.assign(Start(begin, begin))
+        await made.assign(faust_chunks.Start(begin, begin))
         ends = sorted(draw.sample(range(begin + 1, begin + 1000), 12))
         waiting = dict(zip(ends, await made.deliver(*ends), strict=True))
         made.brokers.committed = [begin]
@@ -272,8 +265,8 @@ async def test_offsets_are_committed_in_the_order_of_delivery_only() -> None:
 @in_loop
 async def test_so_many_chunks_are_delivered_until_one_is_acknowledged() -> None:
     made = await begun()
-    delivered = await made.deliver(*range(1, CHUNKS_MAX + 1))
-    made.brokers.fetches.append(messages(CHUNKS_MAX))
+    delivered = await made.deliver(*range(1, faust_chunks.CHUNKS_MAX + 1))
+    made.brokers.fetches.append(messages(faust_chunks.CHUNKS_MAX))
     assert [message async for _, message in made.getmany(0.01)] == []
     made.ack(delivered[5])
     assert len(await chunks_of(made)) == 1
@@ -307,7 +300,7 @@ async def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
 def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() -> None:
     async def run(committed: int) -> list[int]:
         made = consumer()
-        await made.assign(Start(50, 50, 40), committed)
+        await made.assign(faust_chunks.Start(50, 50, 40), committed)
         await made.commit()
         return made.brokers.committed
 
@@ -322,7 +315,7 @@ async def test_what_is_begun_below_the_committed_offset_is_committed_from_there_
     for message in await made.deliver(10, 300):
         made.ack(message)
     await made.commit()
-    await made.assign(Start(20, 20, 20), 300)
+    await made.assign(faust_chunks.Start(20, 20, 20), 300)
     await made.commit()
     (message,) = await made.deliver(50)
     made.ack(message)
@@ -339,7 +332,7 @@ def test_a_commit_that_the_group_has_not_got_is_made_again_at_the_next_assignmen
         for message in await made.deliver(10, 20):
             made.ack(message)
         await made.commit()
-        await made.assign(Start(start, start), committed)
+        await made.assign(faust_chunks.Start(start, start), committed)
         await made.commit()
         for message in await made.deliver(20) if start < 20 else []:
             made.ack(message)
@@ -403,7 +396,7 @@ async def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
     made.brokers.during_fetch = slow
     reading = asyncio.create_task(chunks_of(made))
     await fetching.wait()
-    await made.assign(Start(100, 100))
+    await made.assign(faust_chunks.Start(100, 100))
     await reading
     made.brokers.during_fetch = None
     (message,) = await chunks_of(made)
@@ -414,7 +407,7 @@ async def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
 async def test_brokers_that_do_not_answer_are_asked_again_where_to_begin() -> None:
     made = consumer()
     made.brokers.answers = [KafkaTimeoutError(), KafkaTimeoutError()]
-    await made.assign(Start(5, 5))
+    await made.assign(faust_chunks.Start(5, 5))
     assert not made.brokers.answers, "all were taken"
 
 
@@ -426,7 +419,7 @@ async def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
     async for _, message in made.getmany(1.0):
         chunk = cast(Fetched, message.value)
         seen.append((chunk.start, chunk.end))
-        await made.assign(Start(100, 100))
+        await made.assign(faust_chunks.Start(100, 100))
     assert seen == [(0, RECORDS_MAX)]
     (message,) = await chunks_of(made)
     assert message.value.start == 100, "the next chunk begins where the seek went"

@@ -179,11 +179,8 @@ async def test_half_a_request_does_not_hold_up_a_stop() -> None:
 
 
 @pytest.mark.parametrize(("signs", "owns", "count"), [(True, True, 5), (True, False, 4)])
-def test_the_page_has_five_figures_and_the_look_of_the_console(
-    signs: bool, owns: bool, count: int
-) -> None:
-    counts = Metrics().counts
-    figures = ProgressLog(counts, signs=signs, owns=owns).figures()
+def test_the_page_has_figures_and_the_consoles_look(signs: bool, owns: bool, count: int) -> None:
+    figures = ProgressLog(Metrics().counts, signs=signs, owns=owns).figures()
     page = status_page({"index": "news"}, dict.fromkeys(figures, 1234), [])
     assert page.count("<li><strong>1,234</strong>") == count
     assert STYLE in page

@@ -57,8 +57,7 @@ def test_a_minute_without_any_change_has_no_line_and_ten_of_them_have_one() -> N
     worker = Worker()
     worker.judge(1)
     assert len(worker.look()) == 1
-    seen = [len(worker.look()) for _ in range(20)]
-    assert seen == [*[0] * 9, 1, *[0] * 9, 1]
+    assert [len(worker.look()) for _ in range(20)] == [*[0] * 9, 1, *[0] * 9, 1]
     assert worker.look() == []
     worker.judge(1)
     assert worker.look()[0]["pages_per_second"] == round(1 / 60, 1)

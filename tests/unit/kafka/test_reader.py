@@ -43,13 +43,10 @@ def test_a_range_without_messages_is_one_empty_chunk() -> None:
 
 ASKING = {
     "worker": "worker --key-file key --health-port 0",
-    "produce": "produce pages.jsonl --topic pages",
-    "tail": "tail",
-    "verify": "verify",
+    "produce": "produce pages.jsonl --topic pages", "tail": "tail", "verify": "verify",
     "replay": "replay --from-topic pages --verdicts v.jsonl",
-    "dead letters": "dead-letters list --index-name streamer",
-    "forget": "forget --url a --dry-run",
-}
+    "dead letters": "dead-letters list --index-name streamer", "forget": "forget --url a --dry-run",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -40,9 +40,7 @@ def letter(
         (letter(NAMES, retries=3), Which(retries_max=4), ""),
     ],
 )
-def test_only_whole_dead_letters_of_the_pages_are_sent(
-    message: FakeMessage, which: Which, counted: str
-) -> None:
+def test_only_whole_page_letters_are_sent(message: FakeMessage, which: Which, counted: str) -> None:
     done = Retried("pages")
     assert _is_wanted(message, which, done) == (not counted)
     counts = {name: getattr(done, name) for name in ("others", "cut", "too_often")}

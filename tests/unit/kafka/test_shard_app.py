@@ -29,15 +29,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
 from streamer.model import page_ref
-from tests.helpers.kafka_doubles import (
-    Events,
-    FakeConsumer,
-    FakeMessage,
-    FakePublisher,
-    in_loop,
-    settle,
-    until,
-)
+from tests.helpers import kafka_doubles
 from tests.unit.kafka.test_owner import IDENTITY, a_log, key, owner
 
 __all__ = ["key"]
@@ -74,8 +66,8 @@ class Owning:
 
     def __init__(self, path: Path, key: Path, settings: IndexSettings | None = None) -> None:
         self.path, self.key, self.stopped = path, key, False
-        self.publisher = FakePublisher()
-        self.consumer = FakeConsumer()
+        self.publisher = kafka_doubles.FakePublisher()
+        self.consumer = kafka_doubles.FakeConsumer()
         self.failures: list[BaseException] = []
         self.owner = owner(path, key)
         publisher: Any = self.publisher
@@ -86,7 +78,7 @@ class Owning:
             self.owner, Outlet(NAMES, publisher, 2), catch_up, settings or IndexSettings(),
             metrics, self.failures.append, {"broker": "kafka://nowhere"},
         )  # fmt: skip
-        faust: Any = SimpleNamespace(chunks=self.consumer, stop=settle)
+        faust: Any = SimpleNamespace(chunks=self.consumer, stop=kafka_doubles.settle)
         self.app.app = faust
 
     async def starts(self, committed: int) -> Start | None:
@@ -105,14 +97,14 @@ class Owning:
             for _ in range(4000):  # ends long before, unless the machine is very busy
                 if len(self.consumer.acknowledged) >= len(chunks):
                     break
-                await settle(5)
+                await kafka_doubles.settle(5)
         self.consumer.acknowledged.clear()
 
     async def begin(self, *chunks: Fetched) -> asyncio.Task[None]:
         """Let chunks come in; return the task that applies them."""
         applying = begin_task(self.app._apply(), self.failures.append)  # noqa: SLF001 - what start() begins
         self.app._tasks = [applying]  # noqa: SLF001 - as start() has it
-        await self.app.index(Events(chunks))
+        await self.app.index(kafka_doubles.Events(chunks))
         return applying
 
     @asynccontextmanager
@@ -155,38 +147,38 @@ def owning(tmp_path: Path, key: Path) -> Iterator[Owning]:
 
 
 def chunk(log: list[bytes], start: int, end: int) -> Fetched:
-    messages = [FakeMessage(offset, log[offset]) for offset in range(start, end)]
+    messages = [kafka_doubles.FakeMessage(offset, log[offset]) for offset in range(start, end)]
     return Fetched("index.bands.0", 0, start, end, messages)
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_verdicts_arrive_before_their_chunk_is_acknowledged(owning: Owning) -> None:
     one = chunk(a_log(1), 0, 2)
     owning.publisher.held = asyncio.Event()
     async with owning.feeding(one):
-        await until(lambda: owning.publisher.asked)
+        await kafka_doubles.until(lambda: owning.publisher.asked)
         assert owning.consumer.acknowledged == []
         owning.publisher.held.set()
-        await settle()
+        await kafka_doubles.settle()
     assert owning.consumer.acknowledged == [one]
     assert len(owning.verdicts) == 20
     assert owning.failures == []
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) -> None:
     owning.publisher.held = asyncio.Event()
     async with owning.feeding(chunk(a_log(5), 0, 6)):
-        await until(lambda: owning.publisher.asked)
-        await until(lambda: not owning.owner.changed)  # until a flush has begun
-        await settle()
+        await kafka_doubles.until(lambda: owning.publisher.asked)
+        await kafka_doubles.until(lambda: not owning.owner.changed)  # until a flush has begun
+        await kafka_doubles.settle()
         assert owning.owner.store.meta is None
         owning.publisher.held.set()
     assert owning.owner.store.meta is not None
 
 
 @pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
-@in_loop
+@kafka_doubles.in_loop
 async def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     tmp_path: Path, key: Path, committed: int
 ) -> None:
@@ -211,22 +203,22 @@ async def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     again.owner.close()
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_nothing_is_delivered_before_what_is_out_is_folded(owning: Owning) -> None:
     owning.log.log, owning.consumer.end = a_log(10), 11
     owning.log.held = held = threading.Event()
     await owning.starts(5)
-    await settle(5)
+    await kafka_doubles.settle(5)
     assert owning.consumer.held
     await owning.starts(8)  # taken away and given back meanwhile
     held.set()
-    await until(lambda: not owning.consumer.held)
+    await kafka_doubles.until(lambda: not owning.consumer.held)
     assert owning.log.folded == [(0, 5), (5, 8)]
     assert owning.owner.offset == 8
     assert owning.failures == []
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_nothing_is_asked_of_a_consumer_that_has_not_begun(owning: Owning) -> None:
     watching = begin_task(owning.app._watch(), owning.failures.append)  # noqa: SLF001 - what start() begins
     await asyncio.sleep(3 * WATCH_SECONDS)
@@ -235,30 +227,30 @@ async def test_nothing_is_asked_of_a_consumer_that_has_not_begun(owning: Owning)
     assert owning.publisher.asked == [], "and a standby tells nothing of its own position"
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_stop_ends_a_fold_that_is_under_way(owning: Owning) -> None:
     owning.log.log, owning.consumer.end = a_log(10), 11
     owning.log.held = held = threading.Event()
     await owning.starts(5)
-    await settle(5)
+    await kafka_doubles.settle(5)
     owning.log.stops_at = 3
     asyncio.get_running_loop().call_later(0.05, held.set)
     assert await owning.kept_offset() == 3, "and what was folded is kept"
     assert owning.consumer.held, "chunks after 5 are not for an index that is at 3"
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_stop_sees_the_end_of_a_flush_that_has_begun(owning: Owning) -> None:
     owning.publisher.held = asyncio.Event()
     await owning.begin(chunk(a_log(5), 0, 6))
-    await until(lambda: owning.owner.offset and not owning.owner.changed)
+    await kafka_doubles.until(lambda: owning.owner.offset and not owning.owner.changed)
     asyncio.get_running_loop().call_later(1.0, owning.publisher.held.set)
     async with asyncio.timeout(20):
         assert await owning.kept_offset() == 6
     assert owning.failures == []
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_stop_flushes_nothing_that_was_not_published(owning: Owning) -> None:
     """Faust waits for what it has delivered, but only for partitions that are still assigned."""
     folding, held = threading.Event(), threading.Event()
@@ -280,7 +272,7 @@ async def test_a_stop_flushes_nothing_that_was_not_published(owning: Owning) -> 
     assert owning.failures == []
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_the_event_loop_turns_while_a_shard_is_closed(owning: Owning) -> None:
     turned, in_time = threading.Event(), list[bool]()
     real: Any = owning.owner
@@ -296,26 +288,26 @@ async def test_the_event_loop_turns_while_a_shard_is_closed(owning: Owning) -> N
     assert in_time == [True]
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_failed_publish_ends_the_process_and_flushes_nothing(owning: Owning) -> None:
     owning.publisher.failing = StreamerError("refused")
     await owning.begin(chunk(a_log(1), 0, 2))
-    await until(lambda: owning.failures)
+    await kafka_doubles.until(lambda: owning.failures)
     assert await owning.kept_offset() == 0
     assert [str(failure) for failure in owning.failures] == ["refused"]
     assert owning.consumer.acknowledged == []
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) -> None:
     async with owning.feeding(chunk(a_log(5), 2, 4)):
-        await until(lambda: owning.failures)
+        await kafka_doubles.until(lambda: owning.failures)
     assert "from 2 on, the index is at 0" in str(owning.failures[0])
     assert owning.consumer.acknowledged == []
     assert owning.owner.offset == 0
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) -> None:
     log, verdicts = a_log(6), []
     for name, ends in (("quiet", (7,)), ("rebuilt", (3, 4, 7))):
@@ -327,7 +319,7 @@ async def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) ->
     assert {partition for partition, _, _ in verdicts[0]} == {0}
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_log_that_lost_records_ends_the_process(owning: Owning) -> None:
     owning.consumer.end = 3
     assert await owning.starts(4) is None
@@ -339,10 +331,8 @@ async def test_a_log_that_lost_records_ends_the_process(owning: Owning) -> None:
     assert "ends at 1, the index" in str(owning.failures[1])
 
 
-@in_loop
-async def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned(
-    owning: Owning,
-) -> None:
+@kafka_doubles.in_loop
+async def test_it_has_caught_up_at_the_end_that_the_log_had_at_assignment(owning: Owning) -> None:
     log = a_log(2)
     assert not owning.app.progress.caught_up
     owning.consumer.end = 3
@@ -353,7 +343,7 @@ async def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned
     assert owning.app.progress.caught_up
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> None:
     owning = Owning(tmp_path / "index", key, IndexSettings(threshold=0.9))
     await owning.run(chunk(a_log(1), 0, 2))
@@ -365,14 +355,14 @@ async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path)
     record = unpack_record(message[1] or b"", IDENTITY)
     assert (record.source, record.start, record.end) == (CONFIG, 1, 2)
     assert record.items == IndexSettings(threshold=0.9)
-    await owning.run(Fetched("index.bands.0", 0, 2, 3, [FakeMessage(2, message[1])]))
+    await owning.run(Fetched("index.bands.0", 0, 2, 3, [kafka_doubles.FakeMessage(2, message[1])]))
     assert owning.owner.shard.settings == IndexSettings(threshold=0.9)
     await owning.app._configure()  # noqa: SLF001 - as above
     assert len(owning.settings_published) == 1
     owning.owner.close()
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_the_gauge_tells_what_is_applied_not_what_is_flushed(owning: Owning) -> None:
     await owning.run(chunk(a_log(1), 0, 2))
     gauge = owning.app._new_gauge()  # noqa: SLF001 - its task calls it
@@ -390,7 +380,7 @@ async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     return [unpack_gauge(data) for _, data in owning.publisher.published[before:]]
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
     owning: Owning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,7 +398,7 @@ async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotte
     assert await reported(owning, 5 * WATCH_SECONDS) == [], "one that lost the shard is out of date"
 
 
-@in_loop
+@kafka_doubles.in_loop
 async def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(owning: Owning) -> None:
     owning.consumer.end = 2
     await owning.starts(0)

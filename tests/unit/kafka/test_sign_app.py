@@ -32,15 +32,8 @@ from streamer.pages.chunk import RejectedRecord
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
-from tests.helpers.kafka_doubles import (
-    Events,
-    FakeConsumer,
-    FakeMessage,
-    FakePublisher,
-    in_loop,
-    settle,
-    until,
-)
+from tests.helpers import kafka_doubles
+from tests.helpers.kafka_doubles import FakeConsumer, FakeMessage, in_loop, settle, until
 
 NAMES = Names("index", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")
@@ -71,7 +64,7 @@ class Signing:
         self, *, accept_loss: bool = False, window: int = 1000, carry: tuple[str, ...] = (),
         lanes: int = 1,
     ) -> None:  # fmt: skip
-        self.publisher = FakePublisher()
+        self.publisher = kafka_doubles.FakePublisher()
         self.consumer = FakeConsumer()
         self.failures: list[BaseException] = []
         self.flow = FlowControl(window, 0)
@@ -96,7 +89,7 @@ class Signing:
     async def run(self, *chunks: Fetched, seconds: float = 0.3) -> None:
         """Feed chunks; return when all of them are acknowledged, at a failure, or after a while."""
         wanted = len(self.consumer.acknowledged) + len(chunks)
-        work = [self.app.sign(Events(chunks))]
+        work = [self.app.sign(kafka_doubles.Events(chunks))]
         for lane in self.app._lanes:  # noqa: SLF001 - what start() begins
             work += self.app._take(lane), self.app._publish(lane)  # noqa: SLF001 - as above
         tasks = [begin_task(each, self.failures.append) for each in work]
@@ -311,9 +304,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 
 
 @pytest.mark.parametrize(("sent", "reported"), [(b"2", b"2"), (b"many", None), (b"1" * 19, None)])
-def test_a_dead_letter_counts_how_often_it_was_sent_again(
-    sent: bytes, reported: bytes | None
-) -> None:
+def test_a_dead_letter_counts_how_often_it_was_resent(sent: bytes, reported: bytes | None) -> None:
     rejected = RejectedRecord(7, "invalid_json", "", None, b"{", 1)
     original = FakeMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
     headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])

@@ -10,13 +10,7 @@ from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from streamer.errors import StreamerError
 from streamer.kafka import sites_topic
 from streamer.kafka.publisher import Message
-from streamer.kafka.sites_topic import (
-    CopyNote,
-    PartitionSites,
-    StoredTable,
-    message_key,
-    restore_table,
-)
+from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, restore_table
 from streamer.kafka.topics import Names
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory
 from tests.helpers.kafka_doubles import in_loop
@@ -139,9 +133,7 @@ def test_a_table_of_another_index_is_not_taken() -> None:
 
 
 @in_loop
-async def test_brokers_that_are_away_are_asked_again_and_a_refusal_ends_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_away_brokers_are_retried_a_refusal_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = list[object]()
 
     def refuse(client: object) -> None:
@@ -152,7 +144,7 @@ async def test_brokers_that_are_away_are_asked_again_and_a_refusal_ends_it(
 
     monkeypatch.setattr(sites_topic, "RETRY_SECONDS", 0)
     monkeypatch.setattr(sites_topic, "open_reader", refuse)
-    sites = PartitionSites({}, Names("index", "pages"), "f", SIZE, 1)
+    sites = sites_topic.PartitionSites({}, Names("index", "pages"), "f", SIZE, 1)
     with pytest.raises(StreamerError, match="not allowed"):
         await sites.restore(0, 5, lambda _chunk, _table: None, lambda: True)
     await sites.restore(0, 5, lambda _chunk, _table: None, lambda: False)

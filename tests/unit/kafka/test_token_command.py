@@ -45,8 +45,7 @@ def jwt(claims: object) -> str:
 
 def test_an_answer_of_an_oauth_server_is_taken(script: Script) -> None:
     answer = {"access_token": SECRET, "token_type": "Bearer", "expires_in": 60}
-    tokens = TokenCommand(script(f"print({json.dumps(answer)!r})"))
-    assert asyncio.run(tokens.token()) == SECRET
+    assert asyncio.run(TokenCommand(script(f"print({json.dumps(answer)!r})")).token()) == SECRET
 
 
 def test_a_token_alone_says_itself_when_it_expires(script: Script) -> None:

@@ -20,28 +20,13 @@ from aiokafka.record.util import calc_crc32c
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.index.messages import FORGET, Forget, Record
 from streamer.index.settings import IndexSettings
-from streamer.kafka.topic_input import (
-    Interval,
-    LogOrder,
-    Range,
-    WaitingLoop,
-    Wanted,
-    parse_wanted,
-    resolve,
-)
+from streamer.kafka import topic_input
+from streamer.kafka.topic_input import Interval, Range, WaitingLoop, Wanted, parse_wanted, resolve
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.pages.chunk import Message
 from streamer.run.replay import Interrupted
-from tests.helpers.topic_doubles import (
-    IDENTITY,
-    TIME,
-    FakeConsumer,
-    Topics,
-    config,
-    message_at,
-    page,
-    pages_record,
-)
+from tests.helpers import topic_doubles
+from tests.helpers.topic_doubles import IDENTITY, TIME, Topics, config, message_at, pages_record
 
 # ---- ranges ------------------------------------------------------------------------------------
 
@@ -149,7 +134,7 @@ def test_the_order_is_that_of_the_records_by_the_rule_of_intervals() -> None:
         (config(1, 0.9), IndexSettings(threshold=0.9)),
         (pages_record(1, 15, 20, [17]), Interval(1, 15, 20, [17])),
     ]
-    order = LogOrder(IDENTITY)
+    order = topic_input.LogOrder(IDENTITY)
     assert [order.read_record(data) for data, _ in log] == [expected for _, expected in log]
 
 
@@ -158,7 +143,7 @@ def test_the_order_is_that_of_the_records_by_the_rule_of_intervals() -> None:
 )
 def test_the_order_of_another_index_is_refused(identity: LogIdentity) -> None:
     with pytest.raises(StoreMismatch):
-        LogOrder(identity).read_record(config(0, 0.8))
+        topic_input.LogOrder(identity).read_record(config(0, 0.8))
 
 
 # ---- a topic without brokers -------------------------------------------------------------------
@@ -187,15 +172,14 @@ def test_a_full_chunk_with_nothing_behind_it_reaches_to_the_end(topics: Topics) 
 def test_a_chunk_is_cut_by_bytes_too(topics: Topics) -> None:
     topic = topics({0: message_at(range(10))}, {0: (0, 10)})
     topic.begin({0: 0})
-    size = len(page(0)[2] or b"")
+    size = len(topic_doubles.page(0)[2] or b"")
     assert topic.read(0, 10, bytes_max=2 * size) == (message_at([0, 1]), [TIME] * 2, [()] * 2, 2)
     wanted = message_at([2, 3, 4]), [TIME] * 3, [()] * 3, 5
     assert topic.read(0, 10, bytes_max=2 * size + 1) == wanted
 
 
 def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics) -> None:
-    messages = {p: message_at(range(p, 40, 2)) for p in (0, 1)}
-    topic = topics(messages, {0: (0, 40), 1: (0, 40)})
+    topic = topics({p: message_at(range(p, 40, 2)) for p in (0, 1)}, {0: (0, 40), 1: (0, 40)})
     topic.begin({0: 0, 1: 0})
     found: dict[int, list[Message]] = {0: [], 1: []}
     for p, end in [(0, 7), (1, 30), (0, 8), (0, 31), (1, 40), (0, 40)]:
@@ -206,7 +190,7 @@ def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics)
         assert [m[0] for m in found[p]] == list(range(p, end, 2))
 
 
-class DecodingConsumer(FakeConsumer):
+class DecodingConsumer(topic_doubles.FakeConsumer):
     """Answers with all batches from a position on, decoded by the client library itself."""
 
     def __init__(self, batches: Sequence[bytes], ends: Mapping[int, int]) -> None:

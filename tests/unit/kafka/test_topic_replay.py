@@ -76,8 +76,7 @@ def test_a_resumed_run_takes_what_a_quiet_one_would_from_there_on(
     for done in range(10):
         catalogue = Catalogue()
         topic = topics(messages, bounds)
-        pages = PartitionsInput(topic, whole(topic))
-        pages.enter(catalogue)
+        PartitionsInput(topic, whole(topic)).enter(catalogue)
         for number, _, end, _ in quiet[:done]:
             catalogue.entries[number].position = end
         topic = topics(messages, bounds)
@@ -230,8 +229,7 @@ def test_other_pages_than_the_log_has_end_the_run() -> None:
 
 def test_partitions_are_located_by_topic_partition_and_offset() -> None:
     catalogue = Catalogue()
-    numbers = [catalogue.enter_partition("pages", "id", p) for p in (3, 0, 3)]
-    assert numbers == [0, 1, 0]
+    assert [catalogue.enter_partition("pages", "id", p) for p in (3, 0, 3)] == [0, 1, 0]
     location = catalogue.locator()((0 << 40) + 17)
     assert (location.topic, location.partition, location.offset) == ("pages", 3, 17)
 

@@ -93,8 +93,7 @@ def test_shards_that_are_none_are_refused(key_file: Path, own_shards: str, said:
         options(key_file, own_shards=own_shards).check()
     assert options(key_file, own_shards=" 0, 0").shards(range(1)) == (0,)
     assert options(key_file, own_shards="0/1").shards(range(1)) == (0,)
-    own = options(key_file, own_shards="1/3", per_partition=True)
-    assert own.shards(range(8)) == (1, 4, 7)
+    assert options(key_file, own_shards="1/3", per_partition=True).shards(range(8)) == (1, 4, 7)
 
 
 def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(

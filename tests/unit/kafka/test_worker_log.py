@@ -25,13 +25,6 @@ from aiokafka.producer import sender
 
 from streamer.kafka import worker_log
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer
-from streamer.kafka.worker_log import (
-    REPEAT_SECONDS,
-    STARTING_SECONDS,
-    LibraryFilter,
-    configure_logs,
-    log_uncaught,
-)
 from tests.helpers.wait import Clock
 
 REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
@@ -74,7 +67,7 @@ def fail_with_a_page_at_hand() -> None:
 def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     own_log().info("shard caught up", shard=0, records=12)
     (line,) = lines(capsys)
     at = datetime.fromisoformat(line.pop("time"))
@@ -93,14 +86,14 @@ def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
     "text", ["two\nlines", 'a "quoted" word', "\x1b[31mred", "\ud800 alone", "日本 \u2028 語"]
 )
 def test_whatever_the_text_it_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     own_log().info("event", url=text)
     (line,) = lines(capsys)
     assert line["url"] == text
 
 
 def test_a_record_of_a_library_is_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     logging.getLogger("aiokafka.client").warning("Unable to connect to %s\n%r", "a:9092", "why")
     (line,) = lines(capsys)
     assert line["event"] == "Unable to connect to a:9092\n'why'"
@@ -110,7 +103,7 @@ def test_a_record_of_a_library_is_one_json_line(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("name", ["streamer.kafka.worker", "mode.worker"])
 def test_an_exception_is_in_its_events_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     log = structlog.get_logger(name) if name.startswith("streamer") else logging.getLogger(name)
     try:
         fail_with_a_page_at_hand()
@@ -132,8 +125,8 @@ def test_what_nothing_catches_is_a_line_too(
 ) -> None:
     for module, hook in ((threading, "excepthook"), (sys, "unraisablehook")):
         monkeypatch.setattr(module, hook, getattr(module, hook))  # to be set back
-    configure_logs("json", "info")
-    log_uncaught()
+    worker_log.configure_logs("json", "info")
+    worker_log.log_uncaught()
     for work in (fail_with_a_page_at_hand, sys.exit):
         thread = threading.Thread(target=work, name="one")
         thread.start()
@@ -147,10 +140,8 @@ def test_what_nothing_catches_is_a_line_too(
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_traceback_does_not_show_what_variables_hold(
-    log_format: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configure_logs(log_format, "info")
+def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    worker_log.configure_logs(log_format, "info")
     try:
         fail_with_a_page_at_hand()
     except ValueError:
@@ -172,7 +163,7 @@ def test_a_traceback_does_not_show_what_variables_hold(
 def test_the_level_is_the_least_that_is_shown(
     level: str, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure_logs("json", level)
+    worker_log.configure_logs("json", level)
     log = own_log()
     log.debug("own debug")
     log.info("own info")
@@ -182,7 +173,7 @@ def test_the_level_is_the_least_that_is_shown(
 
 
 def test_warnings_of_python_are_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("this is odd", stacklevel=1)
@@ -193,7 +184,7 @@ def test_warnings_of_python_are_lines_too(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_console_has_an_event_in_one_readable_line(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("console", "info")
+    worker_log.configure_logs("console", "info")
     own_log().info("shard caught up", shard=0)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.split()[1:] == [
@@ -207,16 +198,16 @@ def record(name: str, message: str, *args: object) -> logging.LogRecord:
 
 def test_a_librarys_line_comes_again_after_a_while_with_the_number_left_out() -> None:
     clock = Clock()
-    shown = LibraryFilter(clock)
+    shown = worker_log.LibraryFilter(clock)
     assert shown.filter(record("aiokafka", "no node %d", 1))
     for _ in range(7):
         clock.now += 0.1
         assert not shown.filter(record("aiokafka", "no node %d", 1))
-    clock.now += REPEAT_SECONDS
+    clock.now += worker_log.REPEAT_SECONDS
     again = record("aiokafka", "no node %d", 1)
     assert shown.filter(again)
     assert again.__dict__["repeated"] == 7
-    clock.now += REPEAT_SECONDS
+    clock.now += worker_log.REPEAT_SECONDS
     third = record("aiokafka", "no node %d", 1)
     assert shown.filter(third)
     assert "repeated" not in third.__dict__
@@ -224,14 +215,14 @@ def test_a_librarys_line_comes_again_after_a_while_with_the_number_left_out() ->
 
 def test_what_is_known_of_lines_stays_small() -> None:
     clock = Clock()
-    shown = LibraryFilter(clock)
+    shown = worker_log.LibraryFilter(clock)
     for number in range(2000):
         assert shown.filter(record("asyncio", "task %d", number))
     assert len(vars(shown)["_shown"]) <= 256
 
 
 def test_noticing_a_rebalance_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     log = logging.getLogger("aiokafka.consumer.group_coordinator")
     log.warning(REBALANCING, "news.sign")
     log.warning("Heartbeat failed for group %s: generation id is not  current.", "news.sign")
@@ -252,10 +243,10 @@ RETRYING = "Got error produce response on topic-partition %s, retrying. Error: %
 
 def test_what_passes_by_itself_at_a_start_is_no_line_unless_it_goes_on() -> None:
     clock = Clock()
-    shown = LibraryFilter(clock)
+    shown = worker_log.LibraryFilter(clock)
     absent = GroupCoordinatorNotAvailableError()
     clock.now += 1000  # kernels are compiled before the first line
-    for _ in range(int(STARTING_SECONDS)):
+    for _ in range(int(worker_log.STARTING_SECONDS)):
         assert not shown.filter(record("aiokafka", COORDINATOR, absent))
         assert not shown.filter(record("aiokafka", RETRYING, "pages-0", NotLeaderForPartitionError))
         clock.now += 1
@@ -265,13 +256,13 @@ def test_what_passes_by_itself_at_a_start_is_no_line_unless_it_goes_on() -> None
 
 @pytest.mark.parametrize("error", [GroupAuthorizationFailedError("g"), RequestTimedOutError()])
 def test_another_error_in_the_same_words_is_shown_at_once(error: KafkaError) -> None:
-    shown = LibraryFilter(Clock())
+    shown = worker_log.LibraryFilter(Clock())
     assert shown.filter(record("aiokafka", COORDINATOR, error))
     assert shown.filter(record("aiokafka", RETRYING, "pages-0", type(error)))
 
 
 def test_what_faust_does_under_our_names_is_a_librarys(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     for kind in (ChunkApp, ChunkConsumer):
         kind.logger.info("[^ChunkApp]: Starting...")
         kind.logger.error("crashed")
@@ -279,7 +270,7 @@ def test_what_faust_does_under_our_names_is_a_librarys(capsys: pytest.CaptureFix
 
 
 def test_the_number_left_out_is_on_the_line(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs("json", "info")
+    worker_log.configure_logs("json", "info")
     logging.getLogger("aiokafka").warning("no node", extra={"repeated": 7, "other": 1})
     for _ in range(2):
         logging.getLogger("aiokafka").warning("no node")

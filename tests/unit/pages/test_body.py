@@ -50,13 +50,10 @@ def test_a_type_is_read_as_browsers_read_it(content_type: str, essence: str) -> 
 @pytest.mark.parametrize(
     "kind",
     [
-        "text/html charset=utf-8",
-        "text/html, text/html; charset=UTF-8",
-        '"text/html"',
-        "html",
+        "text/html charset=utf-8", "text/html, text/html; charset=UTF-8", '"text/html"', "html",
         "a/b/c",
     ],
-)
+)  # fmt: skip
 def test_under_a_type_that_is_not_valid_the_bytes_decide(kind: str) -> None:
     url, body = "https://a.example/", "<!DOCTYPE html><p>some words"
     batch = parsed({"url": url, "body": body, "content_type": kind})

@@ -186,20 +186,16 @@ def test_archives_that_are_not_compressed_and_arc_files_are_read(folder: Path) -
 
 
 def test_archives_may_be_elsewhere(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    other = tmp_path_factory.mktemp("lists")
-    read = source(other, A.line(1, url_of(1)), base=f"{folder}/")
+    read = source(tmp_path_factory.mktemp("lists"), A.line(1, url_of(1)), base=f"{folder}/")
     assert len(whole([*all_chunks(read)])) == 1
 
 
-def test_reading_on_after_any_chunk_gives_the_same_chunks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_on_gives_the_same_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.pages.chunk.CHUNK_BYTES_MAX", 3_000)
     monkeypatch.setattr(cdx, "WINDOW_LINES", 7)
     lines = [A.line(number, url_of(number)) for number in range(60)]
     lines[5], lines[17] = b"no cdx\n", A.line(1, url_of(1), mime="warc/revisit")
-    read = source(folder, *lines)
-    chunks = chunks_from_anywhere(read)
+    chunks = chunks_from_anywhere(source(folder, *lines))
     assert len(chunks) > 4
     assert [chunk.end for chunk in chunks[:-1]] == [chunk.start for chunk in chunks[1:]]
     assert (chunks[0].start, chunks[-1].end) == (0, 60)
@@ -247,8 +243,7 @@ def test_places_that_are_wrong_are_dead_letters_and_the_others_are_read(folder: 
         b"no cdx " + b"x" * 200_000 + b"\n",
         torn.line(0, url_of(0)),
     ]
-    read = source(folder, *lines)
-    chunks = [*all_chunks(read)]
+    chunks = [*all_chunks(source(folder, *lines))]
     assert [page.sequence for page in whole(chunks)] == [0, 13]
     dead = {each.sequence: each for chunk in chunks for each in chunk.dead}
     assert [dead[number].code for number in range(1, 13)] == [

@@ -26,11 +26,8 @@ PAGE = b"<html><p>Bread at five, cake at six.</p></html>"
 
 
 ENCODERS = {
-    "gzip": gzip.compress,
-    "deflate": zlib.compress,
-    "br": brotli.compress,
-    "zstd": zstd.compress,
-}
+    "gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress,
+}  # fmt: skip
 
 
 def chunked(body: bytes, size: int) -> bytes:
@@ -68,17 +65,14 @@ def test_any_encodings_are_undone_in_reverse_order(body: bytes, names: list[str]
     ],
     ids=range(12),
 )
-def test_an_encoding_is_told_by_the_body_with_the_header_as_a_hint(
-    body: bytes, names: list[str]
-) -> None:
+def test_an_encoding_is_told_by_body_with_header_as_a_hint(body: bytes, names: list[str]) -> None:
     assert undo_encodings(body, names, LIMIT) == PAGE
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
 def test_all_members_of_a_body_are_undone_and_what_follows_is_ignored(pack: object) -> None:
     assert callable(pack)
-    body = pack(PAGE[:9]) + pack(PAGE[9:]) + b"trailing"
-    assert undo_encodings(body, [], LIMIT) == PAGE
+    assert undo_encodings(pack(PAGE[:9]) + pack(PAGE[9:]) + b"trailing", [], LIMIT) == PAGE
 
 
 @pytest.mark.parametrize("name", ["gzip", "zstd"])
@@ -147,9 +141,7 @@ def test_any_bytes_give_a_bounded_body_or_a_code(body: bytes, names: list[str]) 
 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 50), st.booleans())
-def test_chunks_are_undone_with_and_without_a_header(
-    body: bytes, size: int, declared: bool
-) -> None:
+def test_chunks_are_undone_with_or_without_a_header(body: bytes, size: int, declared: bool) -> None:
     assert undo_chunks(chunked(body, size), declared=declared) == body
 
 

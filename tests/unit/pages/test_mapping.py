@@ -56,8 +56,7 @@ MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 def parse_fixture(name: str, suffix: str = "jsonl") -> PageBatch:
     (source,) = open_sources([str(MESSAGES / f"{name}.{suffix}")]).sources
     (chunk,) = source.read()
-    parser = PageParser(PRESETS[name], carry=["fetched_at", "content_type"])
-    return parser.parse(chunk)
+    return PageParser(PRESETS[name], carry=["fetched_at", "content_type"]).parse(chunk)
 
 
 def test_a_pointer_walks_objects_and_arrays() -> None:
@@ -464,9 +463,7 @@ def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:
         ('{"url": "/key", "value": "body"}', "value: no such field; give --value"),
     ],
 )
-def test_fields_that_a_message_with_a_body_does_not_have_are_refused(
-    fields: str, said: str
-) -> None:
+def test_fields_that_a_message_with_a_body_has_not_are_refused(fields: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         parse_fields(fields, "body")
 

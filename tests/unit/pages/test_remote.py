@@ -275,13 +275,11 @@ def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "https://user:SECRET@host/a.jsonl",
-        "https://user:SEC?RET@host/a.jsonl",
-        "https://user:SEC/RET@host/a.jsonl",
-        "s3://key:SECRET@b/a.jsonl",
+        "https://user:SECRET@host/a.jsonl", "https://user:SEC?RET@host/a.jsonl",
+        "https://user:SEC/RET@host/a.jsonl", "s3://key:SECRET@b/a.jsonl",
         "s3://key:SEC/RET@b/a.jsonl",
     ],
-)
+)  # fmt: skip
 def test_a_password_is_refused_and_not_shown(place: str) -> None:
     with pytest.raises(InputError, match="a user or a password") as caught:
         open_sources([place])

@@ -45,9 +45,7 @@ def path(tmp_path: Path) -> Path:
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
 )
-def test_what_csv_writes_is_read_again(
-    scratch: Path, rows: list[list[str]], end: str, packed: bool
-) -> None:
+def test_written_csv_is_read(scratch: Path, rows: list[list[str]], end: str, packed: bool) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([NAMES, *rows])

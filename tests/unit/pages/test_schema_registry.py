@@ -19,13 +19,7 @@ from streamer.pages import schema_registry
 from streamer.pages.chunk import Chunk, Message
 from streamer.pages.mapping import DEFAULT_MAPPING
 from streamer.pages.parse import PageParser
-from streamer.pages.schema_registry import (
-    HEADER,
-    RegistryAddress,
-    SchemaRegistry,
-    add_frame,
-    is_framed,
-)
+from streamer.pages.schema_registry import HEADER, RegistryAddress, SchemaRegistry, add_frame
 from tests.helpers.schema_registry import (
     PAGE_SCHEMA,
     FakeRegistry,
@@ -60,9 +54,7 @@ def code_of(registry: SchemaRegistry, value: bytes) -> str:
     return refused.value.code
 
 
-def test_a_schema_is_asked_for_once_by_number_or_by_guid(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_a_schema_is_asked_for_once_by_id(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     reported.schemas[f"/schemas/guids/{GUID}"] = {"schema": PAGE_SCHEMA, "schemaType": "AVRO"}
     payload = avro_page("http://a.example/", TEXT)
     for value in (by_number(7, payload), b"\1" + GUID.bytes + payload) * 3:
@@ -128,9 +120,7 @@ def test_a_refusal_keeps_nothing_of_the_chunk_that_it_came_with(registry: Schema
     assert found() is None
 
 
-def test_an_answer_with_odd_references_is_none(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_malformed_references_are_none(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     for references in (["x"], 5):
         reported.schemas["/schemas/ids/9"] = {"schema": PAGE_SCHEMA, "references": references}
         with pytest.raises(StreamerError, match="names references in another way"):
@@ -286,9 +276,7 @@ def test_a_login_is_sent_over_tls_and_shown_nowhere(tmp_path: Path) -> None:
         ("https://a.example", {"cafile": Path("missing.pem")}, "--registry-cafile missing.pem"),
     ],
 )
-def test_an_address_that_is_none_or_not_safe_is_refused(
-    url: str, more: dict[str, Any], why: str
-) -> None:
+def test_a_wrong_or_unsafe_address_is_refused(url: str, more: dict[str, Any], why: str) -> None:
     with pytest.raises(SettingsError, match=why) as refused:
         SchemaRegistry(RegistryAddress(url, **more))
     assert WORD not in str(refused.value)
@@ -311,9 +299,11 @@ def test_a_header_names_the_schema_as_what_precedes_a_value_does() -> None:
         assert add_frame(b"x", [(HEADER, nothing)]) == b"x"
     assert add_frame(None, [(HEADER, guid)]) is None
     assert add_frame(b"", [(HEADER, guid)]) == b""
-    assert [is_framed(each) for each in (None, b"", b"{}", b"\0", number, guid)] == [False] * 6
-    assert is_framed(number + b"x")
-    assert is_framed(guid + b"x")
+    assert [
+        schema_registry.is_framed(each) for each in (None, b"", b"{}", b"\0", number, guid)
+    ] == [False] * 6
+    assert schema_registry.is_framed(number + b"x")
+    assert schema_registry.is_framed(guid + b"x")
 
 
 def message(offset: int, value: bytes | None) -> Message:

@@ -170,9 +170,7 @@ def test_objects_are_pages_whatever_parts_them(tmp_path: Path, between: str, cou
 
 @pytest.mark.parametrize("between", JOINED)
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (9, 3)], ids=["small", "late"])
-def test_objects_that_follow_on_any_line_are_pages(
-    tmp_path: Path, between: str, before: int, after: int
-) -> None:
+def test_following_objects_are_pages(tmp_path: Path, between: str, before: int, after: int) -> None:
     path = tmp_path / "pages.jsonl"
     pages = [json.dumps(page(n)) for n in range(before + after)]
     lines = [{"url": "u", "body": "short }{"}, {"url": "v", "body": "if (a) {} {"}]

@@ -84,8 +84,7 @@ def rows_of(chunks: list[Chunk]) -> list[Any]:
 
 
 def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, kind: Kind) -> None:
-    path = kind.file(tmp_path, pages(250))
-    chunks = list(all_chunks(source_of(path), ending := Ending()))
+    chunks = list(all_chunks(source_of(kind.file(tmp_path, pages(250))), ending := Ending()))
     assert rows_of(chunks) == pages(250).to_pylist()
     assert [chunk.start for chunk in chunks] == [0, *(chunk.end for chunk in chunks[:-1])]
     assert not ending.damage
@@ -99,13 +98,10 @@ def test_reading_goes_on_behind_any_chunk_and_cuts_the_same_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("streamer.pages.tables.CHUNK_RECORDS_MAX", 30)
-    path = kind.file(tmp_path, pages(250))
-    assert len(chunks_from_anywhere(source_of(path, columns))) > 8
+    assert len(chunks_from_anywhere(source_of(kind.file(tmp_path, pages(250)), columns))) > 8
 
 
-def test_of_a_wide_table_only_the_wanted_columns_are_read_behind_its_head(
-    tmp_path: Path, kind: Kind
-) -> None:
+def test_of_wide_tables_wanted_columns_are_read_behind_the_head(tmp_path: Path, kind: Kind) -> None:
     path = kind.file(tmp_path, pages(250))
     rows = rows_of(list(all_chunks(source_of(path, {"body", "url_base64"}))))
     assert rows[:64] == pages(64).to_pylist()
@@ -209,8 +205,7 @@ def test_text_that_is_no_utf_8_is_repaired(tmp_path: Path) -> None:
 
 def test_rows_over_the_page_limit_are_dead_letters_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "pages.parquet"
-    bodies = ["a", "x" * 3000, "b", "c", "y" * 3000]
-    parquet.write_table(pa.table({"body": bodies}), path)
+    parquet.write_table(pa.table({"body": ["a", "x" * 3000, "b", "c", "y" * 3000]}), path)
     chunks = list(all_chunks(source_of(path, limit=2048)))
     assert [(chunk.start, chunk.end, len(chunk.dead)) for chunk in chunks] == [
         (0, 1, 0), (1, 2, 1), (2, 4, 0), (4, 5, 1),
@@ -245,8 +240,7 @@ def test_what_cannot_be_read_of_a_file_is_told_and_never_taken_for_its_end(tmp_p
     place = parquet.read_metadata(path).row_group(1).column(1).data_page_offset
     path.write_bytes(data[:place] + bytes(40) + data[place + 40 :])
     source, ending = source_of(path), Ending()
-    chunks = list(all_chunks(source, ending))
-    assert chunks[-1].end == 100
+    assert list(all_chunks(source, ending))[-1].end == 100
     assert ending.damage.startswith("part 2 of 3: ")
     with pytest.raises(InputError, match=r"part 2 of 3: .*; copy the file again"):
         list(source.read())

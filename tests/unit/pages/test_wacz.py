@@ -66,8 +66,7 @@ def test_damage_within_is_told_and_not_taken_for_an_end(path: Path, suffix: str,
         archive.writestr("archive/a.warc", warc_record(0))
         archive.writestr(f"archive/b.warc{suffix}", pack(os.urandom(100_000))[:-4000])
     (source,) = open_sources([str(path)]).sources
-    chunks = list(all_chunks(source, ending := Ending()))
-    assert len(blocks(chunks)) == 1
+    assert len(blocks(list(all_chunks(source, ending := Ending())))) == 1
     assert ending.damage.startswith(f"archive/b.warc{suffix}: ")
 
 
@@ -91,15 +90,13 @@ def test_names_that_are_no_utf_8_are_refused(path: Path) -> None:
     with pytest.raises(InputError, match="is no whole WACZ file"):
         Source(str(path), is_regular=True).open()
     path.write_bytes(data.replace(name, b"\xff\xff", 1))  # before its bytes only
-    chunks = list(all_chunks(Source(str(path), is_regular=True), ending := Ending()))
-    assert blocks(chunks) == []
+    assert blocks(list(all_chunks(Source(str(path), is_regular=True), ending := Ending()))) == []
     assert ending.damage.startswith("archive/\u00e9.warc: ")
 
 
 def test_what_is_no_archive_with_warc_files_is_refused(path: Path) -> None:
     write(path)
-    data = path.read_bytes()
-    path.write_bytes(data[:-30])
+    path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match="is no whole WACZ file"):
         Source(str(path), is_regular=True).open()
     write(path, members=0)
@@ -138,9 +135,7 @@ def listed(path: Path, entries: list[tuple[str, int]], data: bytes) -> None:
         ([("archive/a.warc", 0), ("archive/b.warc", 50)], r"archive/a.warc overlaps what follows"),
     ],
 )
-def test_members_that_share_bytes_are_refused(
-    path: Path, entries: list[tuple[str, int]], reported: str
-) -> None:
+def test_members_share_no_bytes(path: Path, entries: list[tuple[str, int]], reported: str) -> None:
     listed(path, entries, warc_record(0))
     source = Source(str(path), is_regular=True)
     if reported:

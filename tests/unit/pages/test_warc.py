@@ -57,8 +57,7 @@ def parse(path: Path, content: bytes, limit: int = 1 << 20) -> PageBatch:
     source = Source(str(path), is_regular=True, page_bytes_max=limit)
     for chunk in all_chunks(source):
         batch = parser.parse(chunk)
-        found = len(batch) + len(batch.dead) + batch.skipped.total()
-        assert found == batch.end - batch.start
+        assert len(batch) + len(batch.dead) + batch.skipped.total() == batch.end - batch.start
         whole = whole or batch
         if whole is not batch:
             assert batch.start == whole.end
@@ -91,8 +90,7 @@ def test_records_of_the_usual_writer_are_read(path: Path, packed: bool) -> None:
     writer = WARCWriter(out, gzip=packed)
     headers = StatusAndHeaders("200 OK", [HTML_TYPE], protocol="HTTP/1.1")
     for kind in ("response", "request", "revisit", "metadata", "strange", "resource", "conversion"):
-        http = headers.to_ascii_bytes()
-        block = {"response": http + PAGE, "revisit": b""}.get(kind, PAGE)
+        block = {"response": headers.to_ascii_bytes() + PAGE, "revisit": b""}.get(kind, PAGE)
         writer.write_record(
             ArcWarcRecord(
                 "warc",
@@ -117,8 +115,7 @@ def test_records_of_the_usual_writer_are_read(path: Path, packed: bool) -> None:
 
 
 def test_one_gzip_member_around_all_records_is_read(path: Path) -> None:
-    content = gzip.compress(response(PAGE, HTML_TYPE) * 3)
-    assert parse(path, content).sequences == [0, 1, 2]
+    assert parse(path, gzip.compress(response(PAGE, HTML_TYPE) * 3)).sequences == [0, 1, 2]
 
 
 def test_chunks_end_at_so_many_records(path: Path) -> None:
@@ -215,8 +212,7 @@ def in_chunks(body: bytes) -> bytes:
 def test_transfer_and_content_encodings_are_undone_whatever_the_headers_say(
     path: Path, body: bytes, headers: list[tuple[str, str]]
 ) -> None:
-    batch = parse(path, response(body, HTML_TYPE, *headers))
-    assert list(batch.bodies) == [PAGE]
+    assert list(parse(path, response(body, HTML_TYPE, *headers)).bodies) == [PAGE]
 
 
 def test_a_bomb_and_a_torn_body_are_dead_letters_with_the_bytes_as_stored(path: Path) -> None:
@@ -330,8 +326,7 @@ def test_of_several_heads_of_a_response_the_last_counts(path: Path, before: byte
 
 @pytest.mark.parametrize("head", [b"ICY 200 OK\n\n", b"http/1.1 200 ok\r\n\r\n\r\n"])
 def test_a_status_line_is_known_in_any_spelling(path: Path, head: bytes) -> None:
-    batch = parse(path, record(head + PAGE))
-    assert [*map(bytes, batch.bodies)] == [PAGE]
+    assert [*map(bytes, parse(path, record(head + PAGE)).bodies)] == [PAGE]
 
 
 def with_dictionary(records: list[bytes], *, packed: bool) -> bytes:

@@ -162,9 +162,7 @@ def moved(path: Path, to: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["in/other.jsonl", "in=2/pages.jsonl"])
 @pytest.mark.parametrize("grown", [0, 5, HEAD_BYTES_MAX // len(LINE) + 10])
-def test_a_file_is_the_same_source_under_a_new_path_that_is_told(
-    tmp_path: Path, name: str, grown: int
-) -> None:
+def test_a_file_is_one_source_under_a_told_new_path(tmp_path: Path, name: str, grown: int) -> None:
     old = tmp_path / "day=1" / "in" / "pages.jsonl"
     old.parent.mkdir(parents=True)
     old.write_bytes(LINE * 3)

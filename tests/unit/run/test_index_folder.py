@@ -7,13 +7,7 @@ import pytest
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.settings import IndexSettings
-from streamer.run.index_folder import (
-    IndexFolder,
-    identity_of,
-    obtain_existing_secret,
-    obtain_secret,
-    read_meta,
-)
+from streamer.run import index_folder
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings, read_secret
 from tests.helpers.signed_pages import BANDS
@@ -30,7 +24,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def make_index(folder: Path, key_file: Path | None = None) -> None:
-    index = IndexFolder.open(folder, DEFAULTS, key_file)
+    index = index_folder.IndexFolder.open(folder, DEFAULTS, key_file)
     replay_judge(index, IndexSettings()).flush(b"owner")
     index.store.close()
 
@@ -41,8 +35,8 @@ def test_a_new_index_makes_a_secret_of_its_own_and_keeps_it(tmp_path: Path) -> N
     path = folder / "secret.key"
     secret = read_secret(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = IndexFolder.open(folder, DEFAULTS)
-    assert (again.secret, obtain_existing_secret(folder, None)) == (secret, secret)
+    again = index_folder.IndexFolder.open(folder, DEFAULTS)
+    assert (again.secret, index_folder.obtain_existing_secret(folder, None)) == (secret, secret)
     assert again.store.meta is not None
     again.store.close()
 
@@ -51,12 +45,12 @@ def test_with_a_key_file_no_secret_is_in_the_index(tmp_path: Path, key_file: Pat
     make_index(tmp_path / "index", key_file)
     names = {path.name for path in (tmp_path / "index").iterdir() if path.is_file()}
     assert names == {"newest-flush"}
-    assert obtain_secret(tmp_path / "index", key_file) == SECRET
+    assert index_folder.obtain_secret(tmp_path / "index", key_file) == SECRET
 
 
 def test_an_index_made_with_a_key_file_asks_for_it(tmp_path: Path, key_file: Path) -> None:
     make_index(tmp_path / "index", key_file)
-    for ask in (obtain_secret, obtain_existing_secret):
+    for ask in (index_folder.obtain_secret, index_folder.obtain_existing_secret):
         with pytest.raises(SettingsError, match=r"made with a key file\. Give it with --key-file"):
             ask(tmp_path / "index", None)
     assert not (tmp_path / "index" / "secret.key").exists()
@@ -64,14 +58,14 @@ def test_an_index_made_with_a_key_file_asks_for_it(tmp_path: Path, key_file: Pat
 
 def test_a_bad_key_file_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="openssl rand"):
-        IndexFolder.open(tmp_path / "index", DEFAULTS, tmp_path / "missing.key")
+        index_folder.IndexFolder.open(tmp_path / "index", DEFAULTS, tmp_path / "missing.key")
     assert not (tmp_path / "index").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="Cannot write the index"):
-        obtain_secret(tmp_path / "file" / "index", None)
+        index_folder.obtain_secret(tmp_path / "file" / "index", None)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +86,7 @@ def test_an_index_of_other_settings_is_refused_by_their_names(
         with pytest.raises(
             StoreMismatch, match="Use the index's settings, or another --index"
         ) as caught:
-            IndexFolder.open(tmp_path / "index", other)
+            index_folder.IndexFolder.open(tmp_path / "index", other)
         assert all(part in str(caught.value) for part in named)
         assert str(caught.value).count(" there and ") == len(named)
 
@@ -102,7 +96,7 @@ def test_another_secret_is_refused_and_not_told(tmp_path: Path, key_file: Path) 
     with pytest.raises(
         StoreMismatch, match=r"--key-file is [0-9a-f]{16} there and [0-9a-f]{16} here"
     ) as caught:
-        IndexFolder.open(tmp_path / "index", DEFAULTS, key_file)
+        index_folder.IndexFolder.open(tmp_path / "index", DEFAULTS, key_file)
     assert SECRET.hex()[:16] not in str(caught.value)
 
 
@@ -110,22 +104,22 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     make_index(tmp_path / "index")
     monkeypatch.setattr("streamer.sketch.settings.UNICODE", "1.1")
     with pytest.raises(StoreMismatch, match="it was made by another version"):
-        IndexFolder.open(tmp_path / "index", DEFAULTS)
+        index_folder.IndexFolder.open(tmp_path / "index", DEFAULTS)
 
 
 def test_everything_that_changes_a_signature_changes_the_fingerprint() -> None:
     identities = [
-        identity_of(DEFAULTS, SECRET),
-        identity_of(DEFAULTS.model_copy(update={"bands": 13}), SECRET),
-        identity_of(DEFAULTS.model_copy(update={"rows": 5}), SECRET),
-        identity_of(DEFAULTS.model_copy(update={"shingle_width": 4}), SECRET),
-        identity_of(DEFAULTS, bytes(32)),
+        index_folder.identity_of(DEFAULTS, SECRET),
+        index_folder.identity_of(DEFAULTS.model_copy(update={"bands": 13}), SECRET),
+        index_folder.identity_of(DEFAULTS.model_copy(update={"rows": 5}), SECRET),
+        index_folder.identity_of(DEFAULTS.model_copy(update={"shingle_width": 4}), SECRET),
+        index_folder.identity_of(DEFAULTS, bytes(32)),
     ]
     assert len({identity["fingerprint"] for identity in identities}) == len(identities)
     assert SECRET.hex() not in str(identities)
 
 
 def test_an_empty_index_has_nothing_to_read(tmp_path: Path) -> None:
-    IndexFolder.open(tmp_path / "index", DEFAULTS).store.close()
+    index_folder.IndexFolder.open(tmp_path / "index", DEFAULTS).store.close()
     with pytest.raises(StoreUnavailable, match="is empty: nothing has been flushed"):
-        read_meta(tmp_path / "index")
+        index_folder.read_meta(tmp_path / "index")

@@ -124,9 +124,7 @@ def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(tmp_path: 
     assert not judge.flush_is_due
 
 
-def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
-    judge: Judge, clock: Clock
-) -> None:
+def test_a_flush_is_due_after_seconds_if_there_is_work_to_do(judge: Judge, clock: Clock) -> None:
     clock.now += module.REPLAY_FLUSHES.seconds + 1
     assert not judge.flush_is_due
     judge.judge(0, 0, 1, unique_pages(1))
@@ -170,8 +168,7 @@ def test_a_failure_after_a_flush_says_that_the_flush_was_written(
         with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):
             judge.flush(b"new")
         assert failed == (["sweep"] if part == "sweep" else [])
-        assert judge.store.meta is not None
-        assert judge.store.meta.owner == b"new"
+        assert (judge.store.meta and judge.store.meta.owner) == b"new"
 
 
 def test_a_flush_that_fails_is_not_said_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,8 @@ import pytest
 from streamer.index.messages import Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE
 from streamer.model import page_ref
-from streamer.run.large_clusters import (
-    FEW_WORDS,
-    LargeCluster,
-    LargeClusters,
-    SharedText,
-    SharedTexts,
-)
+from streamer.run import large_clusters
+from streamer.run.large_clusters import FEW_WORDS, LargeCluster, LargeClusters, SharedTexts
 from tests.helpers.signed_pages import made_pages, unlike
 
 _ONE = made_pages([[1]], [unlike(0)])
@@ -66,8 +61,7 @@ def test_sources_are_counted_apart_and_the_largest_share_comes_first() -> None:
 
 
 def test_rare_representatives_are_dropped_and_a_large_cluster_is_not() -> None:
-    named = [0 if page % 3 == 0 else page for page in range(30_000)]
-    (found,) = counted(named, 1_000)
+    (found,) = counted([0 if page % 3 == 0 else page for page in range(30_000)], 1_000)
     assert found.duplicates == 10_000
 
 
@@ -85,5 +79,5 @@ def test_pages_of_a_host_that_share_a_few_words_are_named() -> None:
     for own in (again, more, near, block([UNIQUE])):
         shared.add(own)
     (found,) = shared.found()
-    assert found == SharedText("0.example", 10, FEW_WORDS, "http://0.example/")
+    assert found == large_clusters.SharedText("0.example", 10, FEW_WORDS, "http://0.example/")
     assert "10 pages of 0.example share one text of 50 words" in str(found)

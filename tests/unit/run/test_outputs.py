@@ -15,18 +15,8 @@ import pytest
 
 from streamer.compression import zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
-from streamer.run.output_checks import (
-    LINES_SUFFIX,
-    ROWS_SUFFIX,
-    check_distinct,
-    check_ending,
-    check_made,
-    check_writable,
-    mark_of,
-    output_key,
-    part_of,
-    table_of,
-)
+from streamer.run import output_checks
+from streamer.run.output_checks import LINES_SUFFIX, ROWS_SUFFIX, output_key, table_of
 from streamer.run.outputs import OutputFile, complete_output, read_lines_within
 
 INDEX = Path("my-index")
@@ -50,7 +40,7 @@ def test_a_folder_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> Non
     path = tmp_path / "new" / "out"
     for opening in (
         lambda: OutputFile.open(str(path), None, index=INDEX),
-        lambda: check_writable(path),
+        lambda: output_checks.check_writable(path),
         complete_output(str(path)).__enter__,
     ):
         with pytest.raises(SettingsError, match=f"there is no folder {path.parent}"):
@@ -74,8 +64,8 @@ def test_no_output_goes_through_a_link_or_waits_for_the_reader_of_a_pipe(
     make(path)
     for opening in (
         lambda: OutputFile.open(str(path), None, index=None, overwrite=True),
-        lambda: check_made(str(path), (), index=INDEX, overwrite=False),
-        lambda: check_writable(path),
+        lambda: output_checks.check_made(str(path), (), index=INDEX, overwrite=False),
+        lambda: output_checks.check_writable(path),
         complete_output(str(path)).__enter__,
     ):
         with pytest.raises(SettingsError, match=why):
@@ -93,12 +83,10 @@ def test_what_a_shell_has_opened_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda part: part.symlink_to("held"), os.mkfifo, Path.touch])
-def test_a_part_that_is_in_the_way_is_removed_and_not_followed(
-    path: Path, make: Callable[[Path], None]
-) -> None:
+def test_parts_in_the_way_are_removed_not_read(path: Path, make: Callable[[Path], None]) -> None:
     held = path.with_name("held")
     held.write_bytes(b"of somebody else")
-    make(part_of(str(path)))
+    make(output_checks.part_of(str(path)))
     like = path.with_name(f"{path.name}.part")
     like.write_bytes(b"of somebody else")
     with complete_output(str(path)) as file:
@@ -108,7 +96,7 @@ def test_a_part_that_is_in_the_way_is_removed_and_not_followed(
 
 
 def test_the_note_of_an_index_replaces_no_file_of_somebody_else(path: Path) -> None:
-    mark = mark_of(str(path))
+    mark = output_checks.mark_of(str(path))
     for make in (lambda: mark.write_bytes(b"notes\n"), lambda: mark.symlink_to("held")):
         make()
         with pytest.raises(SettingsError, match=f"{mark} is not of streamer"):
@@ -120,12 +108,12 @@ def test_the_note_of_an_index_replaces_no_file_of_somebody_else(path: Path) -> N
 @pytest.mark.parametrize("name", ["v.db", "v.arrow", "v.xlsx.gz", "v.jsonl.bz2", "v.parquet.gz"])
 def test_an_ending_of_no_format_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match=r"names no format .* End it in \.jsonl, \.csv\."):
-        check_ending("verdicts", name, ".jsonl", ".csv")
+        output_checks.check_ending("verdicts", name, ".jsonl", ".csv")
 
 
 @pytest.mark.parametrize("name", ["-", "v", "v.gz", "v.jsonl.zst", "V.JSON", "/dev/fd/3", "v.csv"])
 def test_a_name_without_an_ending_or_with_one_of_lines_is_taken(name: str) -> None:
-    check_ending("verdicts", name, ".jsonl", ".csv")
+    output_checks.check_ending("verdicts", name, ".jsonl", ".csv")
 
 
 def test_what_lies_behind_the_known_length_is_cut_off(path: Path) -> None:
@@ -196,7 +184,7 @@ def test_a_file_made_of_an_indexs_output_is_never_replaced(tmp_path: Path, suffi
     made.write_bytes(b"PAR1")
     write(Path(f"{made}{suffix}"), b"one\n", None, index=INDEX)
     with pytest.raises(SettingsError, match=f"of the index {INDEX.resolve()}, which needs them"):
-        check_made(str(made), (), index=None, overwrite=True)
+        output_checks.check_made(str(made), (), index=None, overwrite=True)
     assert made.read_bytes() == b"PAR1"
 
 
@@ -205,7 +193,7 @@ def test_what_an_index_had_under_a_name_that_is_free_again_is_no_hindrance(path:
     path.unlink()
     write(path, b"two\n", None, index=None)
     assert path.read_bytes() == b"two\n"
-    assert not mark_of(str(path)).exists()
+    assert not output_checks.mark_of(str(path)).exists()
 
 
 def test_an_output_may_not_be_an_input_by_a_link(path: Path, tmp_path: Path) -> None:
@@ -213,10 +201,10 @@ def test_an_output_may_not_be_an_input_by_a_link(path: Path, tmp_path: Path) -> 
     other = tmp_path / "other"
     os.link(path, other)
     with pytest.raises(SettingsError, match="are the same file"):
-        check_distinct([str(other)], ["-", str(tmp_path / "none"), str(path)])
+        output_checks.check_distinct([str(other)], ["-", str(tmp_path / "none"), str(path)])
     with pytest.raises(SettingsError, match="are one file"):
-        check_distinct([str(other), str(path)], [])
-    check_distinct([str(other), "-"], [str(tmp_path)])
+        output_checks.check_distinct([str(other), str(path)], [])
+    output_checks.check_distinct([str(other), "-"], [str(tmp_path)])
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])

@@ -105,8 +105,7 @@ def test_pages_of_other_indexes_count(tmp_path: Path, key_file: Path) -> None:
         list(dedup.add(KEPT[1:2]))
     with closing(PageChecker(folder, key_file, also=[also])) as checker:
         other = checker.check(message_of(KEPT[0])).representative
-        assert other is not None
-        assert other.index == "clean"
+        assert (other and other.index) == "clean"
     with (
         closing(PageChecker(folder, key_file)) as checker,
         pytest.raises(StoreMismatch, match="--also clean"),

@@ -52,8 +52,7 @@ def test_lines_of_small_files_are_found_by_their_refs_in_any_order_of_the_source
         for source, first, end in ((9, 0, 2), (4, 2, 3), (5, 3, 5))
     ]
     chunk = Chunk(0, 5, lines=lines, parts=parts)
-    wanted = [page_ref(9, 1), page_ref(4, 0), page_ref(5, 1)]
-    assert records(chunk, *wanted) == b"a1\nb0\nc1\n"
+    assert records(chunk, *[page_ref(9, 1), page_ref(4, 0), page_ref(5, 1)]) == b"a1\nb0\nc1\n"
 
 
 def test_a_message_becomes_a_line_and_its_newlines_are_spaces() -> None:

@@ -65,8 +65,7 @@ def test_every_command_reads_compressed_pages_of_other_fields_and_refuses_a_wron
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_takes_the_same_page_options(name: str) -> None:
-    arguments = COMMANDS[name](Path("pages.jsonl"))
-    wanted = [*arguments[: 2 if name == "collection" else 1], "--help"]
+    wanted = [*COMMANDS[name](Path("pages.jsonl"))[: 2 if name == "collection" else 1], "--help"]
     reported = run(*wanted, columns=200)
     for option in ("--fields", "--preset", "--keep-going", "--page-bytes-max"):
         assert option in reported, option

@@ -71,8 +71,7 @@ def test_lines_have_the_words_that_are_compared(page: str, flag: int, more: str)
 def test_each_block_says_why_it_is_left_out() -> None:
     found = streamer.extract(PAGE, blocks=True)
     assert found.blocks
-    kept = [each.text for each in found.blocks if each.left_out is None]
-    assert kept == found.text.split("\n")
+    assert [each.text for each in found.blocks if each.left_out is None] == found.text.split("\n")
     assert {each.left_out for each in found.blocks if each.text.startswith("Sport ")} == {"links"}
     [foot] = [each for each in found.blocks if each.text.startswith("Copyright")]
     assert foot.left_out == "unlikely"

@@ -8,18 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from streamer import model
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import (
-    Basis,
-    Change,
-    Decision,
-    Location,
-    NearestKept,
-    Representative,
-    SignedText,
-    Verdict,
-)
+from streamer.model import Change, Decision, Location, Representative, SignedText, Verdict
 from streamer.run import parquet_verdicts
 from streamer.run.output_checks import LINES_SUFFIX, part_of
 from streamer.run.parquet_verdicts import VerdictTable
@@ -28,7 +20,7 @@ from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
 
 PAGE = Location("a b.jsonl", 0, 2**40 - 1)
 OTHER = Representative(Location("p", 3, 0), "http://a.example/é")
-PLAIN = Verdict(PAGE, "", Decision.UNIQUE, Basis.TOO_SHORT, None, None, False, 0, "f" * 16)
+PLAIN = Verdict(PAGE, "", Decision.UNIQUE, model.Basis.TOO_SHORT, None, None, False, 0, "f" * 16)
 COPY = msgspec.structs.replace(
     PLAIN, verdict=Decision.DUPLICATE, similarity=0.8765, representative=OTHER, same_url=True,
     carried={"n": 2**70, "x": [1.0, None, {"": "é"}]}, exact=False, text=SignedText.MAIN,
@@ -75,7 +67,7 @@ def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
 
 def test_near_misses_have_columns_only_where_there_are_any(tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
-    near = NearestKept(PAGE, "http://n.example/", similarity=0.75)
+    near = model.NearestKept(PAGE, "http://n.example/", similarity=0.75)
     elsewhere = msgspec.structs.replace(near, index="clean", exact=False)
     verdicts = [
         msgspec.structs.replace(PLAIN, nearest=found, nearest_min=least)

@@ -48,8 +48,7 @@ def key_file(folder: Path) -> Path:
 
 def make_index(folder: Path, pages: Pages, rules: IndexSettings) -> list[int]:
     """Make an index of the pages in `folder`; return the places of those that it keeps."""
-    index = open_index(folder, rules)
-    judge = replay_judge(index, rules)
+    judge = replay_judge(open_index(folder, rules), rules)
     half = len(pages) // 2  # of two flushes, so that it has blocks of both
     said: list[Judged] = []
     for start, end in ((0, half), (half, len(pages))):
@@ -265,8 +264,7 @@ def test_an_index_with_sets_is_compared_with_others_that_have_them_only(
 ) -> None:
     make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings(exact=theirs == "yes"))
     said = f"other settings: --exact is {theirs} there and {own} here. Give the same here"
-    rules = IndexSettings(exact=own == "yes")
-    index = open_index(tmp_path / "own", rules)
+    index = open_index(tmp_path / "own", IndexSettings(exact=own == "yes"))
     with contextlib.closing(index.store), pytest.raises(StoreMismatch, match=said):
         ReferenceIndexes([str(tmp_path / "clean")], index.fingerprint, index.identity)
 

@@ -15,27 +15,21 @@ from streamer.pages.mapping import DEFAULT_MAPPING
 from streamer.pages.parse import PageParser
 from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.stages import SIGNING_NICENESS, Ahead, OneAThread, in_order, parse, signing_pool
-from tests.helpers.schema_registry import (
-    PAGE_SCHEMA,
-    FakeRegistry,
-    avro_page,
-    by_number,
-    fake_registry,
-)
+from tests.helpers import schema_registry
 
 PLAIN = b'{"url": "http://a.example/", "body": "text"}'
-AVRO = by_number(7, avro_page("http://a.example/", b"text"))
+AVRO = schema_registry.by_number(7, schema_registry.avro_page("http://a.example/", b"text"))
 
 
 @pytest.fixture
-def reported() -> Iterator[FakeRegistry]:
-    with fake_registry() as found:
-        found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
+def reported() -> Iterator[schema_registry.FakeRegistry]:
+    with schema_registry.fake_registry() as found:
+        found.schemas["/schemas/ids/7"] = {"schema": schema_registry.PAGE_SCHEMA}
         yield found
 
 
 @pytest.fixture
-def parser(reported: FakeRegistry) -> PageParser:
+def parser(reported: schema_registry.FakeRegistry) -> PageParser:
     registry = SchemaRegistry(RegistryAddress(reported.url), patience_s=0.0)
     return PageParser(DEFAULT_MAPPING, registry=registry)
 
@@ -47,9 +41,7 @@ def chunk(*values: bytes, pages: list[int]) -> Chunk:
     )
 
 
-def test_what_a_later_schema_makes_readable_is_the_dead_letter_of_before(
-    parser: PageParser,
-) -> None:
+def test_what_a_later_schema_makes_readable_is_the_old_dead_letter(parser: PageParser) -> None:
     batch = parse(parser, chunk(PLAIN, AVRO, b"{", PLAIN, AVRO, pages=[0, 3, 4]))
     assert (batch.sequences, batch.times) == ([0, 3, 4], [0, 3, 4])
     assert [(each.sequence, each.code, each.key) for each in batch.dead] == [
@@ -66,7 +58,7 @@ def test_other_pages_than_the_log_has_are_refused_with_the_remedy(parser: PagePa
 
 
 def test_a_page_whose_schema_is_not_known_any_more_names_the_registry(
-    reported: FakeRegistry, parser: PageParser
+    reported: schema_registry.FakeRegistry, parser: PageParser
 ) -> None:
     reported.schemas.clear()
     with pytest.raises(StoreMismatch, match=r"page_bytes_max and --registry-url\.$"):

@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 
 from streamer.errors import InputError, SettingsError
 from streamer.run.output_checks import part_of
-from streamer.sketch.collection import (
-    FORMAT,
-    count_words,
-    idf,
-    load_collection,
-    rarest_first,
-    share_by_length,
-    shares_for,
-)
+from streamer.sketch import collection
+from streamer.sketch.collection import count_words, idf, load_collection, share_by_length
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import choose, method, write_options
 from streamer.text.words import CanonicalOptions
@@ -38,7 +31,7 @@ def build(folder: Path, bodies: list[str], *arguments: str) -> Path:
 
 def written(**change: Any) -> str:
     """Return the content of a collection's file with something changed."""
-    plain = {"format": FORMAT, "documents": 1, "canonical": {}, "frequencies": {}}
+    plain = {"format": collection.FORMAT, "documents": 1, "canonical": {}, "frequencies": {}}
     return json.dumps(plain | change)
 
 
@@ -53,9 +46,7 @@ def test_a_word_counts_once_a_page_and_pages_without_words_do_not(pages: list[li
 
 
 @given(PAGES, st.randoms(use_true_random=False))
-def test_the_order_of_pages_changes_neither_file_nor_fingerprint(
-    pages: list[list[str]], random: Any
-) -> None:
+def test_page_order_changes_no_file_or_fingerprint(pages: list[list[str]], random: Any) -> None:
     mixed = random.sample(pages, len(pages))
     one, other = count_words(pages, DEFAULT), count_words(mixed, DEFAULT)
     assert one.to_bytes() == other.to_bytes()
@@ -166,8 +157,7 @@ def test_a_collection_under_another_canonical_form_is_refused_before_the_first_p
     tmp_path: Path, place: str
 ) -> None:
     out = build(tmp_path, ["one page", "other"], "--canonical", "stem=english")
-    names = {"method": ("lexicon", ""), "accept": ("minhash", "lexicon")}
-    name, accept = names[place]
+    name, accept = {"method": ("lexicon", ""), "accept": ("minhash", "lexicon")}[place]
     option = f"{'accept.' * (place == 'accept')}collection={out}"
     with pytest.raises(SettingsError, match="other canonical options"):
         choose(name, accept=accept, options=[option])
@@ -182,7 +172,7 @@ def test_a_collection_changes_what_is_rare() -> None:
 
 
 def test_without_a_collection_the_length_of_words_tells() -> None:
-    assert shares_for(None, DEFAULT)("cat") == 1 / 4
+    assert collection.shares_for(None, DEFAULT)("cat") == 1 / 4
 
 
 # ---- how rare words are without a collection -------------------------------------------------
@@ -205,5 +195,5 @@ def test_each_letter_halves_the_share_of_pages(word: str, share: float) -> None:
 
 
 def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
-    rarest = rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
+    rarest = collection.rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
     assert rarest == ["house", "cat", "dog", "a"]

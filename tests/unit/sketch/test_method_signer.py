@@ -16,10 +16,8 @@ SECRET = bytes(range(32))
 BODIES = [
     b"<p>The quick brown fox jumps over the lazy dog, and so do many other quick animals.",
     b"plain text of some words, enough of them to be more than a shingle or two in length",
-    b"caf\\u00e9 \\n one two three four five six seven eight nine ten eleven twelve",
-    b"",
-    b" \n",
-]
+    b"caf\\u00e9 \\n one two three four five six seven eight nine ten eleven twelve", b"", b" \n",
+]  # fmt: skip
 FLAGS = [HTML, 0, ESCAPED, 0, 0]
 
 
@@ -119,9 +117,7 @@ def test_keys_of_one_method_go_with_the_sketch_of_another() -> None:
 
 @pytest.mark.parametrize("pairs", [3, 6])
 @pytest.mark.parametrize("name", methods())
-def test_pages_of_equal_words_are_alike_even_where_the_method_finds_nothing_in_them(
-    name: str, pairs: int
-) -> None:
+def test_pages_of_equal_words_are_alike_where_the_method_finds_none(name: str, pairs: int) -> None:
     settings = load_settings(method=name).signature
     words = [f"{letter}a {letter}b" for letter in "abcdef"[:pairs]]
     one, other = ". ".join(words), "!\n".join(words).replace(" ", ", ").upper()

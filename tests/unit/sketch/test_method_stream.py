@@ -77,8 +77,7 @@ def judge_part(judge: Judge, pages: Pages, first: int, end: int) -> list[Judged]
 def opened(folder: Path, settings: Settings) -> Judge:
     key_file = folder.parent / "key"
     key_file.write_text(SECRET.hex())
-    index = IndexFolder.open(folder, settings.signature, key_file)
-    return replay_judge(index, settings.index)
+    return replay_judge(IndexFolder.open(folder, settings.signature, key_file), settings.index)
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -52,9 +52,7 @@ def test_bands_find_pairs_at_least_as_often_as_independent_min_hashes_would(size
 
 @pytest.mark.parametrize("size", [50, 200, 1000, 5000])
 @pytest.mark.parametrize("resemblance", [0.2, 0.5, 0.8, 0.95])
-def test_the_sketch_is_unbiased_and_as_exact_as_a_thousand_trials(
-    size: int, resemblance: float
-) -> None:
+def test_the_sketch_is_unbiased_and_exact_as_1000_trials(size: int, resemblance: float) -> None:
     """With all bins filled, the equal ones are binomial: p = (1 + 2J)/3, J = (3p - 1)/2."""
     true, drawn = pairs(size, resemblance)
     errors = np.array([similarity(*sketches(*pair)) / 10_000 - true for pair in drawn])

@@ -8,17 +8,9 @@ import pytest
 from streamer.config import load_settings
 from streamer.errors import SettingsError
 from streamer.sketch import methods as folder
+from streamer.sketch import scheme
 from streamer.sketch.method import Measure
-from streamer.sketch.scheme import (
-    PRESETS,
-    choose,
-    method,
-    methods,
-    read_options,
-    scheme_of,
-    split_options,
-    write_options,
-)
+from streamer.sketch.scheme import choose, method, methods, read_options, write_options
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.words import CanonicalOptions
 
@@ -73,11 +65,11 @@ def test_what_cannot_be_is_named_in_one_sentence(
 @pytest.mark.parametrize("text", ["k", "=3", ""])
 def test_an_option_without_a_name_or_a_value_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="is not of the form name=value"):
-        split_options([text])
+        scheme.split_options([text])
 
 
 def test_dashes_and_underscores_are_one_and_the_last_value_counts() -> None:
-    assert split_options(["shingle-width=3", "shingle_width = 4"]) == {"shingle_width": "4"}
+    assert scheme.split_options(["shingle-width=3", "shingle_width = 4"]) == {"shingle_width": "4"}
 
 
 def test_options_are_read_as_they_are_written() -> None:
@@ -108,11 +100,11 @@ def test_two_methods_are_named_by_one_name_or_by_two() -> None:
 
 
 def test_presets_are_methods_with_options_that_these_take() -> None:
-    for name, preset in PRESETS.items():
+    for name, preset in scheme.PRESETS.items():
         settings = choose(name)
         assert settings.method == preset.method
         assert settings.threshold == preset.threshold
-        scheme_of(settings, SECRET)
+        scheme.scheme_of(settings, SECRET)
     changed = choose("short-texts", options=["shingle_width=3"])
     assert "shingle_width=3" in changed.parameters
     assert "rows=2" in changed.parameters

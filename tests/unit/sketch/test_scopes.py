@@ -130,8 +130,7 @@ def test_the_python_interface_has_scopes_too() -> None:
         found = [*added(index, (Page(f"http://{host}/", " ".join(VICTIM)) for host in ("a", "b")))]
         assert [each.verdict for each in found] == [Decision.UNIQUE] * 2
         asked = index.check(Page("http://b/2", " ".join(VICTIM)))
-        assert asked.representative is not None
-        assert asked.representative.url == "http://b/"
+        assert (asked.representative and asked.representative.url) == "http://b/"
         assert not index.check(Page("http://c/", " ".join(VICTIM))).is_duplicate
         with pytest.raises(StoreMismatch, match="a text alone has none"):
             index.nearest(" ".join(VICTIM))

@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.sketch.settings import (
-    SECRET_BYTES,
-    HashSeeds,
-    create_secret,
-    derive_seeds,
-    read_secret,
-)
+from streamer.sketch import settings
+from streamer.sketch.settings import SECRET_BYTES, create_secret, derive_seeds, read_secret
 
 SECRET = bytes(range(SECRET_BYTES))
 
 
-def words_of(keys: HashSeeds) -> dict[str, list[int]]:
+def words_of(keys: settings.HashSeeds) -> dict[str, list[int]]:
     """Return the 32-bit words of each parameter."""
     base = int(keys.shingle_powers[-2])
     return {
@@ -101,9 +96,7 @@ def test_of_a_secret_that_cannot_be_written_nothing_stays(
         "é".encode() * 64,
     ],
 )  # fmt: skip
-def test_a_bad_key_file_is_refused_with_the_way_to_make_a_good_one(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_a_bad_key_file_is_refused_with_how_to_make_one(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.key"
     path.write_bytes(content)
     with pytest.raises(
@@ -114,9 +107,7 @@ def test_a_bad_key_file_is_refused_with_the_way_to_make_a_good_one(
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
-def test_a_key_file_that_is_no_file_is_refused_with_the_way_to_make_one(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_key_file_that_is_no_file_is_refused_with_the_remedy(tmp_path: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="openssl rand -hex 32"):
         read_secret(tmp_path / name)
 

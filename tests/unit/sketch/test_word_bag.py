@@ -75,9 +75,7 @@ def test_parameters_and_the_main_text_count(options: tuple[str, ...], text: str)
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_a_page_of_more_words_than_a_bag_holds_is_signed_whole_and_so_are_the_others(
-    *, exact: bool
-) -> None:
+def test_a_page_of_more_words_than_a_bag_holds_and_others_are_signed_whole(*, exact: bool) -> None:
     bodies = [b"before, of few words", MANY, b"between", MANY + b" " + MANY, MANY[:9000], b"behind"]
     signed = check_both(bodies, 0, exact=exact)
     assert len({row.tobytes() for row in signed.keys}) == len(bodies)

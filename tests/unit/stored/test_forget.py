@@ -27,13 +27,9 @@ from tests.helpers.signed_pages import family_pages, opened
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
 
 URLS = [
-    "https://a.example/one",
-    "https://a.example/two",
-    "https://www.b.example/one",
-    "https://b.example:8080/two",
-    "https://notb.example/",
-    "https://[broken/",
-]
+    "https://a.example/one", "https://a.example/two", "https://www.b.example/one",
+    "https://b.example:8080/two", "https://notb.example/", "https://[broken/",
+]  # fmt: skip
 
 
 def rows_left(store: Store) -> list[int]:
@@ -171,12 +167,9 @@ def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
 
 
 HOSTS = [
-    "https://BÜCHER.example/a",
-    "https://xn--bcher-kva.example./b",
-    "https://b%C3%BCcher.example/c",
-    "https://www.bücher.example:8080/d",
-    "https://bucher.example/e",
-]
+    "https://BÜCHER.example/a", "https://xn--bcher-kva.example./b", "https://b%C3%BCcher.example/c",
+    "https://www.bücher.example:8080/d", "https://bucher.example/e",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -294,9 +287,7 @@ def give(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("writes", range(7))
-def test_a_sweep_that_was_killed_is_done_again_before_the_command_is_told(
-    tmp_path: Path, writes: int
-) -> None:
+def test_a_killed_sweep_is_done_again_before_the_answer(tmp_path: Path, writes: int) -> None:
     folder = tmp_path / "index"
     assert code_of(SWEPT, folder, writes) == -9
     judge = opened(folder, head_pages=100)

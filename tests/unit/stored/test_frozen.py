@@ -172,8 +172,7 @@ def test_each_posting_is_found_once_and_one_block_is_read_a_page(
 
 def test_nothing_of_what_is_thawed_is_left() -> None:
     with a_store() as store:
-        frozen = opened(store)
-        freeze(frozen, postings(1))
+        freeze(opened(store), postings(1))
         thaw(store)
         assert opened(store).note.count == 0
         for block in (0, ((1 << 24) - 1) << 32):

@@ -27,8 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def flush(store: Store, lookup: StoredLookup, rows: Sequence[int]) -> None:
-    brought = store.flush({"bands": 14}, flushed(rows), b"")
-    lookup.refresh(brought)
+    lookup.refresh(store.flush({"bands": 14}, flushed(rows), b""))
 
 
 def bounded(store: Store, flushes: int, memory_max: int | None = 0) -> StoredLookup:
@@ -72,8 +71,7 @@ def test_filters_and_tables_take_what_they_are_said_to_take(store: Store) -> Non
 
 def test_a_start_reads_no_frozen_keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(store, 2).close()
-    lookup = bounded(store, 0, memory_max=None)
-    flush(store, lookup, range(200, 210))
+    flush(store, bounded(store, 0, memory_max=None), range(200, 210))
     read: list[range] = []
     inner = store.read_keys
 
@@ -149,8 +147,7 @@ def test_a_key_that_several_rows_have_is_read(store: Store) -> None:
     lookup = StoredLookup(store, 0)
     rows = flushed(range(4))
     rows.keys[1:3, 2] = rows.keys[0, 2]
-    brought = store.flush({"bands": 14}, rows, b"")
-    lookup.refresh(brought)
+    lookup.refresh(store.flush({"bands": 14}, rows, b""))
     lookup.wait()
     hits = lookup.find(rows.keys[:1])
     assert hits.places.tolist() == [0, 1, 2]
@@ -177,8 +174,7 @@ def test_a_disk_that_refuses_what_is_frozen_is_told_of_and_nothing_is_lost(
 
 
 def test_a_deep_check_reads_what_is_frozen(store: Store, tmp_path: Path) -> None:
-    lookup = bounded(store, 1)
-    lookup.close()
+    bounded(store, 1).close()
     [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
     assert finding.damage == []
     assert finding.size >= 8 * 100 * POSTINGS_A_ROW

@@ -87,8 +87,7 @@ def test_rows_are_found_by_one_search_whichever_flush_brought_them(
     with contextlib.closing(Store.open(folder)) as store:
         lookup = StoredLookup(store)
         for rows in flushes:
-            brought = store.flush({}, flushed(rows), b"")
-            lookup.refresh(brought)
+            lookup.refresh(store.flush({}, flushed(rows), b""))
         opened = StoredLookup(store)
         monkeypatch.setattr(Store, "read_keys", lambda *_: pytest.fail("keys were read"))
         for each in (lookup, opened):
@@ -178,8 +177,7 @@ def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded
             crowd = flushed(range(first, len(posted), 2))
             crowd.keys[:, 0] = posted[first::2]
             plain.add(crowd)
-            brought = store.flush({}, crowd, b"")
-            lookup.refresh(brought)
+            lookup.refresh(store.flush({}, crowd, b""))
         expected = plain.find(asked)
         for found in (lookup.find(asked), StoredLookup(store).find(asked)):
             assert found.places.tolist() == expected.places.tolist()

@@ -16,14 +16,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.errors import (
-    SettingsError,
-    StoreDamaged,
-    StoreMismatch,
-    StoreUnavailable,
-    database_error,
-    explain_failures,
-)
+from streamer import errors
+from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable, explain_failures
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
 from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
@@ -136,8 +130,7 @@ def test_what_claims_to_be_of_a_recycled_log_is_refused_at_once(folder: Path, pa
         assert data[second + 6] in {1, 3}  # whole, or a middle part
         for recycled in (5, 6, 7, 8, 11):
             path.write_bytes(data[: second + 6] + bytes([recycled]) + data[second + 7 :])
-            said = ran(OPENED, folder).stderr
-            assert f"StoreDamaged: The index file {path} is damaged" in said
+            assert f"StoreDamaged: The index file {path} is damaged" in ran(OPENED, folder).stderr
         path.write_bytes(data)
 
 
@@ -248,7 +241,7 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
     ],
 )
 def test_what_rocksdb_says_becomes_an_error(said: str, error: type[Exception], words: str) -> None:
-    made = database_error(Path("index/store"), said)
+    made = errors.database_error(Path("index/store"), said)
     assert isinstance(made, error)
     assert words in str(made)
     assert ("remove its folder" in str(made)) == (error is StoreDamaged)
@@ -272,8 +265,7 @@ def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
 
 def make_index(folder: Path) -> None:
     judge = opened(folder)
-    pages = family_pages(Random(1), 60)
-    judge.judge(0, 0, 60, pages)
+    judge.judge(0, 0, 60, family_pages(Random(1), 60))
     judge.flush(b"")
     judge.close()
 
@@ -283,7 +275,7 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
     path, settings = tmp_path / "secret.key", SignatureSettings(bands=BANDS)
     data = path.read_bytes()
     other = b"%x" % (int(data[:1], 16) ^ 1) + data[1:]
-    for damage, error in ((b"not a key", SettingsError), (other, StoreMismatch)):
+    for damage, error in ((b"not a key", SettingsError), (other, errors.StoreMismatch)):
         path.write_bytes(damage)
         with pytest.raises(error, match=r"put .*secret\.key back from a copy"):
             IndexFolder.open(tmp_path, settings)

@@ -35,8 +35,7 @@ def test_a_reader_beside_a_writer_sees_the_flush_that_was_last_when_it_opened(fo
             assert reader.meta.owner == b"first"
             assert_holds(reader, [0])
         with contextlib.closing(Store.open(folder, writable=False)) as reader:
-            assert reader.meta is not None
-            assert reader.meta.owner == b"second"
+            assert (reader.meta and reader.meta.owner) == b"second"
             assert_holds(reader, [0, 1])
         flush(writer, [2])
         assert_holds(writer, [0, 1, 2])
@@ -189,8 +188,7 @@ def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path
     assert all(line.startswith(f"before The index {folder.parent}") for line in said)
     assert all("File too large" in line for line in said)
     with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is not None
-        assert store.meta.owner == b"before"
+        assert (store.meta and store.meta.owner) == b"before"
         assert_holds(store, [0])
         flush(store, range(1, 900))
         assert_holds(store, range(900))

@@ -6,21 +6,8 @@ import unicodedata
 
 import pytest
 
-from streamer.text.canonical import (
-    CLASS_SHIFT,
-    CODE_POINTS,
-    EXPANDED,
-    IGNORED,
-    SEPARATOR,
-    UNSPACED,
-    canonical_table,
-    category,
-    class_of,
-    fold,
-    is_ignorable,
-    is_sign,
-    sign_table,
-)
+from streamer.text import canonical
+from streamer.text.canonical import CLASS_SHIFT, canonical_table, category, fold, is_ignorable
 from streamer.text.tokens import SPARE, tokens
 
 
@@ -72,28 +59,28 @@ def test_folding_twice_changes_nothing_more() -> None:
 
 @pytest.mark.parametrize("signs", [False, True])
 def test_the_table_is_what_the_rules_say_of_each_code_point_alone(*, signs: bool) -> None:
-    table = sign_table() if signs else canonical_table()
+    table = canonical.sign_table() if signs else canonical_table()
     entries, sequences, combining = (column.tolist() for column in table)
     wrong, expanded = [], 0
 
     def entry(character: str) -> int:
-        kind, value = class_of(character), ord(character)
-        if signs and kind == SEPARATOR and is_sign(character):
-            kind = UNSPACED
+        kind, value = canonical.class_of(character), ord(character)
+        if signs and kind == canonical.SEPARATOR and canonical.is_sign(character):
+            kind = canonical.UNSPACED
         elif category(character) in {"Cn", "Cs", "Co"}:
             value = 0
         return kind << CLASS_SHIFT | value
 
-    for code_point in range(CODE_POINTS):
+    for code_point in range(canonical.CODE_POINTS):
         character, found = chr(code_point), entries[code_point]
         if is_ignorable(code_point):
-            expected = [IGNORED << CLASS_SHIFT]
+            expected = [canonical.IGNORED << CLASS_SHIFT]
         else:
-            expected = [*map(entry, fold(character))] or [IGNORED << CLASS_SHIFT]
+            expected = [*map(entry, fold(character))] or [canonical.IGNORED << CLASS_SHIFT]
             if category(character)[0] == "M":
                 wrong += [code_point] * (combining[code_point] != unicodedata.combining(character))
-        if found >> CLASS_SHIFT == EXPANDED:
-            at = found - (EXPANDED << CLASS_SHIFT)
+        if found >> CLASS_SHIFT == canonical.EXPANDED:
+            at = found - (canonical.EXPANDED << CLASS_SHIFT)
             same = sequences[at : at + 1 + sequences[at]] == [len(expected), *expected]
             expanded += 1 + len(expected)
         else:

@@ -97,16 +97,10 @@ def test_markup_ends_where_a_browser_ends_it(page: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "comment",
     [
-        "<!-- a > b -->",
-        "<!-->",
-        "<!--->",
-        "<!--a--!>",
-        "<!>",
-        "<!doctype html>",
-        "<?xml a?>",
+        "<!-- a > b -->", "<!-->", "<!--->", "<!--a--!>", "<!>", "<!doctype html>", "<?xml a?>",
         "</>",
     ],
-)
+)  # fmt: skip
 def test_comments_and_declarations_are_no_text(comment: str) -> None:
     assert words(f"x{comment}y") == ["xy"]
 

@@ -18,19 +18,8 @@ from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import choose
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.text import blocks
+from streamer.text import blocks, main_text
 from streamer.text.html import text_bytes_max
-from streamer.text.main_text import (
-    MODEL,
-    SITE_MODEL,
-    html_to_main_text,
-    is_asked,
-    model_of,
-    move_down,
-    new_main_text,
-    read_model,
-    score_blocks,
-)
 from streamer.text.scan import Bytes
 from streamer.text.visible import ESCAPED, HTML, MAIN, text_parts, visible_text
 from streamer.text.words import CanonicalOptions
@@ -113,11 +102,9 @@ LISTS = {
 
 @pytest.mark.parametrize("kind", LISTS)
 def test_of_lists_front_pages_forums_shops_and_code_it_is_what_they_list(kind: str) -> None:
-    page = framed(LISTS[kind])
-    text = visible_text(page, HTML | MAIN)
+    text = visible_text(framed(LISTS[kind]), HTML | MAIN)
     own = visible_text(LISTS[kind].encode(), HTML).split()
-    taken = Counter(text.split())
-    assert (taken & Counter(own)).total() >= 0.6 * len(own)
+    assert (Counter(text.split()) & Counter(own)).total() >= 0.6 * len(own)
     assert "Copyright" not in text
 
 
@@ -181,11 +168,11 @@ def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_page_takes_time_by_its_size(name: str) -> None:
     page = HOSTILE[name]
-    main = new_main_text(read_model())
+    main = main_text.new_main_text(main_text.read_model())
     source, out = arrays(page)
-    html_to_main_text(source, 0, 100, out, main)  # so that nothing is loaded meanwhile
+    main_text.html_to_main_text(source, 0, 100, out, main)  # so that nothing is loaded meanwhile
     began = time.process_time()
-    html_to_main_text(source, 0, len(page), out, main)
+    main_text.html_to_main_text(source, 0, len(page), out, main)
     assert time.process_time() - began < len(page) * NANOSECONDS_A_BYTE / 1e9
 
 
@@ -193,26 +180,26 @@ def test_text_that_moves_over_itself_leaves_what_follows_as_it_is() -> None:
     whole = bytes(range(256))
     for size, by in itertools.product((0, 1, 31, 32, 33, 100), (0, 1, 31, 32, 33, 100)):
         text = np.frombuffer(bytearray(whole), np.uint8)
-        end = move_down(text, 100, 100 + size, 100 - by)
+        end = main_text.move_down(text, 100, 100 + size, 100 - by)
         assert end == 100 - by + size
         moved = whole[: 100 - by] + whole[100 : 100 + size] + whole[end:]
         assert text.tobytes() == moved, (size, by)
 
 
 def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
-    assert max(path.stat().st_size for path in (MODEL, SITE_MODEL)) < 70_000
-    main = new_main_text(read_model())
+    assert max(path.stat().st_size for path in (main_text.MODEL, main_text.SITE_MODEL)) < 70_000
+    main = main_text.new_main_text(main_text.read_model())
     assert sum(each.nbytes for each in main if isinstance(each, np.ndarray)) < 24 << 20
     assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
 
 
 def test_parts_that_repeat_say_so() -> None:
     page = PAGE.encode()
-    main = new_main_text(read_model())
+    main = main_text.new_main_text(main_text.read_model())
     source, out = arrays(page)
-    html_to_main_text(source, 0, len(page), out, main)
+    main_text.html_to_main_text(source, 0, len(page), out, main)
     count = int(main.structure.now[blocks.COUNT])
-    repeats = np.zeros(sum(map(is_asked, main.records[:count])), np.uint8)
+    repeats = np.zeros(sum(map(main_text.is_asked, main.records[:count])), np.uint8)
     assert [part[:2] for part in text_parts(page, HTML | MAIN, repeats) if part.counts]
     repeats[-1] = 9
     *_, last = [part for part in text_parts(page, HTML | MAIN, repeats) if part.repeats]
@@ -223,11 +210,11 @@ def test_a_part_that_is_dropped_since_the_site_repeats_it_says_so() -> None:
     lines = "".join(f"<tr><td>{each[:90]}<tr><td>{each[90:180]}" for each in ARTICLE)
     text = "<p>".join(f"Part {number}. {each}" for number, each in enumerate(ARTICLE * 4))
     page = f"<h1>{ARTICLE[0][:40]}</h1>{text}<table>{lines}</table>".encode()
-    main = new_main_text(read_model(SITE_MODEL))
+    main = main_text.new_main_text(main_text.read_model(main_text.SITE_MODEL))
     source, out = arrays(page)
     blocks.html_to_blocks(source, 0, len(page), out, main.structure, main.records)
     count = int(main.structure.now[blocks.COUNT])
-    repeats = np.zeros(sum(map(is_asked, main.records[:count])), np.uint8)
+    repeats = np.zeros(sum(map(main_text.is_asked, main.records[:count])), np.uint8)
     alone = counted(page, repeats)
     repeats[-2 * len(ARTICLE) :] = 30
     found = text_parts(page, HTML | MAIN, repeats)
@@ -271,15 +258,15 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: str, said: 
     path = tmp_path / "model.json"
     path.write_text(content)
     with pytest.raises(SettingsError, match=said):
-        read_model(path)
+        main_text.read_model(path)
 
 
 def test_a_tree_that_leaves_no_leaf_gives_its_last_one() -> None:
     tree = {"nodes": [[0, -1, 0]], "leaves": [*range(15), 77]}
-    main = new_main_text(model_of([tree], 5))
+    main = main_text.new_main_text(main_text.model_of([tree], 5))
     source, out = arrays(b"<p>word")
-    html_to_main_text(source, 0, len(source), out, main)
-    assert score_blocks(main) == 1
+    main_text.html_to_main_text(source, 0, len(source), out, main)
+    assert main_text.score_blocks(main) == 1
     assert main.scores[0] == 82
 
 

@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.text.visible import (
-    ESCAPED,
-    HEAD_BYTES_MAX,
-    HTML,
-    canonical_link,
-    meta_description,
-    visible_text,
-)
+from streamer.text import visible
+from streamer.text.visible import ESCAPED, HTML, canonical_link, meta_description, visible_text
 
 
 def escaped(text: str) -> bytes:
@@ -46,7 +40,7 @@ def test_malformed_bytes_become_the_replacement_character() -> None:
         ('<meta name=description content="first"><meta name=description content=next>', "first"),
         ("<p>description</p>", ""),
         ('<meta name="description">', ""),
-        (" " * HEAD_BYTES_MAX + '<meta name="description" content="far down">', ""),
+        (" " * visible.HEAD_BYTES_MAX + '<meta name="description" content="far down">', ""),
     ],
 )
 def test_the_description_is_the_first_that_the_head_has(html: str, description: str) -> None:
@@ -65,7 +59,7 @@ def test_the_description_is_the_first_that_the_head_has(html: str, description: 
         ('<link rel="canonicalized" href="/a">', ""),
         ('<![odd[ <link rel="canonical" href="/a">', ""),
         ('<link rel="canonical" href="/a"><![odd[ ', "/a"),
-        (" " * HEAD_BYTES_MAX + '<link rel="canonical" href="/a">', ""),
+        (" " * visible.HEAD_BYTES_MAX + '<link rel="canonical" href="/a">', ""),
     ],
 )  # fmt: skip
 def test_the_canonical_link_is_the_first_that_the_head_has(html: str, link: str) -> None:

@@ -78,9 +78,7 @@ def test_the_published_example_loses_its_stop_words_and_has_its_checksums() -> N
         ({"synonyms": (("b", "x"), ("c", "x"))}, "x c", ["b", "c"]),
     ],
 )
-def test_an_option_does_what_its_name_says(
-    options: dict[str, object], text: str, words: list[str]
-) -> None:
+def test_an_option_does_as_it_says(options: dict[str, object], text: str, words: list[str]) -> None:
     assert canonical_words(text, CanonicalOptions.model_validate(options)) == words
 
 
@@ -89,8 +87,7 @@ def test_a_dictionary_form_is_written_like_every_other_word() -> None:
 
 
 def test_a_stop_word_of_several_unspaced_characters_drops_none_of_them() -> None:
-    words = canonical_words("我々", CanonicalOptions(stop_words=("japanese",)))
-    assert words == ["我", "々"]
+    assert canonical_words("我々", CanonicalOptions(stop_words=("japanese",))) == ["我", "々"]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import (
-    SettingsError,
-    StoreDamaged,
-    StoreMismatch,
-    StoreUnavailable,
-    StreamerError,
-)
+from streamer import errors
 from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
 from streamer.upkeep.snapshot_places import Folder, SnapshotStopped
@@ -25,9 +19,10 @@ from streamer.upkeep.snapshots import (
     Taken,
     take_snapshot,
 )
+from tests.helpers import growing_index
 from tests.helpers.commands import ended
 from tests.helpers.damage import digests
-from tests.helpers.growing_index import TAKING_SNAPSHOTS, files_of_two_snapshots, grow, holds
+from tests.helpers.growing_index import files_of_two_snapshots, grow, grow_and_take, holds
 from tests.helpers.kills import answers_until_killed
 from tests.helpers.stored_rows import assert_holds, flush
 
@@ -72,12 +67,10 @@ def test_an_index_comes_back_as_it_was_with_its_key(
 
 @in_both_places
 def test_the_same_file_is_copied_once(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
-    grow(index, range(900))
-    first = take_snapshot(index, snapshots, 0)
+    first = grow_and_take(index, snapshots, range(900))
     assert first.size == first.snapshot.size
     before = stored(home)
-    grow(index, range(900, 905))
-    second = take_snapshot(index, snapshots, 0)
+    second = grow_and_take(index, snapshots, range(900, 905))
     large = [file for file in first.snapshot.files if file.size > 30_000]
     assert large
     assert all(file in second.snapshot.files for file in large)
@@ -88,10 +81,8 @@ def test_the_same_file_is_copied_once(index: Path, snapshots: SnapshotFolder, ho
 def test_what_a_restored_index_writes_does_not_pass_for_what_the_lost_one_wrote(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder
 ) -> None:
-    grow(index, range(10))
-    take_snapshot(index, snapshots, 0)
-    grow(index, range(10, 20))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(10))
+    grow_and_take(index, snapshots, range(10, 20))
     again = tmp_path / "again"
     snapshots.restore(again, 1)
     grow(again, range(10, 15), range(15, 17))  # other files under the numbers of the lost ones
@@ -110,7 +101,7 @@ def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
     holds(tmp_path / "5", 50)
     assert snapshots.read().number == 6
     assert snapshots.oldest().number == 5
-    with pytest.raises(StoreUnavailable, match=r"has no snapshot 4; it has 5, 6\."):
+    with pytest.raises(errors.StoreUnavailable, match=r"has no snapshot 4; it has 5, 6\."):
         snapshots.restore(tmp_path / "4", 4)
 
 
@@ -119,8 +110,7 @@ def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
 def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path, damage: str
 ) -> None:
-    grow(index, range(600))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(600))
     files = [*home.glob("files/*"), *home.glob("*.json")]
     assert len(files) >= 5
     assert files[-1].suffix == ".json"
@@ -139,11 +129,11 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
                 "longer": data + b"x",
             }
             path.write_bytes(damaged[damage])
-        with pytest.raises((StoreDamaged, StoreUnavailable)) as refusal:
+        with pytest.raises((errors.StoreDamaged, errors.StoreUnavailable)) as refusal:
             snapshots.restore(tmp_path / "again")
         assert path.name in str(refusal.value) or "There is no snapshot" in str(refusal.value)
         if path.suffix != ".json":
-            with pytest.raises(StoreDamaged):
+            with pytest.raises(errors.StoreDamaged):
                 snapshots.check(1)
         assert not (tmp_path / "again").exists()
         path.write_bytes(data)
@@ -155,11 +145,10 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
 def test_a_digest_that_fits_other_bytes_in_a_snapshots_own_file_is_not_believed(
     index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(5))
     [path] = home.glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"flush":1', b'"flush":2'))
-    with pytest.raises(StoreDamaged, match=path.name):
+    with pytest.raises(errors.StoreDamaged, match=path.name):
         snapshots.read()
 
 
@@ -167,8 +156,7 @@ def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
     grow(index, range(600))
-    first = take_snapshot(index, snapshots, 0)
-    largest = max(first.snapshot.files, key=lambda file: file.size)
+    largest = max(take_snapshot(index, snapshots, 0).snapshot.files, key=lambda file: file.size)
     (home / "files" / largest.digest).unlink()
     take_snapshot(index, snapshots, 0)
     for number in (1, 2):
@@ -177,10 +165,9 @@ def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
 
 
 def test_nothing_is_restored_over(tmp_path: Path, index: Path, snapshots: SnapshotFolder) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(5))
     before = digests(index)
-    with pytest.raises(StoreUnavailable, match=r"is not empty\. Move what is there"):
+    with pytest.raises(errors.StoreUnavailable, match=r"is not empty\. Move what is there"):
         snapshots.restore(index)
     assert digests(index) == before
     (tmp_path / "empty").mkdir()
@@ -191,17 +178,17 @@ def test_nothing_is_restored_over(tmp_path: Path, index: Path, snapshots: Snapsh
 def test_an_index_in_use_and_folders_without_one_are_refused(
     index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:
-    with pytest.raises(StoreUnavailable, match="There is no index in"):
+    with pytest.raises(errors.StoreUnavailable, match="There is no index in"):
         take_snapshot(index, snapshots, 0)
     assert not index.exists()
     assert not home.exists()
-    with pytest.raises(StoreUnavailable, match="There is no snapshot in"):
+    with pytest.raises(errors.StoreUnavailable, match="There is no snapshot in"):
         snapshots.restore(index)
     with contextlib.closing(Store.open(store_folder(index))) as store:
-        with pytest.raises(StoreUnavailable, match="is empty"):
+        with pytest.raises(errors.StoreUnavailable, match="is empty"):
             take_snapshot(index, snapshots, 0)
         flush(store, [0])
-        with pytest.raises(StoreUnavailable, match="open in this process already"):
+        with pytest.raises(errors.StoreUnavailable, match="open in this process already"):
             take_snapshot(index, snapshots, 0)
 
 
@@ -209,7 +196,7 @@ def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, ho
     grow(index, range(5))
     with (
         Folder(home).writing(),
-        pytest.raises(StoreUnavailable, match="Another process writes snapshots to"),
+        pytest.raises(errors.StoreUnavailable, match="Another process writes snapshots to"),
     ):
         take_snapshot(index, snapshots, 0)
     take_snapshot(index, snapshots, 0)
@@ -218,7 +205,7 @@ def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, ho
 def test_a_folder_that_refuses_files_is_told_with_the_remedy(tmp_path: Path, index: Path) -> None:
     grow(index, range(5))
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreUnavailable, match=r"cannot be used: .*Free space there"):
+    with pytest.raises(errors.StoreUnavailable, match=r"cannot be used: .*Free space there"):
         take_snapshot(index, SnapshotFolder(tmp_path / "file"), 0)
 
 
@@ -230,7 +217,7 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     again = tmp_path / "again"
     for _ in range(4):
         reported = answers_until_killed(
-            TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
+            growing_index.TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
             lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
         )  # fmt: skip
         assert snapshots.read().pages >= reported[-1], "one that was reported is lost"
@@ -281,7 +268,7 @@ def test_a_snapshot_given_up_is_none(index: Path, snapshots: SnapshotFolder, hom
 
 
 def regular(
-    index: Path, to: SnapshotFolder, now: list[float], reported: list[Taken | StreamerError]
+    index: Path, to: SnapshotFolder, now: list[float], reported: list[Taken | errors.StreamerError]
 ) -> RegularSnapshots:
     return RegularSnapshots(index, to, 60.0, 2, reported.append, lambda: now[0])
 
@@ -289,7 +276,7 @@ def regular(
 def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
     index: Path, snapshots: SnapshotFolder
 ) -> None:
-    now, reported = [1000.0], list[Taken | StreamerError]()
+    now, reported = [1000.0], list[Taken | errors.StreamerError]()
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, snapshots, now, reported)
         assert not each.is_due(0), "there is nothing yet"
@@ -313,7 +300,7 @@ def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
 
 
 def test_a_snapshot_that_fails_is_told_and_the_next_is_tried(tmp_path: Path, index: Path) -> None:
-    now, reported = [0.0], list[Taken | StreamerError]()
+    now, reported = [0.0], list[Taken | errors.StreamerError]()
     (tmp_path / "file").write_text("in the way")
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, SnapshotFolder(tmp_path / "file"), now, reported)
@@ -324,7 +311,7 @@ def test_a_snapshot_that_fails_is_told_and_the_next_is_tried(tmp_path: Path, ind
         now[0] += 61
         assert each.is_due(1)
     [error] = reported
-    assert isinstance(error, StoreUnavailable)
+    assert isinstance(error, errors.StoreUnavailable)
     assert not (index / "checkpoint").exists()
 
 
@@ -334,7 +321,7 @@ def test_an_unforeseen_failure_of_a_snapshot_is_reported(
     def fail(*_any: object) -> Taken:
         raise RuntimeError("a client's own error")
 
-    now, reported = [0.0], list[Taken | StreamerError]()
+    now, reported = [0.0], list[Taken | errors.StreamerError]()
     monkeypatch.setattr(snapshots, "take", fail)
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, snapshots, now, reported)
@@ -370,7 +357,9 @@ def test_s3_without_credentials_names_the_variables_before_any_request(
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsError, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+    with pytest.raises(
+        errors.SettingsError, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    ):
         SnapshotFolder("s3://bucket/index")
 
 
@@ -380,9 +369,8 @@ def test_a_snapshot_of_another_format_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr("streamer.stored.store.FORMAT", 99)
         patch.setattr("streamer.stored.opening.FORMAT", 99)
-        grow(index, range(5))
-        take_snapshot(index, snapshots, 0)
-    with pytest.raises(StoreMismatch, match="has format 99"):
+        grow_and_take(index, snapshots, range(5))
+    with pytest.raises(errors.StoreMismatch, match="has format 99"):
         snapshots.restore(tmp_path / "again")
     assert not (tmp_path / "again").exists()
 

@@ -13,7 +13,7 @@ from streamer.run.index_folder import own_key
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 from streamer.upkeep.work_folder import MARKER
 from tests.helpers.commands import ended
-from tests.helpers.growing_index import everything, forge, grow, holds
+from tests.helpers.growing_index import everything, forge, grow, grow_and_take, holds
 from tests.helpers.kills import code_of, ran
 
 
@@ -25,30 +25,16 @@ def first(snapshots: SnapshotFolder) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        "../home/.bashrc",
-        "{tmp}/home/.bashrc",
-        "../other/store/CURRENT",
-        "store/../../home/.bashrc",
-        "store/sub/CURRENT",
-        "store/..",
-        "store/",
-        "store",
-        ".",
-        "",
-        "newest-flush",
-        "notes.txt",
-        "secret.key/",
-        "secret.key\n",
-        "store/CURRENT\x00",
-        "store/.bashrc",
-        "store\\CURRENT",
+        "../home/.bashrc", "{tmp}/home/.bashrc", "../other/store/CURRENT",
+        "store/../../home/.bashrc", "store/sub/CURRENT", "store/..", "store/", "store", ".", "",
+        "newest-flush", "notes.txt", "secret.key/", "secret.key\n", "store/CURRENT\x00",
+        "store/.bashrc", "store\\CURRENT",
     ],
-)
+)  # fmt: skip
 def test_a_snapshot_that_names_other_files_than_an_indexs_is_refused_before_anything_is_written(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, name: str
 ) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(5))
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".bashrc").write_text("alias ls=ls")
     shutil.copytree(index, tmp_path / "other")
@@ -64,24 +50,16 @@ def test_a_snapshot_that_names_other_files_than_an_indexs_is_refused_before_anyt
     assert everything(tmp_path) == before
 
 
-@pytest.mark.parametrize("digest", ["../../home/.bashrc", "", "A" * 32, "a" * 31])
-def test_a_snapshot_with_something_else_than_a_digest_is_refused(
+@pytest.mark.parametrize("digest", ["../../home/.bashrc", "", "A" * 32, "a" * 31, "twice"])
+def test_a_snapshot_with_something_else_than_a_digest_or_a_file_twice_is_refused(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, digest: str
 ) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
-    forge(first(snapshots), lambda files: files[0].update(digest=digest))
-    with pytest.raises(StoreDamaged, match="is not one of an index"):
-        snapshots.restore(tmp_path / "again")
-    forge(first(snapshots), lambda files: files.append(files[1]))
-
-
-def test_a_snapshot_that_names_a_file_twice_is_refused(
-    tmp_path: Path, index: Path, snapshots: SnapshotFolder
-) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
-    forge(first(snapshots), lambda files: files.append(files[0]))
+    grow_and_take(index, snapshots, range(5))
+    twice = digest == "twice"
+    forge(
+        first(snapshots),
+        lambda files: files.append(files[0]) if twice else files[0].update(digest=digest),
+    )
     with pytest.raises(StoreDamaged, match="is not one of an index"):
         snapshots.restore(tmp_path / "again")
 
@@ -163,19 +141,14 @@ def _work_with_a_link_for_an_index(place: Path, elsewhere: Path) -> None:
 @pytest.mark.parametrize(
     "fill",
     [
-        _a_file,
-        _a_folder_of_somebody,
-        _an_index_of_that_name,
-        _a_link,
-        _work_with_more_in_it,
+        _a_file, _a_folder_of_somebody, _an_index_of_that_name, _a_link, _work_with_more_in_it,
         _work_with_a_link_for_an_index,
     ],
-)
+)  # fmt: skip
 def test_what_was_there_before_a_restore_stays_and_the_restore_is_refused(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, fill: Callable[[Path, Path], None]
 ) -> None:
-    grow(index, range(5))
-    take_snapshot(index, snapshots, 0)
+    grow_and_take(index, snapshots, range(5))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_text("mine")

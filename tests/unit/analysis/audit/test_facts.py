@@ -23,9 +23,7 @@ def test_each_record_has_a_place_of_its_own_and_is_found_by_it(ends: dict[int, i
 
 
 @given(ENDS, st.integers(0, 1 << 23), st.integers(0, 1 << 39))
-def test_a_record_that_cannot_be_has_no_place(
-    ends: dict[int, int], partition: int, offset: int
-) -> None:
+def test_a_wrong_record_has_no_place(ends: dict[int, int], partition: int, offset: int) -> None:
     table = PageTable(ends)
     beyond = offset + ends.get(partition, 0)
     assert table.place(partition, beyond) == table.place(partition, -1) == -1

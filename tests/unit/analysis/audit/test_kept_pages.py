@@ -44,8 +44,7 @@ def excused(report: AuditReport) -> int:
 
 
 def test_two_kept_pages_that_match_are_found_once(tmp_path: Path) -> None:
-    keys = [keyed(1, 2), keyed(1, 2), keyed()]
-    pages = made_pages(keys, [SAME, apart(136), SAME])
+    pages = made_pages([keyed(1, 2), keyed(1, 2), keyed()], [SAME, apart(136), SAME])
     report = compared(tmp_path, pages, threshold=0.8007)  # exactly theirs
     assert report.kept_pairs.violations == 1
     assert report.kept_pairs.examples == [
@@ -84,30 +83,26 @@ def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:
 
 def test_pages_of_few_shingles_have_their_content_in_common_only(tmp_path: Path) -> None:
     keys = [keyed(1, 0, 0, 9), keyed(1, 0, 0, 8), keyed(0, 0, 0, 9)]
-    pages = made_pages(keys, [SAME] * 3, distinct=3)
-    report = compared(tmp_path, pages)
+    report = compared(tmp_path, made_pages(keys, [SAME] * 3, distinct=3))
     assert report.kept_pairs.examples == [
         "partition 0, offset 0 and partition 0, offset 2 are both kept and match"
     ]
 
 
 def test_empty_pages_match_nothing(tmp_path: Path) -> None:
-    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME], tokens=0)
-    report = compared(tmp_path, pages)
+    report = compared(tmp_path, made_pages([keyed(1), keyed(1)], [SAME, SAME], tokens=0))
     assert report.broken == []
     assert report.counts["kept pages"] == 0
 
 
 def test_what_a_full_bucket_did_not_take_is_not_compared(tmp_path: Path) -> None:
-    keys = [keyed(1) for _ in range(4)]
-    pages = made_pages(keys, [FAR[0], FAR[1], SAME, SAME])
+    pages = made_pages([keyed(1) for _ in range(4)], [FAR[0], FAR[1], SAME, SAME])
     assert compared(tmp_path, pages, bucket_max=2).broken == []
     assert compared(tmp_path, pages, bucket_max=3).kept_pairs.violations == 1
 
 
 def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> None:
-    keys = [keyed(1, 2), keyed(1, 2), keyed(1, 2)]
-    pages = made_pages(keys, [FAR[0], SAME, SAME])
+    pages = made_pages([keyed(1, 2), keyed(1, 2), keyed(1, 2)], [FAR[0], SAME, SAME])
     report = compared(tmp_path, pages, candidates_max=1)
     assert (report.broken, excused(report)) == ([], 1)
     assert compared(tmp_path, pages, candidates_max=4).kept_pairs.violations == 1

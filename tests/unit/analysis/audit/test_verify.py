@@ -12,13 +12,8 @@ import pytest
 from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
-from tests.helpers.audited_index import (
-    IDENTITY,
-    VERDICT_PARTITIONS,
-    Message,
-    SmallIndex,
-    small_index,
-)
+from tests.helpers import audited_index
+from tests.helpers.audited_index import IDENTITY, Message, SmallIndex, small_index
 
 
 @pytest.fixture
@@ -50,8 +45,7 @@ def test_what_a_unique_page_names_is_looked_at_and_must_be_kept_and_indexed_befo
     assert report.broken == []
     near = [place for place, m in enumerate(index.verdicts) if m.json.get("nearest")]
     assert len(near) > 5
-    counts = report.counts
-    assert report.representatives.looked_at == counts["pages duplicate"] + len(near)
+    assert report.representatives.looked_at == report.counts["pages duplicate"] + len(near)
     right, last = index.verdicts[near[0]], index.verdicts[-1].json["page"]
     copy = index.verdicts[index.place("duplicate")].json["page"]
     for page, example in ((copy, "is not kept itself"), (last, "was not indexed before")):
@@ -81,8 +75,7 @@ def test_an_index_in_motion_is_clean_and_what_is_open_is_counted(seed: int) -> N
 
 
 def test_open_pages_are_violations_where_a_settled_index_is_asked_for() -> None:
-    index = small_index(steps=8)
-    report = index.audit(settled=True)
+    report = small_index(steps=8).audit(settled=True)
     assert report.broken == ["settled"]
     assert report.settled is not None
     opened = report.counts["open: in the index"] + report.counts["open: not read"]
@@ -147,7 +140,9 @@ def _forge(index: SmallIndex, **page: Any) -> None:
     """Publish a verdict on a page that is not there."""
     place = {"topic": "pages", "partition": 0, **page}
     forged = index.verdicts[index.place("unique")].with_json(page=place)
-    index.verdicts.append(replace(forged, partition=place["partition"] % VERDICT_PARTITIONS))
+    index.verdicts.append(
+        replace(forged, partition=place["partition"] % audited_index.VERDICT_PARTITIONS)
+    )
 
 
 def _repeat(index: SmallIndex, **changed: Any) -> None:

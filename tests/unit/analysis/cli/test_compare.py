@@ -178,9 +178,7 @@ def page_of(files: tuple[Path, Path], out: Path) -> Any:
     return etree.HTML(out.read_text("utf-8"))
 
 
-def test_the_page_holds_both_texts_escaped_and_loads_nothing(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_it_has_both_texts_escaped_loads_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
     tree = page_of(files, tmp_path / "out.html")
     texts = ["".join(div.itertext()) for div in tree.iterfind(".//div[@class='text']")]
     assert texts == [ONE, OTHER.replace("\x1b", "\ufffd")]
@@ -189,9 +187,7 @@ def test_the_page_holds_both_texts_escaped_and_loads_nothing(
     assert all(link.get("href").startswith("#") for link in tree.iterfind(".//a"))
 
 
-def test_a_fragment_links_to_its_counterpart_and_has_its_colour(
-    files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_fragments_link_to_their_like_in_colour(files: tuple[Path, Path], tmp_path: Path) -> None:
     tree = page_of(files, tmp_path / "out.html")
     links = tree.findall(".//a")
     by_id = {link.get("id"): link for link in links}
@@ -361,8 +357,7 @@ def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
         exact = json.loads(run("compare", one, other, "--json"))["exact"]
         assert (exact["jaccard"], exact["containment"]) == (jaccard, containment)
         assert (exact["bag"], exact["covered"]) == (jaccard, containment)
-        shown = run("compare", one, other)
-        assert ("0.0000" in shown) == (jaccard is not None)
+        assert ("0.0000" in run("compare", one, other)) == (jaccard is not None)
 
 
 def test_a_text_is_not_looked_for_in_itself(tmp_path: Path) -> None:

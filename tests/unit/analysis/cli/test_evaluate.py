@@ -21,9 +21,7 @@ def rows_of(output: str) -> list[list[str]]:
     return [line.split() for line in output.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
 
 
-def test_the_command_prints_a_table_a_dataset_and_draws_a_plot(
-    labelled: Path, tmp_path: Path
-) -> None:
+def test_it_prints_a_table_a_dataset_and_draws_a_plot(labelled: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the plot is an extra")
     plot = tmp_path / "plot.svg"
     arguments = ["evaluate", str(labelled), "--methods", "minhash,exact_content", "--plot"]
@@ -54,8 +52,7 @@ def test_the_settings_to_paste_are_those_of_the_best_banding(tmp_path: Path) -> 
     text = shown.partition("Settings file:\n")[2].partition("Flags:")[0]
     file = tmp_path / "settings.toml"
     file.write_text(text, "utf-8")
-    expected = {"threshold": 0.9, "bands": best.bands, "rows": best.rows}
-    assert tomllib.loads(text) == expected
+    assert tomllib.loads(text) == {"threshold": 0.9, "bands": best.bands, "rows": best.rows}
     assert load_settings(file).bands == best.bands
     assert f"--threshold 0.9 --bands {best.bands} --rows {best.rows}\n" in shown
 

@@ -127,9 +127,7 @@ def key(tmp_path: Path) -> Path:
     return path
 
 
-def test_where_the_exact_resemblance_is_across_the_threshold_no_edits_are_told(
-    tmp_path: Path, key: Path
-) -> None:
+def test_no_edits_are_told_across_the_threshold(tmp_path: Path, key: Path) -> None:
     texts = ["--texts", str(tmp_path / "one" / "pages.jsonl"), "--key-file", str(key)]
     judge(tmp_path / "one", PAGES, "--key-file", key)
     near = explain(tmp_path / "one", "http://a/near", *texts)["nearest"]

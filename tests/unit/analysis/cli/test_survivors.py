@@ -135,9 +135,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         (lambda lines: lines[:2], "of 2 verdicts are not .*, first record 2 of"),
     ],
 )
-def test_pages_of_another_run_are_refused_and_the_output_before_stays(
-    crawl: Path, change: Any, why: str
-) -> None:
+def test_pages_of_another_run_change_no_output(crawl: Path, change: Any, why: str) -> None:
     (crawl / "out.jsonl").write_bytes(b"before")
     (crawl / "pages.jsonl").write_bytes(b"".join(change([*map(line, range(4))])))
     before = everything(crawl)

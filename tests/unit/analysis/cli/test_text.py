@@ -41,9 +41,7 @@ def test_each_page_has_a_line_with_its_text(pages: Path) -> None:
     assert "1 records have no text (1 missing_url)" in result.stderr
 
 
-def test_texts_go_to_standard_output_and_to_parquet(
-    pages: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_go_to_stdout_and_to_parquet(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.analysis.cli.text._GROUP_BYTES", 1)
     out = pages.with_name("texts.parquet")
     done = streamer_process("text", pages, "--out", "-", "--blocks", "--preset", "balanced")

@@ -9,9 +9,7 @@ from streamer.analysis.hints.hint import Evidence, HintLimits, error_bound
     ("differing", "support", "bound"),
     [(0, 0, 1.0), (0, 10, 0.2130), (0, 25, 0.0977), (1, 27, 0.1501), (5, 10, 0.7307), (9, 9, 1.0)],
 )
-def test_the_error_is_the_upper_end_of_wilsons_interval(
-    differing: int, support: int, bound: float
-) -> None:
+def test_the_error_is_that_of_wilsons_interval(differing: int, support: int, bound: float) -> None:
     assert error_bound(differing, support) == pytest.approx(bound, abs=1e-4)
 
 

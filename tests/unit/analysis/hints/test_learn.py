@@ -74,8 +74,6 @@ def test_canonical_links_agree_or_do_not() -> None:
     [("/b?c=1", ("b",)), (" x ", ("a", "x")), ("//other.example/", None), ("http://[", None),
      ("mailto:a", None)],
 )  # fmt: skip
-def test_a_canonical_link_is_resolved_and_stays_on_its_host(
-    written: str, path: tuple[str, ...] | None
-) -> None:
+def test_canonical_links_resolve_on_their_host(written: str, path: tuple[str, ...] | None) -> None:
     found = canonical_address("a.example", "https://a.example/a/", written)
     assert (found and found.segments) == path

@@ -68,8 +68,7 @@ def test_the_root_directory_is_not_the_whole_host() -> None:
 
 
 def test_one_page_for_all_urls_says_nothing_of_a_parameter() -> None:
-    urls = [(f"/a/{n}?id={i}", "log in") for n in range(40) for i in range(5)]
-    assert learned(urls) == []
+    assert learned([(f"/a/{n}?id={i}", "log in") for n in range(40) for i in range(5)]) == []
 
 
 def test_a_parameter_that_matters_now_and_then_is_kept() -> None:

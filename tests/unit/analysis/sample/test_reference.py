@@ -5,14 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.analysis.sample.reference import (
-    TextShingler,
-    page_text,
-    read_page,
-    resemblance,
-    tokens,
-    visible_text,
-)
+from streamer.analysis.sample import reference
+from streamer.analysis.sample.reference import TextShingler, page_text, resemblance, tokens
 from streamer.model import Page
 
 texts = st.text("ab 漢か", max_size=40)
@@ -34,16 +28,14 @@ HIDDEN = ("script", "style", "template", "noscript", "svg")
         ("a<p>b<![x[c", ["a", "b"]),  # the text before a malformed declaration
     ],
 )
-def test_what_is_not_hidden_is_seen_and_only_block_tags_separate_words(
-    html: str, words: list[str]
-) -> None:
-    assert visible_text(html).split() == words
+def test_the_unhidden_is_seen_and_block_tags_separate_words(html: str, words: list[str]) -> None:
+    assert reference.visible_text(html).split() == words
 
 
 @given(st.text("<![]->ab /&;", max_size=30))
 @example("<![ab>b")
 def test_any_markup_has_a_visible_text(html: str) -> None:
-    assert len(visible_text(html)) <= 3 * len(html)
+    assert len(reference.visible_text(html)) <= 3 * len(html)
 
 
 def test_each_han_or_kana_character_is_a_token() -> None:
@@ -111,7 +103,7 @@ def test_what_cannot_be_read_as_text_has_none(page: Page) -> None:
     "line", [b"", b"{", b"[]", b"\xff", b'{"url":"u"}', b'{"url":1,"body":"a"}', b"[" * 100_000]
 )
 def test_a_line_that_is_no_page_is_none(line: bytes) -> None:
-    assert read_page(line) is None
+    assert reference.read_page(line) is None
 
 
 def test_shingles_are_distinct_ascending_and_told_apart_by_the_order_of_tokens() -> None:

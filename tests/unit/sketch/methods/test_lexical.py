@@ -10,18 +10,9 @@ from hypothesis import strategies as st
 from streamer.errors import SettingsError
 from streamer.sketch.collection import share_by_length
 from streamer.sketch.method import ABSENT_KEY, Method, PageText, similarity_of
+from streamer.sketch.methods import lexical
 from streamer.sketch.methods.hashes import HASHES, hash64, seed_of
-from streamer.sketch.methods.lexical import (
-    Digests,
-    ExactContent,
-    IdfString,
-    Lexicon,
-    OneString,
-    OptimumFrequency,
-    RandomLexicon,
-    Variant,
-    top_keywords,
-)
+from streamer.sketch.methods.lexical import Digests, IdfString, Lexicon, RandomLexicon, Variant
 from streamer.sketch.methods.sentences import LongSentences, PageVector
 from streamer.sketch.scheme import method
 
@@ -35,7 +26,7 @@ def made(kind: type[M], **parameters: Any) -> M:
     return one
 
 
-def string(kind: type[OneString[Any]], text: str, **parameters: Any) -> str:
+def string(kind: type[lexical.OneString[Any]], text: str, **parameters: Any) -> str:
     return made(kind, **parameters).string(PageText(text))
 
 
@@ -45,12 +36,12 @@ def string(kind: type[OneString[Any]], text: str, **parameters: Any) -> str:
 @pytest.mark.parametrize("name", HASHES)
 def test_the_key_is_the_chosen_hash_of_the_string(name: str) -> None:
     seed = seed_of(SECRET, "exact_content 0")
-    keys = made(ExactContent, hash=name).sign(PageText("Some text.")).keys
+    keys = made(lexical.ExactContent, hash=name).sign(PageText("Some text.")).keys
     assert keys == [hash64(b"some text", seed, name)]
 
 
 def test_equal_hashes_are_told_apart_by_256_bits_of_the_string() -> None:
-    one = made(ExactContent, hash="crc32")
+    one = made(lexical.ExactContent, hash="crc32")
     sketches = [one.sign(PageText(text)).sketch.tolist() for text in ("one text", "other text")]
     for sketch in sketches:
         assert sketch[0] == 4 | 64 << 16  # four slots of 64 bits
@@ -77,7 +68,7 @@ COUNTED = " ".join(" ".join([word] * count) for word, count in COUNTS.items())
         (IdfString, {"min_words": 3}, "bridge window cat", "bridge window cat"),
         (IdfString, {"min_words": 4}, "bridge window cat", ""),
         # Words far from the best frequency, here that of seven letters, lose on both sides.
-        (OptimumFrequency, {"words": 2, "best_idf": 6 * math.log(2)},
+        (lexical.OptimumFrequency, {"words": 2, "best_idf": 6 * math.log(2)},
          "of bridge lanterns incomprehensibilities the", "bridge lanterns"),
         # The longest sentences by alphabet, wherever they stand; each once, and none of few words.
         (LongSentences, {}, HARBOUR,
@@ -101,7 +92,7 @@ COUNTED = " ".join(" ".join([word] * count) for word, count in COUNTS.items())
     ],
 )  # fmt: skip
 def test_the_string_of_a_page_is_what_the_method_says(
-    kind: type[OneString[Any]], parameters: dict[str, Any], text: str, expected: str
+    kind: type[lexical.OneString[Any]], parameters: dict[str, Any], text: str, expected: str
 ) -> None:
     assert string(kind, text, **parameters) == expected
 
@@ -142,7 +133,7 @@ def plain_optimum(text: str, count: int, best: float) -> str:
 def test_the_words_of_greatest_weight_are_joined_by_alphabet(words: list[str], count: int) -> None:
     text = " ".join(words)
     # a best IDF at which no two of these words weigh the same by rounding
-    assert string(OptimumFrequency, text, words=count, best_idf=3.3) == plain_optimum(
+    assert string(lexical.OptimumFrequency, text, words=count, best_idf=3.3) == plain_optimum(
         text, count, 3.3
     )
 
@@ -188,8 +179,7 @@ def test_one_changed_word_spares_the_parts_that_lack_it() -> None:
     one = made(RandomLexicon, min_words=1)
     page, changed = PageText(MIDDLE), PageText(MIDDLE.replace("window", "wisdom"))
     a, b = one.sign(page), one.sign(changed)
-    pairs = zip(one.strings(page), one.strings(changed), strict=True)
-    spared = [x == y for x, y in pairs]
+    spared = [x == y for x, y in zip(one.strings(page), one.strings(changed), strict=True)]
     assert any(spared)
     assert not all(spared)
     assert [x == y for x, y in zip(a.keys, b.keys, strict=True)] == spared
@@ -200,8 +190,7 @@ def test_one_changed_word_spares_the_parts_that_lack_it() -> None:
 def test_equal_strings_of_two_parts_have_different_keys() -> None:
     one = made(RandomLexicon, min_words=1, dropped=0.001)
     assert len(set(one.strings(PageText(MIDDLE)))) < one.bands
-    keys = one.sign(PageText(MIDDLE)).keys
-    assert len(set(keys)) == one.bands
+    assert len(set(one.sign(PageText(MIDDLE)).keys)) == one.bands
 
 
 def test_a_single_equal_part_of_the_most_parts_reaches_the_threshold() -> None:
@@ -227,13 +216,15 @@ def words(**counts: int) -> PageText:
 
 def test_keywords_come_by_tf_times_idf_and_equal_ones_by_alphabet() -> None:
     # IDF is (letters - 1) ln 2; of 8 words: house 4/8, of 2 * 1/8, cat and dog 2/8, a 0.
-    found = top_keywords(["a", "of", "of", "house", "dog", "cat", "a", "a"], share_by_length, 9)
+    found = lexical.top_keywords(
+        ["a", "of", "of", "house", "dog", "cat", "a", "a"], share_by_length, 9
+    )
     assert [one.word for one in found] == ["house", "cat", "dog", "of"]
     assert [round(one.weight / 0.693147 * 8, 4) for one in found] == [4, 2, 2, 2]
 
 
 def test_a_limit_keeps_the_first_keywords() -> None:
-    found = top_keywords(["house", "cat", "dog"], share_by_length, 2)
+    found = lexical.top_keywords(["house", "cat", "dog"], share_by_length, 2)
     assert [one.word for one in found] == ["house", "cat"]
 
 

@@ -47,8 +47,7 @@ def test_minhash_in_python_is_the_native_signature_bit_for_bit(
     text = text.encode("utf-8", "replace").decode()
     native = NativeSigner(shape, SECRET).sign([text.encode()], [0])
     own = method("minhash", shape.identity(), SECRET).sign(PageText(text))
-    keys = plain.derive_seeds(SECRET, width, bands * rows)
-    by_definition = plain.sign(text, keys, bands, rows)
+    by_definition = plain.sign(text, plain.derive_seeds(SECRET, width, bands * rows), bands, rows)
     assert list(own.keys) == native.keys[0, :-1].tolist() == by_definition.keys[:-1]
     assert own.sketch.tolist() == native.sketches[0].tolist() == by_definition.sketch
 
@@ -128,9 +127,7 @@ def test_class_keys_hash_the_least_value_of_each_class(values: set[int], rows: i
 
 
 @given(st.one_of(FEW_WORDS.map(" ".join), st.text()), st.integers(1, 3), st.integers(1, 4))
-def test_words_sign_the_set_of_words_and_how_often_each_came_before(
-    text: str, bands: int, rows: int
-) -> None:
+def test_words_sign_words_and_how_often_each_came_before(text: str, bands: int, rows: int) -> None:
     text = text.encode("utf-8", "replace").decode()
     own = method("words", {"bands": bands, "rows": rows}, SECRET).sign(PageText(text))
     seeds = plain.derive_seeds(SECRET, 1, bands * rows)
@@ -215,9 +212,7 @@ def test_supershingles_find_as_many_pairs_as_the_binomial_says(
 
 
 @pytest.mark.parametrize(("resemblance", "expected"), [(0.8, 0.9996), (0.3, 0.0474)])
-def test_twenty_bands_of_five_find_as_many_pairs_as_published(
-    resemblance: float, expected: float
-) -> None:
+def test_twenty_bands_of_five_find_pairs_as_published(resemblance: float, expected: float) -> None:
     share = (equal_blocks(resemblance, 20, 5) >= 1).mean()
     assert share == pytest.approx(expected, abs=4 * error_of(expected) + 0.00005)
 
@@ -229,5 +224,4 @@ def test_a_megashingle_is_equal_exactly_if_two_supershingles_are(equal: list[boo
     shared = set(megashingles_of(first, 3)) & set(megashingles_of(second, 3))
     assert len(shared) == sum(1 for _ in combinations(range(sum(equal)), 2))
     score = sketch_similarity(int(Measure.SLOTS), pack_slots(first), pack_slots(second))
-    wanted = round(choose("megashingles").threshold * 10_000)
-    assert (score >= wanted) == bool(shared)
+    assert (score >= round(choose("megashingles").threshold * 10_000)) == bool(shared)

@@ -23,8 +23,7 @@ def test_steps_are_shares_of_the_greatest_count_rounded_up(words: list[str], ste
     plain = {word: math.ceil(round(steps * count / most, 9)) for word, count in counts.items()}
     ordered = sorted(plain, key=lambda word: (-plain[word], word))
     expected = " ".join(f"{word}:{plain[word]}" for word in ordered)
-    found = string(PageVector, " ".join(words), words=max(1, len(counts)), steps=steps)
-    assert found == expected
+    assert string(PageVector, " ".join(words), words=max(1, len(counts)), steps=steps) == expected
 
 
 def test_a_language_without_stop_words_is_an_error_that_lists_the_others() -> None:
@@ -71,8 +70,7 @@ def test_a_short_page_has_fewer_pieces() -> None:
 
 def test_a_sentence_with_few_words_is_a_piece_without_a_key() -> None:
     one = made(Segments, segments=3, equal=1, rule="sentences", min_words=3)
-    page = PageText("Home. A sentence of five words. Another one of them.")
-    keys = one.sign(page).keys
+    keys = one.sign(PageText("Home. A sentence of five words. Another one of them.")).keys
     assert [key == ABSENT_KEY for key in keys] == [True, False, False]
 
 

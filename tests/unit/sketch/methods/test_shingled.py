@@ -35,9 +35,7 @@ def test_shingles_are_of_words_or_of_characters_end_to_end_or_overlapping() -> N
 @given(
     st.lists(st.sampled_from(["a", "b", "c"]), max_size=30), st.integers(1, 10), st.integers(1, 10)
 )
-def test_a_shingle_starts_every_stride_words_and_none_is_cut(
-    found: list[str], width: int, stride: int
-) -> None:
+def test_shingles_start_every_stride_uncut(found: list[str], width: int, stride: int) -> None:
     starts = [start for start in range(len(found)) if start % stride == 0]
     whole = [found[start : start + width] for start in starts if start + width <= len(found)]
     assert [shingle.split(" ") for shingle in shingled.shingles(found, width, stride)] == whole
@@ -50,7 +48,5 @@ def test_a_shingle_starts_every_stride_words_and_none_is_cut(
         ("Ёлка 한국어", "ёлка 한국어"),
     ],
 )  # fmt: skip
-def test_characters_are_composed_and_no_space_stands_in_an_unspaced_script(
-    text: str, expected: str
-) -> None:
+def test_characters_are_composed_and_unspaced_scripts_unspaced(text: str, expected: str) -> None:
     assert shingled.as_characters(canonical_words(text)) == expected

@@ -50,12 +50,9 @@ def test_blocks_are_all_bits_in_order(value: int, count: int) -> None:
 
 
 @given(HASHES, st.sets(st.integers(0, 63), max_size=3))
-def test_signatures_that_differ_in_three_bits_share_a_block_of_four(
-    value: int, flipped: set[int]
-) -> None:
+def test_signatures_three_bits_apart_share_a_block_of_four(value: int, flipped: set[int]) -> None:
     other = value ^ sum(1 << bit for bit in flipped)
-    pairs = zip(blocks(value, 4), blocks(other, 4), strict=True)
-    assert any(one == two for one, two in pairs)
+    assert any(one == two for one, two in zip(blocks(value, 4), blocks(other, 4), strict=True))
 
 
 @pytest.mark.parametrize("distance", [0, 3, 15])
