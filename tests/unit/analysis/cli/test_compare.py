@@ -60,7 +60,7 @@ def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> 
 
 
 WORDS = [f"word{number}" for number in range(400)]
-LONG, NEAR, FAR = WORDS, [*WORDS[:300], *WORDS[310:]], [*WORDS[:300], *WORDS[:90]]
+LONG, NEAR, FAR = WORDS, [*WORDS[:300], *WORDS[310:]], [*WORDS[:240], *WORDS[:90]]
 SCREEN = 24  # lines of 100 columns
 
 
@@ -100,7 +100,6 @@ def test_what_a_replay_would_decide_comes_first_and_fits_a_screen(texts: dict[st
         ("near", ["--threshold", "0.99"]),
         ("far", []),
         ("far", ["--preset", "broad"]),
-        ("far", ["--threshold", "0.7"]),
         ("short", []),
     ],
 )
