@@ -15,6 +15,7 @@ import yaml
 
 from streamer.cli.main import app
 from streamer.config import Settings, load_settings
+from streamer.kafka.connection import connection_of
 from streamer.kafka.topics import Names
 from tests.helpers import kubernetes_tools
 from tests.helpers.kubernetes_tools import CHART, KUBERNETES, Manifest, charted, kustomized
@@ -319,6 +320,16 @@ def test_settings_that_a_protocol_does_not_use_are_left_out(
         *(["password"] if "SASL" in protocol else []),
     }
     assert (login is None) == (protocol == "PLAINTEXT")
+
+
+def test_with_a_token_there_is_no_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = "settings.STREAMER_SASL"
+    own = f"{prefix}_MECHANISM=OAUTHBEARER", f"{prefix}_TOKEN_COMMAND=true"
+    for name, value in settings_of(chart(*own, "settings.STREAMER_SSL_CAFILE=")).items():
+        monkeypatch.setenv(name, value)
+    assert connection_of(load_settings(None)).tokens
+    keda = [part for value in (*own, "keda.enabled=true") for part in ("--set", value)]
+    assert "KEDA cannot run STREAMER_SASL_TOKEN_COMMAND" in kubernetes_tools.refused(*keda)
 
 
 def test_snapshots_in_an_object_store_have_their_secret_and_a_way_out() -> None:

@@ -150,7 +150,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $protocol := $settings.STREAMER_SECURITY_PROTOCOL }}
 {{- $tls := hasPrefix "STREAMER_SSL_" $name | and (not (contains "SSL" $protocol)) }}
 {{- $sasl := hasPrefix "STREAMER_SASL_" $name | and (not (contains "SASL" $protocol)) }}
-{{- if or $tls $sasl (eq $value "") }}{{ $_ := unset $settings $name }}{{ end }}
+{{- $login := has $name (list "STREAMER_SASL_USERNAME" "STREAMER_SASL_PASSWORD_FILE") | and (eq ($settings.STREAMER_SASL_MECHANISM | default "") "OAUTHBEARER") }}
+{{- if or $tls $sasl $login (eq $value "") }}{{ $_ := unset $settings $name }}{{ end }}
 {{- end }}
 {{- toYaml $settings }}
 {{- end }}
@@ -189,6 +190,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $_ := set $trigger.metadata "topic" $settings.STREAMER_INPUT_TOPIC }}
 {{- $_ := set $trigger.metadata "consumerGroup" (printf "%s.sign" $settings.STREAMER_INDEX_NAME) }}
 {{- $_ := set $trigger.metadata "tls" (contains "SSL" $protocol | ternary "enable" "disable") }}
+{{- if eq ($settings.STREAMER_SASL_MECHANISM | default "") "OAUTHBEARER" }}
+{{- fail "KEDA cannot run STREAMER_SASL_TOKEN_COMMAND. Leave keda.enabled out, and set sign.replicas." }}
+{{- end }}
 {{- $mechanisms := dict "PLAIN" "plaintext" "SCRAM-SHA-256" "scram_sha256" "SCRAM-SHA-512" "scram_sha512" }}
 {{- $_ := set $trigger.metadata "sasl" (get $mechanisms ($settings.STREAMER_SASL_MECHANISM | default "") | default "none") }}
 {{- if eq $protocol "PLAINTEXT" }}{{ $_ := unset $trigger "authenticationRef" }}{{ end }}
