@@ -15,8 +15,11 @@ sys.path.insert(0, str(HERE.parent))
 
 project = html_title = "streamer"
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "deploy/README.md", "examples/**.md", "tests/README.md"]
-exclude_patterns = ["build", ".venv"]
+include_patterns = [
+    "*.md", "docs/**.md", "deploy/README.md", "examples/**.md", "tests/README.md",
+    "build/commands.md",
+]  # fmt: skip
+exclude_patterns = ["build/[!c]*", ".venv"]
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
 nitpicky = True
@@ -70,7 +73,9 @@ def meaning(option: Any) -> str:  # noqa: ANN401 - as above
 def write_commands(_app: Sphinx) -> None:
     """Write the page of all commands."""
     parts = ["# Commands", *(section(*each) for each in commands())]
-    (HERE / "commands.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    page = HERE.parent / "build" / "commands.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:

@@ -32,12 +32,12 @@ def test_it_has_all_documents_and_can_be_searched(site: Path) -> None:
     assert [str(name) for name in named if not (site / name).exists()] == []
     index = (site / "searchindex.js").read_text(encoding="utf-8")
     found = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
-    assert {"docs/commands", "docs/when", "README"} <= {*found["docnames"]}
+    assert {"build/commands", "docs/when", "README"} <= {*found["docnames"]}
     assert "tombston" in found["terms"]
 
 
 def test_it_has_the_options_of_each_command(site: Path) -> None:
-    page = (site / "docs" / "commands.html").read_text(encoding="utf-8")
+    page = (site / "build" / "commands.html").read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f">streamer {name}" not in page] == []
     for option in ("--bucket-max", "--with-text", "--max-retries"):
         assert f'<span class="pre">{option}</span>' in page
