@@ -157,7 +157,10 @@ class _Rows:
         self._column = column
         self._writer = writer
         self._progress = progress
-        self._taken = _choose_schema(schema)
+        self._taken = _choose_schema(schema)  # of the files,
+        self._widened, self._written_as = (
+            _with_column(each, column) for each in (self._taken, schema)
+        )  # and as they are written
         # A part of an Arrow file is one batch; a row group is written from many, in less memory.
         self._is_joined = isinstance(writer, pa.ipc.RecordBatchFileWriter)
         self._batches: list[Any] = []
@@ -169,8 +172,7 @@ class _Rows:
         taken = pa.RecordBatch.from_arrays(columns, schema=self._taken).take(_indices(rows))
         if self._column is not None:
             new = pa.array(self._column.take(len(rows)), pa.large_string())
-            written = _with_column(self._taken, self._column)
-            taken = pa.RecordBatch.from_arrays([*taken.columns, new], schema=written)
+            taken = pa.RecordBatch.from_arrays([*taken.columns, new], schema=self._widened)
         self._batches.append(taken)
         self._bytes += taken.nbytes
         if self._bytes >= GROUP_BYTES:
@@ -186,9 +188,8 @@ class _Rows:
             if self._is_joined:
                 table = table.combine_chunks()
             self._batches, self._bytes = [], 0
-            schema = _with_column(self.schema, self._column)
-            columns = _cast(table.columns, schema)
-            self._writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            columns = _cast(table.columns, self._written_as)
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=self._written_as))
             self._written += table.num_rows
             self._progress(self._written)
 

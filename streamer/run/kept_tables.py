@@ -30,7 +30,6 @@ from streamer.pages.files import Source
 from streamer.pages.remote import RemoteObject, is_remote, look_up
 from streamer.pages.table_copy import (
     ChosenRows,
-    NewColumn,
     Ordinals,
     Progress,
     TableFile,
@@ -40,11 +39,10 @@ from streamer.pages.table_copy import (
 )
 from streamer.pages.tables import arrow_errors, schema_of
 from streamer.run.catalogue import Catalogue
-from streamer.run.kept_texts import FIELD, stored_texts, taken_name
+from streamer.run.kept_texts import FIELD, taken_name, text_column
 from streamer.run.outputs import Claim, OutputSink, complete_output
 
 REF_BYTES = 8
-_NO_REFS = np.empty(0, np.uint64)
 _MADE_OF = b"streamer.rows"  # in a table's metadata
 _STEP_REFS = 1 << 20
 _REMEDY = "Judge it in a run of its own, with other outputs and the same --index."
@@ -138,9 +136,8 @@ class KeptTable:
             chosen = self.chosen(size)
         if digest == _read_digest(self.name) if digest else not self._sources:
             return
-        stored = np.fromfile(self.refs, "<u8") if self._texts else _NO_REFS
-        with complete_output(self.name, claim) as file, stored_texts(self._texts, stored) as take:
-            column = NewColumn(FIELD, take) if self._texts else None
+        column = text_column(self._texts, self.refs)
+        with complete_output(self.name, claim) as file:
             made_of = {_MADE_OF: digest}
             copy_rows(chosen, self.name, OutputSink(file), _REMEDY, made_of, progress, column)
 

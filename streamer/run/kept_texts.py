@@ -7,18 +7,17 @@ order of the file of refs (kept_tables.py), and become its column when the run e
 
 from __future__ import annotations
 
-import mmap
+import itertools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import SettingsError
 from streamer.index.messages import Pages
 from streamer.pages.chunk import PageBatch
+from streamer.pages.table_copy import NewColumn
 from streamer.run.page_texts import TextReader
 from streamer.run.stages import OneAThread
 from streamer.sketch.site_signer import SignedRepeats
@@ -29,8 +28,6 @@ FIELD = "text"
 TEXTS_SUFFIX = ".texts"  # of the texts that a table's column is made of
 _STEP_BYTES = 1 << 24
 _NEWLINE = 0x0A
-
-TakeTexts = Callable[[int], list[str]]
 
 
 class _Line(msgspec.Struct):
@@ -81,35 +78,26 @@ def add_texts(lines: Iterable[bytes | memoryview], texts: Iterable[bytes]) -> It
         yield b'%b,"%b":%b}\n' % (bytes(line).rstrip()[:-1], FIELD.encode(), text)
 
 
-@contextmanager
-def stored_texts(name: str | None, refs: npt.NDArray[np.uint64]) -> Iterator[TakeTexts]:
-    """Give what returns the next so many texts of a file, by ascending refs.
+def text_column(name: str | None, refs: str) -> NewColumn | None:
+    """Return the column of the texts in a file, one a line, by ascending refs; None of no file.
 
-    `refs` are those of its lines.
+    `refs` is the file of the refs of its lines.
     """
-    if name is None or not len(refs):
-        yield lambda _count: []
-        return
-    with (
-        Path(name).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as all_,
-    ):
-        ends = _line_ends(np.memmap(name, np.uint8, "r"))
-        order = np.argsort(refs, kind="stable")
-        at = iter(order.tolist())
+    if name is None:
+        return None
+    data = np.memmap(name, np.uint8, "r") if Path(name).stat().st_size else np.empty(0, np.uint8)
+    ends = _line_ends(data)
+    at = iter(np.argsort(np.fromfile(refs, "<u8"), kind="stable").tolist())
 
-        def take(count: int) -> list[str]:
-            places = [next(at) for _ in range(count)]
-            return [
-                msgspec.json.decode(all_[int(ends[each - 1]) + 1 if each else 0 : int(ends[each])])
-                for each in places
-            ]
+    def take(count: int) -> list[str]:
+        places = itertools.islice(at, count)
+        return [msgspec.json.decode(data[ends[n] + 1 : ends[n + 1]].tobytes()) for n in places]
 
-        yield take
+    return NewColumn(FIELD, take)
 
 
 def _line_ends(data: Bytes) -> Places:
-    """Return where each line of a file ends."""
+    """Return where each line of a file ends, after -1, where the one before the first would."""
     parts = (data[at : at + _STEP_BYTES] for at in range(0, len(data), _STEP_BYTES))
     found = [np.flatnonzero(part == _NEWLINE) + _STEP_BYTES * i for i, part in enumerate(parts)]
-    return np.concatenate(found)
+    return np.concatenate([np.array([-1]), *found])

@@ -170,12 +170,12 @@ class PageOutputs:
                 found.append((file, pack(file.name, revisits, alone=True)))
                 continue
             refs = block.pages.refs[~is_kept if option == DUPLICATES else is_kept]
-            own = (texts[ref] for ref in refs.tolist())
             if option == TEXTS:
-                found.append((file, b"".join(b"%b\n" % text for text in own)))
+                found.append((file, b"".join(b"%b\n" % texts[ref] for ref in refs.tolist())))
             elif option in self._tables:
                 found.append((file, pack_refs(refs)))
             elif option == KEPT and self.with_text:
+                own = map(texts.__getitem__, refs.tolist())
                 records = add_texts(records_of(chunk, refs), own)
                 found.append((file, pack(file.name, records)))
             elif len(refs):
