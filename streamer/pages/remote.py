@@ -390,11 +390,15 @@ def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
                 f"{name}: two URLs differ only after the question mark, and files are known "
                 "without that; give one of them, and pipe the other one into -"
             )
-    stores, once, asked = Stores(), Stores(patient=False), [*named.values()]
+    found = _look_up_each([*named.values()], Stores(), Stores(patient=False))
+    return dict(zip(named, found, strict=True))
+
+
+def _look_up_each(urls: Sequence[str], stores: Stores, once: Stores) -> list[LookedUp]:
+    """Return what each URL leads to; a failure ends all."""
     with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
         try:
-            found = pool.map(lambda url: _look_up_one(url, stores, once), asked)
-            return dict(zip(named, found, strict=True))
+            return [*pool.map(lambda url: _look_up_one(url, stores, once), urls)]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -473,8 +477,7 @@ def _below_in_hub(name: str, stores: Stores, once: Stores) -> LookedUp:
     root = store_of(name)
     with explaining_store(name):
         urls = sorted(f"{root}/{path}" for path in list_of_hub(name))
-    with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
-        found = [*pool.map(lambda url: _look_up_one(url, stores, once), urls)]
+    found = _look_up_each(urls, stores, once)
     return LookedUp([each for one in found for each in one.objects], is_folder=True)
 
 
