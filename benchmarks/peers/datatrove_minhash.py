@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class _Words(WordTokenizer):  # type: ignore[misc] # the library is untyped
+class SpacedWords(WordTokenizer):  # type: ignore[misc] # the library is untyped
     """What spaces separate; the step asks for words only."""
 
     def word_tokenize(self, text: str) -> list[str]:
+        """Return the words."""
         return text.split()
 
     def sent_tokenize(self, text: str) -> list[str]:
+        """Return the text as one sentence."""
         return [text]
 
     def span_tokenize(self, text: str) -> list[tuple[int, int]]:
+        """Return where that begins and ends."""
         return [(0, len(text))]
 
 
@@ -38,7 +41,7 @@ class DatatrovePeer:
 
     def __init__(self) -> None:
         config = MinhashConfig(n_grams=SHINGLE_WIDTH, num_buckets=BANDS, hashes_per_bucket=ROWS)
-        self._step = MinhashDedupSignature(tempfile.gettempdir(), config, language=_Words())
+        self._step = MinhashDedupSignature(tempfile.gettempdir(), config, language=SpacedWords())
 
     def sign(self, texts: Sequence[bytes]) -> list[object]:
         """Return the hashes of all buckets a text."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from datatrove.utils.word_tokenizers import WordTokenizer
 from pyarrow import parquet
 
+from benchmarks.peers.datatrove_minhash import SpacedWords
 from tests.helpers.place import lines
 from tests.integration.test_examples import run
 
@@ -81,23 +81,10 @@ def test_datasketch_finds_the_same_pages(folder: Path) -> None:
     assert found["ours"].keys() == COPIES
 
 
-class Words(WordTokenizer):  # type: ignore[misc] # the library is untyped
-    """What spaces separate, in the place of spaCy, which is not installed here."""
-
-    def word_tokenize(self, text: str) -> list[str]:
-        return text.split()
-
-    def sent_tokenize(self, text: str) -> list[str]:
-        return [text]
-
-    def span_tokenize(self, text: str) -> list[tuple[int, int]]:
-        return [(0, len(text))]
-
-
 def test_datatrove_keeps_the_same_pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_parquet(folder)
-    monkeypatch.setattr(
-        "datatrove.pipeline.dedup.minhash.load_word_tokenizer", lambda _language: Words()
+    monkeypatch.setattr(  # spaCy is not installed here
+        "datatrove.pipeline.dedup.minhash.load_word_tokenizer", lambda _language: SpacedWords()
     )
     [theirs] = blocks("datatrove", "python")
     exec(theirs, {})  # noqa: S102 - the page's own code
