@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from streamer.cli.main import EPILOG, PANELS, app
+# A script has its own folder on the path, but its modules are imported from the root.
+sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+
+from deploy.command_help import CommandHelp, command_helps
+from streamer.cli.main import EPILOG, app
 from streamer.version import __version__
 
 SECTION = 1  # of the manual: commands
@@ -30,44 +33,32 @@ def head(name: str, summary: str, usage: str) -> list[str]:
     return [title, ".SH NAME", f"{roff(page)} \\- {roff(summary)}", *synopsis]
 
 
-def command_page(name: str, command: Any) -> str:  # noqa: ANN401 - typer does not export its type
+def command_page(found: CommandHelp) -> str:
     """Return the page of a command."""
-    context = typer.Context(command, info_name=name)
-    summary, *paragraphs = (command.help or "").split("\n\n")
-    examples = [each[8:] for each in paragraphs if each.startswith("Example:")]
-    texts = [each for each in paragraphs if not each.startswith("Example:")]
-    lines = head(name, summary, " ".join(command.collect_usage_pieces(context)))
-    lines += [".SH DESCRIPTION"] * bool(texts)
-    lines += [line for each in texts for line in (".PP", roff(each))]
-    by_panel = defaultdict(list)
-    for one in command.get_params(context):
-        default = "Arguments" if one.param_type_name == "argument" else "Options"
-        by_panel[one.rich_help_panel or default].append(one.get_help_record(context))
+    name = f"streamer {found.name}"
+    context = typer.Context(found.command, info_name=name)
+    lines = head(name, found.summary, " ".join(found.command.collect_usage_pieces(context)))
+    lines += [".SH DESCRIPTION"] * bool(found.texts)
+    lines += [line for each in found.texts for line in (".PP", roff(each))]
     lines.append(".SH OPTIONS")
-    for panel, records in by_panel.items():
+    for panel, options in found.options.items():
         lines.append(f'.SS "{roff(panel)}"')
-        for names, text in filter(None, records):
+        for names, text in filter(None, (one.get_help_record(context) for one in options)):
             lines += [".TP", f"\\fB{roff(names)}\\fR", roff(text)]
-    lines += [".SH EXAMPLES"] * bool(examples)
-    lines += [line for each in examples for line in (".PP", f"\\fB{roff(each)}\\fR")]
+    lines += [".SH EXAMPLES"] * bool(found.examples)
+    lines += [line for each in found.examples for line in (".PP", f"\\fB{roff(each)}\\fR")]
     return "\n".join([*lines, ".SH SEE ALSO", "\\fBstreamer\\fR(1)", ""])
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each page."""
-    group: Any = typer.main.get_command(app)
     lines = head("streamer", app.info.help or "", "COMMAND ...")
-    for panel, names in PANELS.items():
+    for panel, helps in groupby(command_helps(), lambda each: each.panel):
         lines += [f'.SH "{roff(panel).upper()}"']
-        for name in names:
-            command = group.get_command(typer.Context(group), name)
-            parts = getattr(command, "commands", None) or {"": command}
-            for part, own in parts.items():
-                whole = f"streamer {name} {part}".rstrip()
-                page = whole.replace(" ", "-")
-                lines += [".TP", f"\\fB{roff(page)}\\fR({SECTION})"]
-                lines.append(roff((own.help or "").split("\n\n")[0]))
-                yield page, command_page(whole, own)
+        for each in helps:
+            page = f"streamer {each.name}".replace(" ", "-")
+            lines += [".TP", f"\\fB{roff(page)}\\fR({SECTION})", roff(each.summary)]
+            yield page, command_page(each)
     lines += [".SH EXIT STATUS", roff(EPILOG.rpartition("\n\n")[2].partition(": ")[2])]
     yield "streamer", "\n".join([*lines, ""])
 

@@ -2,16 +2,14 @@
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 from sphinx.application import Sphinx
-from typer.main import get_command
 
-HERE = Path(__file__).absolute().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+
+from deploy.command_help import CommandHelp, command_helps
 
 project = html_title = "streamer"
 root_doc = "docs/index"
@@ -30,30 +28,17 @@ html_css_files = ["tables.css"]
 html_show_sphinx = html_copy_source = False
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    """Yield the name of each command, and of each of a group, with the command."""
-    from streamer.cli.main import COMMANDS, app  # noqa: PLC0415 - found by the path above
-
-    root: Any = get_command(app)
-    for name in COMMANDS:
-        part = root.get_command(click.Context(root), name)
-        for own, command in getattr(part, "commands", {"": part}).items():
-            yield f"{name} {own}".strip(), command
-
-
-def section(name: str, command: Any) -> str:  # noqa: ANN401 - typer has no public type of it
+def section(found: CommandHelp) -> str:
     """Return the help of a command as Markdown: what it does, examples, a table for each panel."""
-    parts, tables = [f"## streamer {name}"], dict[str, list[str]]()
-    for paragraph in command.help.split("\n\n"):
-        text = " ".join(paragraph.split())
-        example = text.removeprefix("Example: ")
-        parts.append(text if example == text else f"```console\n$ {example}\n```")
-    for each in command.params:
-        if each.name not in {"help", "help_all"}:
-            panel = getattr(each, "rich_help_panel", None) or f"{each.param_type_name.title()}s"
-            row = f"| `{label(each)}` | {meaning(each)} |"
-            tables.setdefault(panel, [f"| {panel} | |", "|---|---|"]).append(row)
-    return "\n\n".join([*parts, *("\n".join(rows) for rows in tables.values())])
+    parts = [f"## streamer {found.name}", *(" ".join(each.split()) for each in found.texts)]
+    parts.insert(1, " ".join(found.summary.split()))
+    parts += [f"```console\n$ {' '.join(each.split())}\n```" for each in found.examples]
+    for panel, options in found.options.items():
+        rows = [f"| {panel} | |", "|---|---|"]
+        shown = [each for each in options if each.name not in {"help", "help_all"}]
+        rows += [f"| `{label(each)}` | {meaning(each)} |" for each in shown]
+        parts += ["\n".join(rows)] * bool(shown)
+    return "\n\n".join(parts)
 
 
 def label(option: Any) -> str:  # noqa: ANN401 - as above
@@ -70,10 +55,10 @@ def meaning(option: Any) -> str:  # noqa: ANN401 - as above
     return re.sub(r"([<*])", r"\\\1", text) + (" Required." if option.required else "")
 
 
-def write_commands(_app: Sphinx) -> None:
+def write_commands(app: Sphinx) -> None:
     """Write the page of all commands."""
-    parts = ["# Commands", *(section(*each) for each in commands())]
-    page = HERE.parent / "build" / "commands.md"
+    parts = ["# Commands", *map(section, command_helps())]
+    page = Path(app.srcdir, "build", "commands.md")
     page.parent.mkdir(exist_ok=True)
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
