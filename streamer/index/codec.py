@@ -99,7 +99,7 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 9  # of this file, row_blocks.py, frozen.py and url_versions.py; another one is refused
+FORMAT = 10  # of this file, row_blocks.py, frozen.py and url_versions.py; another one is refused
 
 SOURCES = b"c"  # in the family of the state
 ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with

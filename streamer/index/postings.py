@@ -37,6 +37,7 @@ from streamer.kernel import (
 SEGMENT_BITS = 8
 SEGMENTS = 1 << SEGMENT_BITS
 TAG_BITS = 32
+KEYS_END = 1 << (SEGMENT_BITS + TAG_BITS)  # after the greatest key, of which 40 bits count
 ROWS_MAX = 1 << 32
 PARTS = 16  # in which segments are taken
 PART_SEGMENTS = SEGMENTS // PARTS
@@ -228,18 +229,21 @@ def _are_set(line: int, bits: int) -> bool:
 
 @kernel
 def cut(
-    words: Keys, starts: Places, first: int, blocks: int, lines: int, address: int, limits: Places
-) -> None:
+    words: Keys, starts: Places, begin: tuple[int, int], blocks: int, lines: int, address: int,
+    limits: Places,
+) -> None:  # fmt: skip
     """Add words to the filter at an address, and write where each block of them ends to `limits`.
 
-    Those of segment first + i are words[starts[i]:starts[i + 1]]. A tag that several of them have
-    is added once more, by other bits.
+    `begin` is their first segment, and the generation's blocks before theirs. Those of segment i
+    after the first are words[starts[i]:starts[i + 1]]. A tag that several of them have is added
+    once more, by other bits.
     """
+    first, before = begin
+    block = 0
     for i in range(starts.shape[0] - 1):
-        block = i * blocks
         for j in range(starts[i], starts[i + 1]):
             tag = words[j] >> uint64(TAG_BITS)
-            home = i * blocks + home_of(tag, blocks)
+            home = (first + i) * blocks + home_of(tag, blocks) - before
             while block < home:
                 limits[block] = j
                 block += 1
@@ -248,9 +252,9 @@ def cut(
             _set_bits(line, bits)
             if j > starts[i] and words[j - 1] >> uint64(TAG_BITS) == tag:
                 _set_bits(line, fmix(bits))
-        while block < (i + 1) * blocks:
-            limits[block] = starts[i + 1]
-            block += 1
+    while block < limits.shape[0]:
+        limits[block] = words.shape[0]
+        block += 1
 
 
 @inline_kernel
@@ -270,14 +274,16 @@ def _pack(data: Bytes, bit: int, bits: int) -> int:
 
 
 @kernel
-def pack(words: Keys, limits: Places, shape: Shape, out: Bytes, out_limits: Places) -> None:
+def pack(
+    words: Keys, limits: Places, shape: Shape, before: int, out: Bytes, out_limits: Places
+) -> None:
     """Write blocks of words to `out`, which is zero and has nine bytes more than they take.
 
-    Block i is words[limits[i]:limits[i + 1]], and begins at the byte out_limits[i]; the first is
-    the first of a segment.
+    Block i is words[limits[i]:limits[i + 1]], and begins at the byte out_limits[i]; the generation
+    has `before` blocks before them.
     """
     for block in range(limits.shape[0] - 1):
-        least = _least_tag(block % shape.blocks, shape.blocks)
+        least = _least_tag((before + block) % shape.blocks, shape.blocks)
         bit = 8 * out_limits[block]
         for i in range(limits[block], limits[block + 1]):
             tag = (words[i] >> uint64(TAG_BITS)) - least
@@ -292,11 +298,13 @@ def pack(words: Keys, limits: Places, shape: Shape, out: Bytes, out_limits: Plac
 
 
 @kernel
-def unpack(data: Bytes, limits: Places, shape: Shape, out: Keys, out_limits: Places) -> None:
+def unpack(
+    data: Bytes, limits: Places, shape: Shape, before: int, out: Keys, out_limits: Places
+) -> None:
     """Write the words of blocks to `out`, and where those of each end: what `pack` was given."""
     count = int64(0)
     for block in range(limits.shape[0] - 1):
-        least = _least_tag(block % shape.blocks, shape.blocks)
+        least = _least_tag((before + block) % shape.blocks, shape.blocks)
         bit = 8 * limits[block]
         for _ in range(8 * (limits[block + 1] - limits[block]) // shape.bits):
             value = _pack(data, bit, shape.bits)
@@ -330,12 +338,14 @@ class Probed(NamedTuple):
 
 @kernel
 def probe(
-    addresses: Places, lines: Places, blocks: Places, bases: Places, keys: Keys, out: Probed
-) -> int:
+    addresses: Places, lines: Places, blocks: Places, bases: Places, ranges: Places, keys: Keys,
+    out: Probed,
+) -> int:  # fmt: skip
     """Write which keys may be in a generation; return how many.
 
-    For each generation: the address of its filter, the lines and blocks of a segment, and the
-    number of its first block. Where there are more than the arrays hold, the rest is only counted.
+    For each generation: the address of its filter, the lines and blocks of a segment, the number of
+    its first block, and the range of keys that it has, int64[n, 2]. Where there are more than the
+    arrays hold, the rest is only counted.
     """
     found = 0
     for i in range(-_AHEAD, keys.shape[0]):
@@ -347,8 +357,10 @@ def probe(
         if i < 0:
             continue
         segment, tag = segment_of(keys[i]), tag_of(keys[i])
-        bits = _hash(segment, tag)
+        bits, key = _hash(segment, tag), int64(uint64(segment) << uint64(TAG_BITS) | tag)
         for g in range(bases.shape[0]):
+            if not ranges[g, 0] <= key < ranges[g, 1]:
+                continue
             line = addresses[g] + (segment * lines[g] + home_of(tag, lines[g])) * LINE_BYTES
             if _are_set(line, bits):
                 if found < out.places.shape[0]:

@@ -185,9 +185,8 @@ def _compile_frozen() -> None:
     one, row = np.zeros(1, np.int64), np.array([0, 1])
     probed = Probed(one, one, one, one)
     explain(np.zeros(1, np.uint64), probed, one, row, np.zeros((1, 1), np.uint32), one.copy())
-    unpack(
-        np.zeros(24, np.uint8), np.zeros(2, np.int64), Shape(1, 0, 1, 8), one.view(np.uint64), row
-    )
+    words, blocks = one.view(np.uint64), np.zeros(24, np.uint8)
+    unpack(blocks, np.zeros(2, np.int64), Shape(1, 0, 1, 8), 0, words, row)
 
 
 _PARTS = {"text": _compile_text, "index": _compile_index}

@@ -2,16 +2,19 @@
 
 A full table becomes a generation: blocks of its words on disk, and a Bloom filter in memory
 (postings.py). So a key that is not there costs one look into memory for each generation, and a read
-in one of two hundred cases. Four generations of a level are merged into one of the next level.
-Their number grows with the logarithm, until they are so large that merging costs more than it
-saves.
+in one of two hundred cases. Four generations of a level are merged into one of the next level, so
+their number grows with the logarithm.
+
+A merge goes through the keys in steps, the lowest level first. A step writes one range of keys,
+notes that the new generation has it and the old ones have not, and then drops what these had. So a
+key is looked for in either, a kill costs one step, and a merge needs the room of one step.
 
 A known page has all its keys in one generation, and most keys have one row there. So one key is
 read, and the row that it leads to. Where this row's marks (row_blocks.py) agree with another key of
 the page, and the filter says that the other key has one row, the other key need not be read.
 
     "b" | generation u32, block u32        postings, ascending; see `pack`
-    "b" | generation u32, 2^31 | piece     a MiB of the filter
+    "b" | generation u32, 2^31 | piece     a MiB of the filter, or the last of a step's
     "b" | 2^24 - 1, number u32             the slots of rows: runs, int64[3, n]
     "frozen"                               the note of what there is, as MessagePack
 
@@ -32,6 +35,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
@@ -42,6 +46,7 @@ import numpy as np
 from streamer.errors import damage_error
 from streamer.index.codec import BANDS, Entry, entry_key
 from streamer.index.postings import (
+    KEYS_END,
     LINE_BITS,
     LINE_BYTES,
     PART_SEGMENTS,
@@ -69,7 +74,7 @@ from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
 
 MERGED = 4  # generations of a level that become one of the next
-MERGED_MAX = 1 << 28  # postings of a generation, about: to write 18 million pages' again gains less
+STEP_BYTES = 128 << 20  # of the blocks that a step of a merge writes, at most
 FILTER_BITS = 12  # a posting: one key in two hundred is taken for one that is there
 BLOCK_WORDS = 448  # about 3.6 kB: one page is read
 _FILTER = 1 << 31  # the blocks from there on are pieces of the filter
@@ -82,7 +87,9 @@ _NOTE = b"frozen"
 class Generation(msgspec.Struct, array_like=True):
     """So many postings that were frozen or merged together, of rows from the first to the last.
 
-    Each segment has so many `blocks`, and so many `lines` of the filter.
+    Each segment has so many `blocks`, and so many `lines` of the filter. It was written in so many
+    `steps`, of equal ranges of keys. While it is merged, only keys in [low, high) are there: of the
+    new generation those that are done, of the old ones the others. A key is its upper 40 bits.
     """
 
     number: int
@@ -92,11 +99,15 @@ class Generation(msgspec.Struct, array_like=True):
     last_row: int
     blocks: int
     lines: int
+    steps: int = 1
+    low: int = 0
+    high: int = KEYS_END
 
     @property
     def filter_bytes(self) -> int:
         """Return the bytes of its filter."""
-        return SEGMENTS * self.lines * LINE_BYTES
+        low, high = (key * self.lines >> TAG_BITS for key in (self.low, self.high))
+        return (high - low) * LINE_BYTES
 
     @property
     def shape(self) -> Shape:
@@ -104,6 +115,35 @@ class Generation(msgspec.Struct, array_like=True):
         row_bits = max(1, (self.last_row - self.first_row).bit_length())
         tag_bits = (((1 << TAG_BITS) - 1) // self.blocks).bit_length()
         return Shape(self.blocks, self.first_row, row_bits, max(8, row_bits + tag_bits))
+
+    @property
+    def step_filter_bytes(self) -> int:
+        """Return the bytes of the filter that a step writes."""
+        return SEGMENTS * self.lines * LINE_BYTES // self.steps
+
+    @property
+    def steps_there(self) -> range:
+        """Return the steps of which keys are there."""
+        size = KEYS_END // self.steps
+        return range(self.low // size, -(-self.high // size))
+
+    def parts(self, step: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of keys in which a step is written; each has whole blocks."""
+        size = KEYS_END // (PARTS * self.steps)
+        for part in range(PARTS * step, PARTS * (step + 1)):
+            yield part * size, (part + 1) * size
+
+    def numbers(self, low: int, high: int) -> range:
+        """Return the numbers of the blocks where keys in [low, high) are."""
+        base = _base(self.number)
+        first, last = (key * self.blocks >> TAG_BITS for key in (low, high - 1))
+        return range(base + first, base + last + 1)
+
+    def filter_numbers(self, step: int) -> range:
+        """Return the numbers under which the filter of a step lies."""
+        pieces = -(-self.step_filter_bytes // _PIECE_BYTES)
+        first = _base(self.number) + _FILTER + step * pieces
+        return range(first, first + pieces)
 
 
 class Note(msgspec.Struct, array_like=True):
@@ -147,6 +187,7 @@ class _Filters(NamedTuple):
     lines: Places
     blocks: Places
     bases: Places
+    ranges: Places
     shapes: Places
 
 
@@ -225,7 +266,7 @@ class FrozenKeys:
 
     def _probe(self, keys: Keys) -> Probed:
         room = len(keys) if len(self._filters.bases) else 0
-        return Probed(*filled(4, room, lambda out: probe(*self._filters[:4], keys, Probed(*out))))
+        return Probed(*filled(4, room, lambda out: probe(*self._filters[:5], keys, Probed(*out))))
 
     def _read(self, keys: Keys, probed: Probed) -> tuple[Places, Places, Places]:
         """Return each posting's place, row, and which of `probed` it was found for."""
@@ -260,31 +301,41 @@ class FrozenKeys:
         number = before.next
         self._store.write_bands([(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())])
         rows = int(runs[0].min(initial=ROWS_MAX)), int(runs[1].max(initial=0))  # all that are left
-        parts = (table.words(segments_of(part)) for part in range(PARTS))
-        new = self._read_written(0, table.count, rows, parts)
+        new = make_generation(number, 0, table.count, rows, step_bytes=sys.maxsize)
+        self._write_step(new, 0, (table.words(segments_of(part)) for part in range(PARTS)))
         left = [run for run in before.runs if run[1] > first_slot]
         first_row = self._rows.slots.first_row
-        gone = [each for each in before.generations if each.last_row < first_row]
         others = [each for each in before.generations if each.last_row >= first_row]
         generations = [*others, new] if new.count else others
         after = Note(slot, number + 1, generations, [*left, (number, slot)])
-        self._change(after, gone, release)
+        self._change(after, release)
 
     def merge(self) -> bool:
-        """Merge four generations of a level into one, if there are four; return whether it did."""
+        """Merge a step of four generations of a level into one; return whether there is one."""
         before = self.note
-        old = generations_to_merge(before.generations)
+        old, new = next_merge(before.generations)
         if not old:
             return False
-        parts = (self._merge(old, part) for part in range(PARTS))
-        first = max(self._rows.slots.first_row, min(each.first_row for each in old))
-        rows = first, max(each.last_row for each in old) + 1
-        count = sum(each.count for each in old)
-        new = self._read_written(old[0].level + 1, count, rows, parts)
-        left = [each for each in before.generations if each not in old]
-        generations = [*left, new] if new.count else left
-        after = msgspec.structs.replace(before, next=before.next + 1, generations=generations)
-        self._change(after, old, lambda: None)
+        if new is None:
+            first_row = max(self._rows.slots.first_row, min(each.first_row for each in old))
+            rows = first_row, max(each.last_row for each in old) + 1
+            count = sum(each.count for each in old)
+            new = make_generation(before.next, old[0].level + 1, count, rows)
+            new.high = 0
+        step = new.high * new.steps // KEYS_END
+        end = KEYS_END // new.steps * (step + 1)
+        new = msgspec.structs.replace(new, high=end)
+        left = [msgspec.structs.replace(each, low=end) for each in old]
+        self._write_step(new, step, self._merge(old, new.parts(step), left))
+        changed = {each.number for each in (*old, new)}
+        generations = [each for each in before.generations if each.number not in changed]
+        if end < KEYS_END:
+            generations += [*left, new]
+        elif new.count:
+            generations.append(new)
+        number = max(before.next, new.number + 1)
+        after = msgspec.structs.replace(before, next=number, generations=generations)
+        self._change(after, lambda: None)
         return True
 
     def stop(self) -> None:
@@ -295,17 +346,25 @@ class FrozenKeys:
         """Take `stop` back, when nothing goes on in another thread any more."""
         self._stopped = False
 
-    def _change(self, after: Note, gone: Sequence[Generation], release: Callable[[], None]) -> None:
-        """Note what is there from now on, and remove what is `gone` when nobody reads it."""
-        runs = {number for number, _ in self.note.runs} - {number for number, _ in after.runs}
+    def _change(self, after: Note, release: Callable[[], None]) -> None:
+        """Note what is there from now on, and remove what is not when nobody reads it."""
+        before, base = self.note, _base(_RUNS)
+        runs = {number for number, _ in before.runs} - {number for number, _ in after.runs}
+        dropped = [(base + number, base + number + 1) for number in runs]
+        left = {each.number: each for each in after.generations}
+        for each in before.generations:
+            now = left.get(each.number)
+            dropped += [self._range(each.number)] if now is None else _passed(each, now)
         self._store.put_note(_NOTE, msgspec.msgpack.encode(after))
         with self._alone():
             self.note = after
             self._filters = self._current()
             release()
-        base = _base(_RUNS)
-        ranges = [self._range(each.number) for each in gone]
-        self._store.drop_bands(ranges + [(base + number, base + number + 1) for number in runs])
+        for each in after.generations:
+            size = (each.low * each.lines >> TAG_BITS) * LINE_BYTES // mmap.PAGESIZE * mmap.PAGESIZE
+            if size:
+                self._memory[each.number].madvise(mmap.MADV_DONTNEED, 0, size)
+        self._store.drop_bands(dropped)
 
     def _sweep(self) -> None:
         """Remove what a kill has left: all generations that are not noted."""
@@ -320,73 +379,66 @@ class FrozenKeys:
     def _range(self, number: int) -> tuple[int, int]:
         return _base(number), _base(number + 1)
 
-    def _read_written(
-        self, level: int, count: int, rows: tuple[int, int], parts: Iterator[Postings]
-    ) -> Generation:
-        """Write a generation of so many postings at most, of these rows; make its filter."""
-        number = self.note.next
-        blocks = max(1, -(-count // (SEGMENTS * BLOCK_WORDS)))
-        lines = max(1, -(-count * FILTER_BITS // (SEGMENTS * LINE_BITS)))
-        new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
-        self._memory[number] = memory = _memory(new.filter_bytes)
-        base = _base(number)
+    def _write_step(self, new: Generation, step: int, parts: Iterator[Postings]) -> None:
+        """Write the postings of a step's parts, as far as their rows are there; fill its filter."""
+        if all(each.number != new.number for each in self.note.generations):
+            self._memory[new.number] = _memory(new.step_filter_bytes * new.steps)
+        memory, size = self._memory[new.number], new.step_filter_bytes
+        rows = max(self._rows.slots.first_row, new.first_row), new.last_row + 1
 
         def entries() -> Iterator[Entry]:
-            for part, postings in enumerate(parts):
+            for (low, high), postings in zip(new.parts(step), parts, strict=True):
                 if self._stopped:
                     raise Stopped
-                yield from self._blocks(new, part, _select_rows(postings, *rows))
-            for i, start in enumerate(range(0, len(memory), _PIECE_BYTES)):
-                yield entry_key(BANDS, base + _FILTER + i), memory[start : start + _PIECE_BYTES]
+                yield from self._blocks(new, (low, high), _select_rows(postings, *rows))
+            filled = memory[step * size : (step + 1) * size]
+            for i, number in enumerate(new.filter_numbers(step)):
+                yield entry_key(BANDS, number), filled[i * _PIECE_BYTES : (i + 1) * _PIECE_BYTES]
 
         self._store.write_bands(entries())
-        return new
 
-    def _blocks(self, new: Generation, part: int, postings: Postings) -> Iterator[Entry]:
-        """Add a part to the filter, and yield its blocks."""
+    def _blocks(
+        self, new: Generation, keys: tuple[int, int], postings: Postings
+    ) -> Iterator[Entry]:
+        """Add the postings of a range of keys to the filter, and yield its blocks."""
         (words, starts), address = postings, address_of(self._memory[new.number])
-        numbers = self._part(new, part)
+        numbers = new.numbers(*keys)
+        begin = keys[0] >> TAG_BITS, numbers.start - _base(new.number)
         limits, ends = np.zeros((2, len(numbers) + 1), np.int64)
-        cut(words, starts, part * PART_SEGMENTS, new.blocks, new.lines, address, limits[1:])
+        cut(words, starts, begin, new.blocks, new.lines, address, limits[1:])
         size = len(words) * new.shape.bits // 8 + len(numbers) + len(PADDING)
         out = np.zeros(size, np.uint8)
-        pack(words, limits, new.shape, out, ends)
+        pack(words, limits, new.shape, begin[1], out, ends)
         new.count += len(words)
         data = out.tobytes()
         for number, (low, high) in zip(numbers, itertools.pairwise(ends.tolist()), strict=True):
             yield entry_key(BANDS, number), data[low:high]
 
-    def _merge(self, generations: Sequence[Generation], part: int) -> Postings:
-        """Return the words of a part of some generations, in order."""
-        read, merged = [], []
-        for each in generations:
-            words, limits = _words(self._store.band_blocks(self._part(each, part)), each)
-            read.append((words, limits[:: each.blocks]))
-        for i in range(PART_SEGMENTS):
-            words = np.concatenate([words[at[i] : at[i + 1]] for words, at in read])
-            words.sort(kind="stable")  # which takes what is in order as it is
-            merged.append(words)
-        starts = np.append(0, np.cumsum([len(words) for words in merged]))
-        return Postings(np.concatenate(merged), starts)
-
-    def _part(self, generation: Generation, part: int) -> range:
-        """Return the numbers of the blocks of a part."""
-        count = PART_SEGMENTS * generation.blocks
-        first = _base(generation.number) + part * count
-        return range(first, first + count)
+    def _merge(
+        self, old: Sequence[Generation], parts: Iterator[tuple[int, int]],
+        left: Sequence[Generation],
+    ) -> Iterator[Postings]:  # fmt: skip
+        """Yield the postings of some ranges of keys, in order; `left` is counted down by them."""
+        for keys in parts:
+            read = [read_words(self._store, each, *keys) for each in old]
+            for each, by_segment in zip(left, read, strict=True):
+                each.count -= sum(map(len, by_segment))
+            merged = [np.concatenate(own) for own in zip(*read, strict=True)]
+            for words in merged:
+                words.sort(kind="stable")  # which takes what is in order as it is
+            starts = np.append(0, np.cumsum([len(words) for words in merged]))
+            yield Postings(np.concatenate(merged), starts)
 
     def _read_filter(self, generation: Generation) -> mmap.mmap:
-        memory = _memory(generation.filter_bytes)
-        pieces = range(-(-len(memory) // _PIECE_BYTES))
-        first = _base(generation.number) + _FILTER
-        for start in pieces[::_PIECES_AT_ONCE]:
-            own = [first + i for i in pieces[start : start + _PIECES_AT_ONCE]]
-            data = b"".join(self._store.band_blocks(own))
-            if len(data) != min(len(own) * _PIECE_BYTES, len(memory) - memory.tell()):
-                raise damage_error(
-                    self._store.path, f"the filter of generation {generation.number}"
-                )
-            memory.write(data)
+        size = generation.step_filter_bytes
+        memory = _memory(size * generation.steps)
+        for step in generation.steps_there:
+            memory.seek(step * size)
+            for numbers in _batched(generation.filter_numbers(step), _PIECES_AT_ONCE):
+                memory.write(b"".join(self._store.band_blocks(numbers)))
+            if memory.tell() != (step + 1) * size:
+                what = f"the filter of generation {generation.number}"
+                raise damage_error(self._store.path, what)
         return memory
 
     def _current(self) -> _Filters:
@@ -398,6 +450,7 @@ class FrozenKeys:
             np.array([each.lines for each in own], np.int64),
             np.array([each.blocks for each in own], np.int64),
             np.array([_base(each.number) for each in own], np.int64),
+            np.array([(each.low, each.high) for each in own], np.int64).reshape(-1, 2),
             np.array([each.shape for each in own], np.int64).reshape(-1, 4),
         )
 
@@ -412,13 +465,54 @@ def thaw(store: Store) -> None:
     store.drop_bands([(0, _base(_RUNS + 1))])
 
 
-def generations_to_merge(generations: Sequence[Generation]) -> list[Generation]:
-    """Return those of the lowest level that has so many, unless they are large."""
+def make_generation(
+    number: int, level: int, count: int, rows: tuple[int, int], step_bytes: int | None = None
+) -> Generation:
+    """Return an empty one, with room for so many postings, of rows in [first, end).
+
+    Of its blocks, a step writes at most `step_bytes`, STEP_BYTES by default.
+    """
+    blocks = max(1, _ceil(count, SEGMENTS * BLOCK_WORDS))
+    lines = max(1, _ceil(count * FILTER_BITS, SEGMENTS * LINE_BITS))
+    new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
+    while count * new.shape.bits > 8 * (step_bytes or STEP_BYTES) * new.steps:
+        new.steps *= 2
+    parts = max(1, PARTS * new.steps // SEGMENTS)  # of a segment: each has whole blocks and lines
+    new.blocks, new.lines = (_ceil(each, parts) * parts for each in (new.blocks, new.lines))
+    return new
+
+
+def _ceil(count: int, of: int) -> int:
+    return -(-count // of)
+
+
+def _batched(numbers: range, count: int) -> Iterator[range]:
+    for start in range(0, len(numbers), count):
+        yield numbers[start : start + count]
+
+
+def next_merge(generations: Sequence[Generation]) -> tuple[list[Generation], Generation | None]:
+    """Return which generations of the lowest level to merge, and into which, if that is begun.
+
+    What a merge has begun with goes on being merged, without what came later.
+    """
     for level in sorted({each.level for each in generations}):
-        own = [each for each in generations if each.level == level]
-        if len(own) >= MERGED and sum(each.count for each in own) <= MERGED_MAX:
-            return own
-    return []
+        own = [each for each in generations if each.level == level and each.high == KEYS_END]
+        for begun in generations:
+            if begun.level == level + 1 and begun.high < KEYS_END:
+                return [each for each in own if each.low], begun
+        if len(own) >= MERGED:
+            return own, None
+    return [], None
+
+
+def _passed(before: Generation, now: Generation) -> list[tuple[int, int]]:
+    """Return the numbers [start, end) of what a merge has passed in a generation."""
+    if before.low == now.low:
+        return []
+    blocks = [each.numbers(each.low, KEYS_END).start for each in (before, now)]
+    filters = [each.filter_numbers(each.steps_there.start).start for each in (before, now)]
+    return [(blocks[0], blocks[1]), (filters[0], filters[1])]
 
 
 def _select_rows(postings: Postings, first: int, end: int) -> Postings:
@@ -432,13 +526,23 @@ def _select_rows(postings: Postings, first: int, end: int) -> Postings:
     return Postings(words[there], before[starts])
 
 
-def _words(blocks: Sequence[bytes], generation: Generation) -> tuple[Keys, Places]:
-    """Return the words of blocks of a generation, and where those of each begin, and the end."""
-    data, limits = join_blocks(blocks)
-    ends = np.zeros(len(limits), np.int64)
-    words = np.empty(8 * len(data) // generation.shape.bits, np.uint64)
-    unpack(data, limits, generation.shape, words, ends)
-    return words[: ends[-1]], ends
+def read_words(store: Store, generation: Generation, low: int, high: int) -> list[Keys]:
+    """Return the words of the keys in [low, high), by segment."""
+    numbers, shape = generation.numbers(low, high), generation.shape
+    data, limits = join_blocks(store.band_blocks(numbers))
+    before, ends = numbers.start - _base(generation.number), np.zeros(len(limits), np.int64)
+    words = np.empty(8 * len(data) // shape.bits, np.uint64)
+    unpack(data, limits, shape, before, words, ends)
+    found = []
+    for segment in range(low >> TAG_BITS, ((high - 1) >> TAG_BITS) + 1):
+        places = np.array([segment, segment + 1]) * shape.blocks - before
+        first, last = ends[places.clip(0, len(numbers))].tolist()
+        own = words[first:last]
+        tags = [low - (segment << TAG_BITS), high - (segment << TAG_BITS)]
+        between = np.clip(tags, 0, 1 << TAG_BITS).astype(np.uint64)
+        start, end = np.searchsorted(own >> np.uint64(TAG_BITS), between)
+        found.append(own[start:end])
+    return found
 
 
 def read_generation(store: Store, generation: Generation) -> Iterator[int]:
@@ -448,14 +552,19 @@ def read_generation(store: Store, generation: Generation) -> Iterator[int]:
         StoreDamaged: it cannot be read, or there is more or less of it than was noted.
     """
     base, count, size = _base(generation.number), 0, 0
-    at_once = PART_SEGMENTS * generation.blocks
-    for first in range(base, base + SEGMENTS * generation.blocks, at_once):
-        blocks = store.band_blocks(range(first, first + at_once))
+    numbers = generation.numbers(generation.low, generation.high)
+    for own in _batched(numbers, PART_SEGMENTS * generation.blocks):
+        blocks = store.band_blocks(own)
         count += sum(8 * len(block) // generation.shape.bits for block in blocks)
         yield sum(map(len, blocks))
-    for i in range(-(-generation.filter_bytes // _PIECE_BYTES)):
-        [piece] = store.band_blocks([base + _FILTER + i])
-        size += len(piece)
-        yield len(piece)
-    if (count, size) != (generation.count, generation.filter_bytes):
+    begin = _ceil((numbers.start - base) << TAG_BITS, generation.blocks)
+    if begin < generation.low:  # a merge has passed a part of the first block
+        count -= sum(map(len, read_words(store, generation, begin, generation.low)))
+    for step in generation.steps_there:
+        for number in generation.filter_numbers(step):
+            [piece] = store.band_blocks([number])
+            size += len(piece)
+            yield len(piece)
+    steps = len(generation.steps_there)
+    if (count, size) != (generation.count, steps * generation.step_filter_bytes):
         raise damage_error(store.path, f"generation {generation.number} of its bands")

@@ -41,6 +41,7 @@ _ROWS_A_PART = 32_768  # whose keys are read at once when an index is opened
 _ROUNDS = 4  # in which the table is filled; memory also holds the postings of one round
 _ROUND_POSTINGS_MIN = 1 << 22
 _POSTING_BYTES = 12  # of a table, about
+GENERATIONS_MAX = 28  # about: more are merged before another table is frozen
 _FROZEN_AT_THE_END = 1 << 25  # postings of a table: to read the keys again would take a second
 
 
@@ -109,6 +110,7 @@ class StoredLookup:
         self.frozen = FrozenKeys(store, self._rows, self._lock.alone)
         self._freezer = ThreadPoolExecutor(1, "freeze")
         self._freezing: Future[None] | None = None
+        self._is_awaited = False  # by a table that is full, too
         self._fill()
 
     @property
@@ -167,10 +169,16 @@ class StoredLookup:
     def freeze(self) -> None:
         """Have a thread freeze the table, when it is done with the one before.
 
+        It goes on merging then, unless there are more than GENERATIONS_MAX.
+
         Raises:
             StoreUnavailable: it could not freeze that, for want of room on the disk.
         """
-        self.wait()
+        self._is_awaited = True
+        try:
+            self.wait()
+        finally:
+            self._is_awaited = False
         assert self._store.meta is not None, "a table without a flush is empty"
         with self._lock.alone():
             self._full, self.table = self.table, KeyTable()
@@ -192,7 +200,8 @@ class StoredLookup:
         try:
             self.frozen.freeze(self._full, slot, self._release_flushed)
             while self.frozen.merge():
-                pass
+                if self._is_awaited and len(self.frozen.note.generations) < GENERATIONS_MAX:
+                    break
         except Stopped:
             return
         except StreamerError as error:  # `wait` raises it, but that may never be called

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import streamer.stored.frozen
 from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
 from streamer.index.postings import (
+    KEYS_END,
     SEGMENTS,
     Keys,
     Places,
@@ -28,7 +31,15 @@ from streamer.index.postings import (
     sort_postings,
     unpack,
 )
-from streamer.stored.frozen import MERGED, FrozenKeys, Generation, Stopped, thaw
+from streamer.stored.frozen import (
+    MERGED,
+    STEP_BYTES,
+    FrozenKeys,
+    Generation,
+    Stopped,
+    read_generation,
+    thaw,
+)
 from streamer.stored.key_table import KeyTable
 from streamer.stored.rows import RowSlots, StoredRows
 from streamer.stored.store import Store
@@ -102,30 +113,58 @@ def expected(listed: list[Posting], keys: Keys) -> list[Posting]:
     return sorted((i, row) for i, key in enumerate(keys.tolist()) for row in by_key[key >> 24])
 
 
-@settings(max_examples=12, deadline=None)
-@given(tables)
-def test_what_was_frozen_is_found_after_merges_and_in_an_index_opened_again(
-    frozen_tables: list[list[Posting]],
+@contextmanager
+def steps_of(step_bytes: int) -> Iterator[None]:
+    """Have merges write so many bytes of blocks in a step."""
+    with mock.patch.object(streamer.stored.frozen, "STEP_BYTES", step_bytes):
+        yield
+
+
+some_bytes = st.sampled_from([10, 60, STEP_BYTES])
+
+
+@settings(max_examples=20, deadline=None)
+@given(tables, some_bytes, st.integers(0, 9))
+def test_what_was_frozen_is_found_while_it_is_merged_and_in_an_index_opened_again(
+    frozen_tables: list[list[Posting]], step_bytes: int, steps_max: int
 ) -> None:
     asked = np.array([key for table in frozen_tables for key, _ in table] + [5 << 40], np.uint64)
-    with a_store() as store:
+    with a_store() as store, steps_of(step_bytes):
         frozen = opened(store)
         until: list[Posting] = []
         for table in frozen_tables:
             freeze(frozen, table)
             until += table
             assert found(frozen, asked) == expected(until, asked)
-            while frozen.merge():
+            steps = 0
+            while steps < steps_max and frozen.merge():
+                steps += 1
                 assert found(frozen, asked) == expected(until, asked)
-            assert len(frozen.note.generations) < 2 * MERGED
+                assert frozen.note.count == len(until)
+            again = opened(store)
+            assert found(again, asked) == expected(until, asked)
+            for each in again.note.generations:
+                assert sum(read_generation(store, each)), "it is as it was noted"
+        while frozen.merge():
+            pass
+        assert len(frozen.note.generations) < 2 * MERGED
+        assert all(whole(each) for each in frozen.note.generations)
         assert found(opened(store), asked) == expected(until, asked)
-        assert frozen.note.count == len(until)
+        assert stored_generations(store) == noted_generations(frozen)
+
+
+def whole(generation: Generation) -> bool:
+    return (generation.low, generation.high) == (0, KEYS_END)
 
 
 @settings(max_examples=12, deadline=None)
-@example(15, 0)  # a merge is noted, but what was merged is not removed yet
-@given(st.integers(0, 25), st.integers(0, 2**32))
-def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(calls: int, seed: int) -> None:
+@example(15, 0, STEP_BYTES)  # a merge is noted, but what was merged is not removed yet
+@example(13, 0, 200)  # the first step is written, but not noted
+@example(16, 0, 200)  # a later one
+@given(st.integers(0, 45), st.integers(0, 2**32), some_bytes)
+def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(
+    calls: int, seed: int, step_bytes: int
+) -> None:
     """A kill looks as this does: what was written stays, and nothing is undone."""
     random = np.random.default_rng(seed)
     keys = random.integers(0, 2**64, (6, 40), np.uint64)
@@ -133,7 +172,7 @@ def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(calls: int, 
         [(key, 100 * i + j) for j, key in enumerate(own)] for i, own in enumerate(keys.tolist())
     ]
     asked = keys.reshape(-1)
-    with a_store() as store, pytest.MonkeyPatch.context() as patch:
+    with a_store() as store, steps_of(step_bytes), pytest.MonkeyPatch.context() as patch:
         left = itertools.count(calls, -1)
 
         def counted(name: str) -> None:
@@ -165,16 +204,21 @@ def test_a_step_that_fails_at_any_call_leaves_all_or_what_was_there(calls: int, 
             assert found(opened(store), asked) == found(frozen, asked)
         patch.undo()
         freeze(frozen, [(1 << 40, 3)])
+        while frozen.merge():
+            pass
         assert stored_generations(store) == noted_generations(frozen), "what was begun is gone"
 
 
 RUNS = (1 << 24) - 1
 
 
-def stored_generations(store: Store) -> set[int]:
+def stored_blocks(store: Store) -> set[int]:
     family = store._to_write()._families[BANDS]  # noqa: SLF001 - nobody else asks for all
-    blocks = [int.from_bytes(key[1:], "big") for key in family.keys()]  # noqa: SIM118 - no dict
-    return {block >> 32 for block in blocks} - {RUNS}
+    return {int.from_bytes(key[1:], "big") for key in family.keys()}  # noqa: SIM118 - no dict
+
+
+def stored_generations(store: Store) -> set[int]:
+    return {block >> 32 for block in stored_blocks(store)} - {RUNS}
 
 
 def noted_generations(frozen: FrozenKeys) -> set[int]:
@@ -258,7 +302,8 @@ def cut_words(listed: Keys, segment: int, *, blocks: int, lines: int) -> tuple[K
     filled = np.zeros(8 * SEGMENTS * lines, np.uint64)
     limits = np.zeros(2 * blocks, np.int64)  # of the segment before, which has no words, too
     starts = np.array([0, 0, len(listed)])
-    cut(listed, starts, segment - 1, blocks, lines, filled.ctypes.data, limits)
+    begin = segment - 1, (segment - 1) * blocks
+    cut(listed, starts, begin, blocks, lines, filled.ctypes.data, limits)
     assert limits[:blocks].tolist() == [0] * blocks
     return filled, limits[blocks:].tolist()
 
@@ -281,11 +326,11 @@ def test_packed_words_are_unpacked_and_found(
     _, ends = cut_words(listed, 1, blocks=blocks, lines=1)
     limits, out_limits = np.array([0, *ends]), np.zeros(blocks + 1, np.int64)
     out = np.zeros(9 * len(listed) + blocks + 9, np.uint8)
-    pack(listed, limits, generation.shape, out, out_limits)
+    pack(listed, limits, generation.shape, 3 * blocks, out, out_limits)
     assert generation.shape.bits * len(listed) <= 8 * out_limits[-1]
     assert 8 * out_limits[-1] <= generation.shape.bits * len(listed) + 7 * blocks
     words, word_limits = np.zeros(len(listed), np.uint64), np.zeros(blocks + 1, np.int64)
-    unpack(out, out_limits, generation.shape, words, word_limits)
+    unpack(out, out_limits, generation.shape, 3 * blocks, words, word_limits)
     assert words.tolist() == listed.tolist()
     assert word_limits.tolist() == limits.tolist()
 
@@ -323,5 +368,5 @@ def test_a_filter_takes_one_key_in_two_hundred_for_one_that_is_there() -> None:
         assert len(frozen._probe(others).places) < 300_000 / 150  # noqa: SLF001 - a look-up tells of no miss
         assert len(frozen._probe(keys).places) == len(keys)  # noqa: SLF001 - as above
         few = Probed(*np.zeros((4, 3), np.int64))
-        assert probe(*frozen._filters[:4], keys, few) == len(keys)  # noqa: SLF001 - as above
+        assert probe(*frozen._filters[:5], keys, few) == len(keys)  # noqa: SLF001 - as above
         assert few.places.tolist() == [0, 1, 2]

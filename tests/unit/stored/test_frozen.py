@@ -1,26 +1,37 @@
 """Frozen keys at their bounds; tests/property/test_frozen_keys.py has what is found by chance."""
 
+import itertools
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from streamer.errors import StoreDamaged
-from streamer.index.postings import TAG_BITS
+from streamer.index.postings import KEYS_END, TAG_BITS
 from streamer.stored.frozen import (
     MERGED,
-    MERGED_MAX,
+    STEP_BYTES,
     FrozenKeys,
     Generation,
-    generations_to_merge,
+    make_generation,
+    next_merge,
     read_generation,
     thaw,
 )
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import POSTINGS_A_ROW, flush, keys_of
-from tests.property.test_frozen_keys import AnySlots, a_store, found, freeze, opened, table_of
+from tests.property.test_frozen_keys import (
+    AnySlots,
+    a_store,
+    found,
+    freeze,
+    opened,
+    stored_blocks,
+    table_of,
+)
 from tests.unit.index.test_shard_expiry import after
 
 KEYS = np.array([n << 40 for n in range(8)], np.uint64)
@@ -67,14 +78,73 @@ def test_a_merge_keeps_the_rows_from_the_first_that_is_left_to_the_last() -> Non
         assert frozen.note.next == 5
 
 
-def test_so_many_generations_of_a_level_are_merged_unless_they_are_large() -> None:
-    share = MERGED_MAX // MERGED
-    fitting = [generation(share)] * MERGED
-    assert generations_to_merge(fitting) == fitting
-    assert generations_to_merge([*fitting, generation(1)]) == []
-    assert generations_to_merge([generation(share)] * (MERGED - 1)) == []
-    above = [generation(2, level=1)] * MERGED
-    assert generations_to_merge([*above, *[generation(1)] * (MERGED - 1)]) == above
+def test_so_many_generations_of_a_level_are_merged_the_lowest_level_first() -> None:
+    few, many = [generation(1)] * (MERGED - 1), [generation(1)] * (MERGED + 1)
+    above = [generation(1 << 40, level=1)] * MERGED
+    assert next_merge([*few, *above[1:]]) == ([], None)
+    assert next_merge([*few, *above]) == (above, None)
+    assert next_merge([*above, *many]) == (many, None)
+
+
+def test_what_a_merge_began_with_goes_on_being_merged_without_what_came_later() -> None:
+    begun = [msgspec.structs.replace(each, low=9) for each in [generation(1)] * MERGED]
+    into = msgspec.structs.replace(generation(1, level=1), high=9)
+    later = [generation(1)] * MERGED
+    assert next_merge([*later, *begun, into]) == (begun, into)
+    three = [generation(1, level=1)] * (MERGED - 1)
+    assert next_merge([*three, into]) == ([], None), "what is not whole is not merged"
+
+
+def test_a_merge_that_is_too_large_for_a_step_takes_as_many_as_it_needs() -> None:
+    rows, count = (0, 1 << 32), 1 << 30
+    new = make_generation(7, 3, count, rows)
+    size = count * new.shape.bits // 8
+    assert size / 2 < STEP_BYTES * new.steps / 2 < size
+    assert new.filter_bytes == new.steps * new.step_filter_bytes
+    ranges = [keys for step in range(new.steps) for keys in new.parts(step)]
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == KEYS_END
+    blocks = [new.numbers(*keys) for keys in ranges]
+    for (keys, own), (later, following) in itertools.pairwise(zip(ranges, blocks, strict=True)):
+        assert (keys[1], own.stop) == (later[0], following.start), "no block is of two parts"
+
+
+def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 1000)
+    with a_store() as store:
+        frozen = opened(store)
+        keys = np.random.default_rng(5).integers(0, 2**64, 4000, np.uint64).tolist()
+        for number in range(MERGED):
+            freeze(frozen, [(key, number) for key in keys[number::MERGED]])
+        before, filters = stored_blocks(store), frozen.note.filter_bytes
+        assert frozen.merge()
+        *old, new = frozen.note.generations
+        size = KEYS_END // new.steps
+        assert [(each.low, each.high) for each in old] == [(size, KEYS_END)] * MERGED
+        assert (new.low, new.high, new.level) == (0, size, 1)
+        gone = before - stored_blocks(store)
+        assert {block >> 32 for block in gone} == {each.number for each in old}
+        assert len(gone) >= sum(size * each.blocks >> TAG_BITS for each in old)
+        assert frozen.note.filter_bytes <= filters + new.step_filter_bytes
+        assert sum(each.count for each in frozen.note.generations) == len(keys)
+
+
+def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 60)
+    keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
+    with a_store() as store:
+        frozen = opened(store)
+        for number in range(MERGED):
+            freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
+        assert frozen.merge()
+        *old, new = frozen.note.generations
+        assert new.high < 1 << TAG_BITS
+        assert all(0 < each.count < 1000 for each in old)
+        for each in frozen.note.generations:
+            assert sum(read_generation(store, each))
+        assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
 
 
 def test_a_generation_goes_when_its_last_row_is_dropped() -> None:
