@@ -25,7 +25,6 @@ from streamer.hosts import host_of, plain_host, same_url_key
 from streamer.index.codec import PendingForget
 from streamer.index.messages import Forget, Term, Times
 from streamer.index.ports import BEFORE_ALL, KeptRows
-from streamer.index.postings import ROWS_MAX
 
 URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes, bytes, ms, ref
 _DOTS = ".\u3002\uff0e\uff61"  # that separate the labels of a host
@@ -55,7 +54,7 @@ class Terms:
             self._by_kind[kind][value] = _TermMark(row_end, ask, record)
 
     @classmethod
-    def of(cls, forget: Forget, row_end: int = ROWS_MAX, record: int = 1 << 62) -> Terms:
+    def of(cls, forget: Forget, row_end: int = 1 << 62, record: int = 1 << 62) -> Terms:
         """Return the terms of a record, for the rows before one and versions of URLs before it."""
         named = (normalize_term(term) for term in forget.terms if term[0] != ASK)
         return cls((kind, value, row_end, forget.ask, record) for kind, value in named)

@@ -185,6 +185,10 @@ class Lookup(Protocol):
     def flushes(self) -> int:
         """Return how many flushes the store has had since the look-up was made."""
 
+    @property
+    def first_row(self) -> int | None:
+        """Return the lowest row in the store, None where it has none."""
+
     def find(self, keys: Keys, flushes: int) -> Hits:
         """Return the postings of `keys` in the store, which must have so many flushes at least."""
 

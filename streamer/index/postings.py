@@ -1,9 +1,9 @@
 """Postings as words: sorted, as the key table holds them, and packed, as frozen ones are on disk.
 
-A posting says that a row is found under a key. As a word it is 32 bits of the key, then the row.
-The 8 bits of the key before these choose its segment, and are not in the word. Words of a segment
-are in order, so the rows of equal keys ascend. The remaining 24 bits are stored with the row, as
-its marks.
+A posting says that a row is found under a key. As a word it is 32 bits of the key, then the number
+of the row modulo ROWS_MAX. An index has no more rows at a time, so `rows_before` finds which one it
+is. The 8 bits of the key before these choose its segment, and are not in the word. Words of a
+segment are in order. The remaining 24 bits are stored with the row, as its marks.
 
 Frozen postings (frozen.py) are in blocks by their tags. Tags are spread evenly, so a key determines
 its block without a search. The blocks are behind a Bloom filter, whose bits for one key are in one
@@ -38,7 +38,7 @@ SEGMENT_BITS = 8
 SEGMENTS = 1 << SEGMENT_BITS
 TAG_BITS = 32
 KEYS_END = 1 << (SEGMENT_BITS + TAG_BITS)  # after the greatest key, of which 40 bits count
-ROWS_MAX = 1 << 32
+ROWS_MAX = (1 << 32) - 1  # at a time; so no word has all bits of a row
 PARTS = 16  # in which segments are taken
 PART_SEGMENTS = SEGMENTS // PARTS
 LINE_BYTES = 64  # of a cache line
@@ -110,10 +110,11 @@ def _part(keys: Keys, masks: Keys, rows: Places, out_words: Keys) -> Places:
     for i in range(SEGMENTS):
         places[i] = starts[i]
     for i in range(keys.shape[0]):
+        row = uint64(rows[i] % ROWS_MAX)
         for j in range(keys.shape[1]):
             if masks[i] >> uint64(j) & uint64(1):
                 segment, tag = segment_of(keys[i, j]), tag_of(keys[i, j])
-                out_words[places[segment]] = tag << uint64(TAG_BITS) | uint64(rows[i])
+                out_words[places[segment]] = tag << uint64(TAG_BITS) | row
                 places[segment] += 1
     return starts
 
@@ -167,6 +168,11 @@ def segment_words(parts: Sequence[Postings], segments: range) -> Iterator[Keys]:
     starts = np.stack([starts for _, starts in parts])
     for segment in segments:
         yield _sort_words(addresses, starts, segment)
+
+
+def rows_before(end: int, numbers: Places) -> Places:
+    """Return the rows before `end` that have these numbers in words; -1 where there is none."""
+    return np.maximum(end - 1 - (end - 1 - numbers) % ROWS_MAX, -1)
 
 
 def filled(columns: int, room: int, fill: Callable[[Places], int]) -> Places:
@@ -282,13 +288,14 @@ def pack(
     Block i is words[limits[i]:limits[i + 1]], and begins at the byte out_limits[i]; the generation
     has `before` blocks before them.
     """
+    first_row = shape.first_row % ROWS_MAX
     for block in range(limits.shape[0] - 1):
         least = _least_tag((before + block) % shape.blocks, shape.blocks)
         bit = 8 * out_limits[block]
         for i in range(limits[block], limits[block + 1]):
             tag = (words[i] >> uint64(TAG_BITS)) - least
-            row = (words[i] & uint64(0xFFFFFFFF)) - uint64(shape.first_row)
-            value = tag << uint64(shape.row_bits) | row
+            row = (int64(words[i] & uint64(0xFFFFFFFF)) + ROWS_MAX - first_row) % ROWS_MAX
+            value = tag << uint64(shape.row_bits) | uint64(row)
             at, shift = bit >> 3, uint64(bit & 7)
             store_u64(out, at, load_u64(out, at) | value << shift)
             if shape.bits + int64(shift) > _WORD_BITS:
@@ -302,7 +309,7 @@ def unpack(
     data: Bytes, limits: Places, shape: Shape, before: int, out: Keys, out_limits: Places
 ) -> None:
     """Write the words of blocks to `out`, and where those of each end: what `pack` was given."""
-    count = int64(0)
+    count, first_row = int64(0), shape.first_row % ROWS_MAX
     for block in range(limits.shape[0] - 1):
         least = _least_tag((before + block) % shape.blocks, shape.blocks)
         bit = 8 * limits[block]
@@ -310,7 +317,8 @@ def unpack(
             value = _pack(data, bit, shape.bits)
             tag = (value >> uint64(shape.row_bits)) + least
             row = value & ((uint64(1) << uint64(shape.row_bits)) - uint64(1))
-            out[count] = tag << uint64(TAG_BITS) | (row + uint64(shape.first_row))
+            number = uint64((int64(row) + first_row) % ROWS_MAX)
+            out[count] = tag << uint64(TAG_BITS) | number
             bit += shape.bits
             count += 1
         out_limits[block + 1] = count

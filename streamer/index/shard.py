@@ -231,11 +231,11 @@ class Shard:
         """
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
-        if self.next_row + len(pages) >= ROWS_MAX:
+        first_row = self.lookup.first_row
+        if first_row is not None and self.next_row + len(pages) - first_row > ROWS_MAX:
             raise StoreMismatch(
-                f"The index has numbered {ROWS_MAX:,} kept pages, those that have expired "
-                "included, and has no numbers left. Begin a new index; --also compares it with "
-                "this one."
+                f"The index has {ROWS_MAX:,} kept pages, as many as it can have at a time. Begin a "
+                "new index, with --expire-after or --keep-pages; --also compares it with this one."
             )
         age = settings.expire_after_ms or _NO_LIMIT
         times, oldest_times = time.advance(pages.times, pages.refs, age)

@@ -12,8 +12,8 @@ that has one. A record of the log names what is forgotten, which is what came be
 version knows how many such records had come before it. So it is hidden at once, and may stay on
 disk until a sweep.
 
-A version is 296 bytes and the URL: content key u64, time i64, rows before it u32, distinct shingles
-u32, records of forgetting before it u64, sketch u64[33]. All numbers are little-endian.
+A version is 296 bytes and the URL: content key u64, time i64, rows before it u64, distinct shingles
+u32, records of forgetting before it u32, sketch u64[33]. All numbers are little-endian.
 """
 
 # A version takes 296 bytes and its URL, which detects hash collisions and makes forgetting a host
@@ -34,7 +34,6 @@ from streamer.index.codec import URLS, Entry, entry_key
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.messages import Pages, Times
 from streamer.index.ports import FlushedUrls, FoundUrls, Horizon
-from streamer.index.postings import ROWS_MAX
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Change
 from streamer.sketch.method import sketch_similarity
@@ -47,7 +46,7 @@ GENERATIONS = 4  # in the age at which pages expire: more of them are more look-
 _CODE_BITS = 2
 VERSION_WORDS = 4 + SKETCH_WORDS
 _URL_AT = 8 * VERSION_WORDS
-_ROWS_MASK = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
 _NO_VERSION = np.int32(-1 << _CODE_BITS | NEW)
 
 Codes = npt.NDArray[np.int32]
@@ -104,7 +103,7 @@ def time_of(version: bytes) -> int:
 
 def is_hidden(by: Terms | Forgetting, version: bytes) -> bool:
     """Return whether a version is to be forgotten, or is by now."""
-    records_before = int.from_bytes(version[24:32], "little")
+    records_before = int.from_bytes(version[28:32], "little")
     return by.name(url_of(version), time_of(version), records_before)
 
 
@@ -202,13 +201,13 @@ class UrlVersions:
         compared = Compared(
             words,
             np.full(len(pages), _NO_VERSION, np.int32),
-            np.full(len(pages), ROWS_MAX, np.int64),
+            np.full(len(pages), 1 << 62, np.int64),
             found,
             by,
         )
         if len(places):
             compared.codes[places] = _compare(pages, places, last_words, by)
-            compared.before[places] = (last_words[:, 2] & _ROWS_MASK).astype(np.int64)
+            compared.before[places] = last_words[:, 2].astype(np.int64)
             compared.before[places[len(stored) :]] = [-1 - at for _, at in own]
         return compared
 
@@ -217,7 +216,7 @@ class UrlVersions:
 
         Return their changes. `rows` came before each of them.
         """
-        compared.words[:, 2] |= rows.astype(np.uint64)
+        compared.words[:, 2] = rows
         data = compared.words.tobytes()
         for i, (key, url) in enumerate(zip(compared.found.keys, compared.found.urls, strict=True)):
             self._recent[key] = data[i * _URL_AT : (i + 1) * _URL_AT] + url
@@ -251,15 +250,14 @@ def _pack_words(pages: Pages, records: int) -> Words:
     words = np.empty((len(pages), VERSION_WORDS), "<u8")
     words[:, 0] = pages.keys[:, -1]
     words[:, 1] = pages.times.view(np.uint64)
-    words[:, 2] = pages.distinct.astype(np.uint64) << np.uint64(32)
-    words[:, 3] = records
+    words[:, 3] = np.uint64(records) << _HALF | pages.distinct
     words[:, 4:] = pages.sketches
     return words
 
 
 def _compare(pages: Pages, places: Rows, last: Words, by: Tracking) -> Codes:
     """Return the changes of the pages at `places` from the versions before, if rows expire none."""
-    fewest = np.minimum(last[:, 2] >> np.uint64(32), pages.distinct[places])
+    fewest = np.minimum(last[:, 3].astype(np.uint32), pages.distinct[places])
     comparable = fewest >= by.shingles_min[places]
     answers = last[:, 1].view(np.int64) >= by.oldest_times[places]
     same = last[:, 0] == pages.keys[places, -1]

@@ -41,8 +41,8 @@ from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PAIRS_AT_ONCE = 1 << 16  # that are compared: their rows take some 20 MB at the worst
-_ROW_BITS = np.uint64(32)
-_ROW_MASK = np.uint64((1 << 32) - 1)
+_ROW_BITS = np.uint64(44)  # of a word with a row and the page of a batch
+_ROW_MASK = np.uint64((1 << 44) - 1)
 
 Places = npt.NDArray[np.int64]
 

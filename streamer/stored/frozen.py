@@ -300,9 +300,10 @@ class FrozenKeys:
         runs = self._rows.slots.runs_from(before.slot, slot)
         number = before.next
         self._store.write_bands([(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())])
-        rows = int(runs[0].min(initial=ROWS_MAX)), int(runs[1].max(initial=0))  # all that are left
+        rows = int(runs[0].min(initial=1 << 62)), int(runs[1].max(initial=0))  # all that are left
         new = make_generation(number, 0, table.count, rows, step_bytes=sys.maxsize)
-        self._write_step(new, 0, (table.words(segments_of(part)) for part in range(PARTS)))
+        tables = (table.words(segments_of(part)) for part in range(PARTS))
+        self._write_step(new, 0, (_select_rows(own, *rows) for own in tables))
         left = [run for run in before.runs if run[1] > first_slot]
         first_row = self._rows.slots.first_row
         others = [each for each in before.generations if each.last_row >= first_row]
@@ -380,17 +381,16 @@ class FrozenKeys:
         return _base(number), _base(number + 1)
 
     def _write_step(self, new: Generation, step: int, parts: Iterator[Postings]) -> None:
-        """Write the postings of a step's parts, as far as their rows are there; fill its filter."""
+        """Write the postings of a step's parts, and fill its filter."""
         if all(each.number != new.number for each in self.note.generations):
             self._memory[new.number] = _memory(new.step_filter_bytes * new.steps)
         memory, size = self._memory[new.number], new.step_filter_bytes
-        rows = max(self._rows.slots.first_row, new.first_row), new.last_row + 1
 
         def entries() -> Iterator[Entry]:
             for (low, high), postings in zip(new.parts(step), parts, strict=True):
                 if self._stopped:
                     raise Stopped
-                yield from self._blocks(new, (low, high), _select_rows(postings, *rows))
+                yield from self._blocks(new, (low, high), postings)
             filled = memory[step * size : (step + 1) * size]
             for i, number in enumerate(new.filter_numbers(step)):
                 yield entry_key(BANDS, number), filled[i * _PIECE_BYTES : (i + 1) * _PIECE_BYTES]
@@ -418,12 +418,20 @@ class FrozenKeys:
         self, old: Sequence[Generation], parts: Iterator[tuple[int, int]],
         left: Sequence[Generation],
     ) -> Iterator[Postings]:  # fmt: skip
-        """Yield the postings of some ranges of keys, in order; `left` is counted down by them."""
+        """Yield the postings of some ranges of keys, in order; `left` is counted down by them.
+
+        Those of rows that have been dropped are left out.
+        """
+        first_row = self._rows.slots.first_row
         for keys in parts:
             read = [read_words(self._store, each, *keys) for each in old]
             for each, by_segment in zip(left, read, strict=True):
                 each.count -= sum(map(len, by_segment))
-            merged = [np.concatenate(own) for own in zip(*read, strict=True)]
+            there = [
+                [words[_rows(words, each.first_row) >= first_row] for words in by_segment]
+                for each, by_segment in zip(old, read, strict=True)
+            ]
+            merged = [np.concatenate(own) for own in zip(*there, strict=True)]
             for words in merged:
                 words.sort(kind="stable")  # which takes what is in order as it is
             starts = np.append(0, np.cumsum([len(words) for words in merged]))
@@ -518,12 +526,17 @@ def _passed(before: Generation, now: Generation) -> list[tuple[int, int]]:
 def _select_rows(postings: Postings, first: int, end: int) -> Postings:
     """Return the postings of the rows in [first, end); others have been dropped."""
     words, starts = postings
-    rows = words & np.uint64(ROWS_MAX - 1)
-    there = (rows >= first) & (rows < end)
+    there = _rows(words, first) < end
     if there.all():
         return postings
     before = np.append(0, np.cumsum(there))
     return Postings(words[there], before[starts])
+
+
+def _rows(words: Keys, first: int) -> Places:
+    """Return the rows of words, none of which comes before the first."""
+    numbers = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return first + (numbers - first) % ROWS_MAX
 
 
 def read_words(store: Store, generation: Generation, low: int, high: int) -> list[Keys]:

@@ -1,7 +1,8 @@
 """The key table: an in-memory hash table from keys to rows, for all rows that were flushed.
 
-A posting is one word: 32 bits of its key, then its row. The key's top 8 bits choose one of 256
-segments, and the 32 bits after them are in the word. So the table distinguishes 40 bits of a key.
+A posting is one word (postings.py): 32 bits of its key, then the number of its row. The key's top 8
+bits choose one of 256 segments, and the 32 bits after them are in the word. So the table
+distinguishes 40 bits of a key.
 Callers that need certainty compare the rest (lookup.py).
 
 Within a segment the words are in order. A word is enough to compute its home, so a segment grows
@@ -33,6 +34,7 @@ from streamer.index.postings import (
     Postings,
     filled,
     home_of,
+    rows_before,
     segment_of,
     segment_words,
     tag_of,
@@ -139,7 +141,7 @@ def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
 
 @kernel
 def find(addresses: Places, slots: Places, keys: Keys, out_places: Places, out_rows: Places) -> int:
-    """Write the place of a key and a row for each posting, in order; return their number.
+    """Write the place of a key and a row's number for each posting; return how many there are.
 
     Where there are more than the arrays hold, the rest is only counted.
     """
@@ -248,11 +250,12 @@ class KeyTable:
             read_words(self._addresses[segment], self._ends[segment], words[start:])
         return Postings(words[:-1], starts)
 
-    def drop(self, first_row: int, segments: range) -> None:
-        """Remove the postings of rows before this one from some segments."""
+    def drop(self, rows: tuple[int, int], segments: range) -> None:
+        """Remove the postings of rows before the first from some segments; others end before it."""
         for segment in segments:
             words = self._empty(segment, int(self._counts[segment]))
-            left = words[words & np.uint64(0xFFFFFFFF) >= first_row]
+            numbers = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            left = words[rows_before(rows[1], numbers) >= rows[0]]
             self._counts[segment] = 0
             self._resize(segment, slots_for(segment, len(left)), _MARGIN)
             self._grow(segment, left, int(self._slots[segment]), _MARGIN)
@@ -287,7 +290,7 @@ class KeyTable:
         self._ends[segment] = slots + margin
 
     def find(self, keys: Keys) -> tuple[Places, Places]:
-        """Return (the place of a key, a row) for each posting: by place, rows ascending."""
+        """Return (the place of a key, a row's number in its word) for each posting, by place."""
         columns = self._addresses, self._slots
         places, rows = filled(2, len(keys), lambda out: find(*columns, keys, out[0], out[1]))
         return places, rows

@@ -25,7 +25,16 @@ import numpy as np
 
 from streamer.errors import StreamerError
 from streamer.index.ports import FoundUrls, Hits, KeptRows, no_hits
-from streamer.index.postings import PARTS, Keys, Places, Postings, part_postings, segments_of
+from streamer.index.postings import (
+    PARTS,
+    ROWS_MAX,
+    Keys,
+    Places,
+    Postings,
+    part_postings,
+    rows_before,
+    segments_of,
+)
 from streamer.index.url_versions import url_keys
 from streamer.stored.frozen import FrozenKeys, Stopped
 from streamer.stored.key_table import KeyTable
@@ -220,10 +229,10 @@ class StoredLookup:
         self._first_slot = first_slot
         with self._lock.alone():
             self._rows.slots.drop(first_slot)
-        first_row = self._rows.slots.first_row
+        rows = self._rows.slots.first_row, self._rows.slots.end
         for part in range(PARTS):
             with self._lock.alone():
-                self.table.drop(first_row, segments_of(part))
+                self.table.drop(rows, segments_of(part))
 
     def _fill(self) -> None:
         """Fill the table when the store is opened: by all cores, in a few rounds.
@@ -284,15 +293,18 @@ class StoredLookup:
 
     def _find(self, keys: Keys, own_keys: int) -> tuple[Places, RowNumbers]:
         """Return (the place of a key, a row) as all tables have them: by place, rows ascending."""
-        parts = [self.table.find(keys)]
-        if self._full is not None:
-            parts.append(self._full.find(keys))
+        end = self._rows.slots.end
+        parts = []
+        for table in (self.table, self._full):
+            if table is not None:
+                at, numbers = table.find(keys)
+                parts.append((at, rows_before(end, numbers)))
         parts.append(self.frozen.find(keys, own_keys))
         places, rows = np.concatenate(parts, axis=1)
         known = self._rows.known(rows)
         if not known.all():  # a flush is being added, or was dropped
             places, rows = places[known], rows[known]
-        if not any(len(part[0]) for part in parts[1:]):
+        if end <= ROWS_MAX and not any(len(part[0]) for part in parts[1:]):
             return places, rows  # they are in order
         order = np.lexsort((rows, places))
         return places[order], rows[order]
@@ -314,6 +326,11 @@ class StoredLookup:
             part = compared[begin : begin + _ROWS_AT_ONCE]
             posted[part] = self._rows.posted(rows[part], keys[places[part]])
         return posted[np.arange(len(places)) + np.repeat(compared_at - starts, lengths)]
+
+    @property
+    def first_row(self) -> int | None:
+        """Return the lowest row that is there."""
+        return self._rows.slots.first_row if self._rows.slots.count else None
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""

@@ -4,9 +4,9 @@ A flush gives its rows consecutive slots. The rows of eight slots form a block, 
 of 512 slots. A block of n rows is n, u32, and the number of keys of a row, u32; then, in columns,
 refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], the end of each URL u32[n], and
 the URLs one after the other. A block of keys is n u32 and the number of keys of a row u32; then, in
-columns, row numbers u32[n], masks of one byte for eight keys, and the upper five bytes of each key.
-The other bytes are in the row's marks, and a table does not need them. All numbers are
-little-endian.
+columns, row numbers modulo ROWS_MAX u32[n], masks of one byte for eight keys, and the upper five
+bytes of each key. The other bytes are in the row's marks, and a table does not need them. All
+numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
 from streamer.index.ports import FlushedRows, KeptRows
-from streamer.index.postings import Bytes, Marks, Places
+from streamer.index.postings import ROWS_MAX, Bytes, Marks, Places, rows_before
 from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
 from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
 from streamer.text.slices import Slices
@@ -30,7 +30,8 @@ from streamer.text.slices import Slices
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
 SLOTS_A_KEY_BLOCK = 512  # about 70 kB: only ever read one after the other
 PADDING = bytes(16)  # after blocks: kernels take eight bytes at a time, some beyond the end
-NO_ROW = 0xFFFFFFFF  # the number of a row that was forgotten; no other has it
+NO_ROW = -1  # the number of a row that was forgotten
+_NO_NUMBER = ROWS_MAX  # and as it is stored: no row has it
 _HEAD_BYTES = 8
 _KEY_HEAD = "<II"
 _KEY_BYTES = 5
@@ -116,7 +117,8 @@ def key_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
         block = (first_slot + start) // SLOTS_A_KEY_BLOCK
         mask_bytes = masks.view(np.uint8).reshape(-1, 8)[:, : _mask_bytes(keys.shape[1])]
         key_bytes = np.ascontiguousarray(keys).view(np.uint8).reshape(-1, 8)[:, -_KEY_BYTES:]
-        columns = numbers.astype(np.uint32).tobytes(), mask_bytes.tobytes(), key_bytes.tobytes()
+        numbers = np.where(numbers == NO_ROW, _NO_NUMBER, numbers % ROWS_MAX).astype(np.uint32)
+        columns = numbers.tobytes(), mask_bytes.tobytes(), key_bytes.tobytes()
         yield entry_key(KEYS, block), b"".join((head, *columns))
 
 
@@ -175,8 +177,10 @@ def _unpack_keys(
             keys_at += key_bytes
 
 
-def unpack_keys(first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
+def unpack_keys(first_block: int, blocks: Sequence[bytes], rows_end: int) -> RowKeys | None:
     """Return what blocks of keys, from the first on, have; None if that is nothing.
+
+    All rows come before `rows_end`.
 
     Raises:
         ValueError: a block is none.
@@ -203,7 +207,8 @@ def unpack_keys(first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
     out = found.rows, found.masks, found.keys
     for start, places, rows in own:
         _unpack_keys(joined, start, places, (_mask_bytes(width), _KEY_BYTES), out, rows)
-    there = found.rows != NO_ROW
+    there = found.rows != _NO_NUMBER
+    found = found._replace(rows=rows_before(rows_end, found.rows))
     if not there.any():
         return None
     return found if there.all() else RowKeys(*(column[there] for column in found))

@@ -108,6 +108,11 @@ class RowSlots:
         firsts = self._runs[0]
         return int(firsts[0]) if len(firsts) else self.dropped_end
 
+    @property
+    def end(self) -> int:
+        """Return the row after the last that was taken up."""
+        return int(self._room[1, self._used - 1]) if self._used > 1 else self.dropped_end
+
     def of(self, rows: RowNumbers) -> RowNumbers:
         """Return the slot of each row, -1 of one that was not taken up, or dropped."""
         with self._lock:

@@ -342,7 +342,9 @@ class Store:
         that a row is not posted under.
         """
         try:
-            found = unpack_keys(blocks.start, self._values(KEYS, blocks))
+            stretches = self._meta.stretches if self._meta else []
+            rows_end = 1 + max((each.last_row for each in stretches), default=-1)
+            found = unpack_keys(blocks.start, self._values(KEYS, blocks), rows_end)
         except ValueError as error:
             raise damage_error(self.path, f"block {error} of its keys") from error
         if found is None or not whole:

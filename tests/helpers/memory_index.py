@@ -42,6 +42,11 @@ class MemoryLookup:
             self.versions |= flushed.versions.versions
         self.flushes += 1
 
+    @property
+    def first_row(self) -> int | None:
+        """Return the lowest row that was flushed."""
+        return min(self.kept, default=None)
+
     def find(self, keys: Keys, flushes: int = 0) -> Hits:
         """Return the postings of `keys`."""
         assert self.flushes >= flushes

@@ -19,6 +19,7 @@ from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
 from streamer.index.postings import (
     KEYS_END,
+    ROWS_MAX,
     SEGMENTS,
     Keys,
     Places,
@@ -80,7 +81,7 @@ class AnySlots(RowSlots):
     """Rows in any slots; those before the first are dropped."""
 
     first_row = 0
-    runs = np.array([[0], [1 << 32], [0]])
+    runs = np.array([[0], [ROWS_MAX], [0]])
 
     def runs_from(self, _slot: int, _end: int) -> Places:
         return self.runs

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.index.messages import Pages
 from streamer.index.ports import FlushedRows
+from streamer.index.postings import ROWS_MAX
 from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
@@ -38,6 +39,7 @@ limits = st.builds(
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)
 bounds = st.sampled_from([None, 0])  # of the memory of a table: with 0 each flush is frozen
+numbered = st.sampled_from([0, ROWS_MAX - 20])  # rows before the first, which are all gone
 flush_shares = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
 
@@ -71,11 +73,14 @@ def test_it_says_so_too_where_dates_are_wrong_or_pause(
 
 
 class StoredIndex:
-    """A shard that flushes to a real store."""
+    """A shard that flushes to a real store, and has given so many numbers to rows before."""
 
-    def __init__(self, folder: Path, rules: IndexSettings, memory_max: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, rules: IndexSettings, memory_max: int | None = None, rows: int = 0
+    ) -> None:
         self.memory_max = memory_max
         self.machine = MemoryIndex(rules, BANDS)
+        self.machine.shard.next_row = rows
         self.store = Store.open(folder / "store")
         self.folder = folder
         self.plain = MemoryLookup()
@@ -105,45 +110,47 @@ class StoredIndex:
 
 
 @settings(max_examples=8, deadline=None)
-@given(seeds, st.integers(1, 60), limits, st.sampled_from([0.1, 0.5]), bounds)
+@given(seeds, st.integers(1, 60), limits, st.sampled_from([0.1, 0.5]), bounds, numbered)
 def test_flushes_to_a_real_store_do_not_show(
-    seed: int, count: int, rules: IndexSettings, flush_share: float, memory_max: int | None
-) -> None:
+    seed: int, count: int, rules: IndexSettings, flush_share: float, memory_max: int | None,
+    rows: int,
+) -> None:  # fmt: skip
     pages = family_pages(Random(seed), count)
     expected = serial_verdicts(pages, rules)
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules, memory_max)
+        index = StoredIndex(Path(folder), rules, memory_max, rows)
         assert run(index.machine, pages, seed, flush_share) == expected
         index.close()
 
 
 @settings(max_examples=8, deadline=None)
 @given(
-    seeds, st.integers(40, 120), st.sampled_from([9, 12, 64]), st.sampled_from([0.1, 0.5]), bounds
-)
+    seeds, st.integers(40, 120), st.sampled_from([9, 12, 64]), st.sampled_from([0.1, 0.5]), bounds,
+    numbered,
+)  # fmt: skip
 def test_flushes_do_not_show_where_crowded_keys_agree_in_the_bits_of_the_table(
-    seed: int, count: int, bucket_max: int, flush_share: float, memory_max: int | None
+    seed: int, count: int, bucket_max: int, flush_share: float, memory_max: int | None, rows: int
 ) -> None:
     pages = crowded_pages(Random(seed), count)
     rules = IndexSettings(bucket_max=bucket_max)
     quiet = MemoryIndex(rules, BANDS)
     expected = run(quiet, pages, seed, 0.0)
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules, memory_max)
+        index = StoredIndex(Path(folder), rules, memory_max, rows)
         assert run(index.machine, pages, seed, flush_share) == expected
         assert index.machine.shard.refused == quiet.shard.refused
         index.close()
 
 
 @settings(max_examples=8, deadline=None)
-@given(seeds, st.lists(st.integers(1, 20), min_size=1, max_size=8), limits, bounds)
+@given(seeds, st.lists(st.integers(1, 20), min_size=1, max_size=8), limits, bounds, numbered)
 def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
-    seed: int, sizes: list[int], rules: IndexSettings, memory_max: int | None
+    seed: int, sizes: list[int], rules: IndexSettings, memory_max: int | None, rows: int
 ) -> None:
     pages = family_pages(Random(seed), sum(sizes))
     verdicts: list[Judged] = []
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules, memory_max)
+        index = StoredIndex(Path(folder), rules, memory_max, rows)
         at = 0
         for size in sizes:
             verdicts += index.machine.give(pages, at, at + size)

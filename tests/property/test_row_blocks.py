@@ -92,13 +92,19 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
 
 
 @settings(max_examples=50, deadline=None)
-@given(rows_of, st.integers(1, 4), st.sampled_from([1, 2, SLOTS_A_KEY_BLOCK]))
-def test_keys_come_back_with_their_rows_and_slots(rows: Rows, keys: int, repeated: int) -> None:
+@given(
+    rows_of, st.integers(1, 4), st.sampled_from([1, 2, SLOTS_A_KEY_BLOCK]), st.integers(0, 2**40)
+)
+def test_keys_come_back_with_their_rows_and_slots(
+    rows: Rows, keys: int, repeated: int, many: int
+) -> None:
     given_rows = flushed(rows * repeated, keys)
+    given_rows.rows += many
+    rows_end = int(given_rows.rows.max(initial=0)) + 1
     entries = list(row_blocks.key_entries(given_rows, 5 * SLOTS_A_KEY_BLOCK))
     blocks = [block for _, block in entries]
     assert [key for key, _ in entries] == [entry_key(KEYS, 5 + i) for i in range(len(entries))]
-    found = unpack_keys(5, blocks)
+    found = unpack_keys(5, blocks, rows_end)
     if not rows:
         assert found is None
         return
@@ -112,4 +118,4 @@ def test_keys_come_back_with_their_rows_and_slots(rows: Rows, keys: int, repeate
     first = 5 * SLOTS_A_KEY_BLOCK
     assert found.slots.tolist() == list(range(first, first + len(given_rows.rows)))
     with pytest.raises(ValueError, match="5"):
-        unpack_keys(5, [blocks[0][:-1]])
+        unpack_keys(5, [blocks[0][:-1]], rows_end)

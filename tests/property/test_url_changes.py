@@ -18,7 +18,7 @@ from tests.helpers.dates import dates_of, few_dates
 from tests.helpers.memory_index import MemoryIndex
 from tests.helpers.signed_pages import BANDS, family_pages
 from tests.oracles.log_time import PlainTime
-from tests.property.test_index_serial import StoredIndex, run
+from tests.property.test_index_serial import StoredIndex, numbered, run
 
 Changes = dict[int, tuple[Change, int]]
 
@@ -124,16 +124,16 @@ def test_a_shard_says_what_a_dictionary_of_urls_says(
 
 
 @settings(max_examples=15, deadline=None)
-@given(seeds, st.lists(st.integers(1, 15), min_size=1, max_size=8), limits)
+@given(seeds, st.lists(st.integers(1, 15), min_size=1, max_size=8), limits, numbered)
 def test_an_index_on_disk_that_is_opened_again_and_again_says_the_same(
-    seed: int, sizes: list[int], given: dict[str, object]
+    seed: int, sizes: list[int], given: dict[str, object], rows: int
 ) -> None:
     pages = crawled_pages(Random(seed), sum(sizes))
     rules = IndexSettings.model_validate({**given, "track_changes": True})
     found: Changes = {}
     moments, at = Random(seed + 1), 0
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules)
+        index = StoredIndex(Path(folder), rules, rows=rows)
         inserted: set[int] = set()
         for size in sizes:
             index.machine.give(pages, at, at + size)

@@ -31,6 +31,7 @@ class NothingFlushed:
     """The look-ups of a shard that never flushes: the fold that everything is held against."""
 
     flushes = 0
+    first_row: int | None = None
 
     def find(self, keys: Keys, flushes: int) -> Hits:
         """Find nothing."""

@@ -7,12 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
-from streamer.index.postings import NO_POSTINGS, SEGMENTS, Postings, part_postings, sort_postings
+from streamer.index.postings import (
+    NO_POSTINGS,
+    ROWS_MAX,
+    SEGMENTS,
+    Postings,
+    part_postings,
+    rows_before,
+    sort_postings,
+)
 
 U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)
 few_keys = st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 7 << 60])
-posting_lists = st.lists(st.tuples(few_keys | U64, U32), max_size=60)
+rows = U32 | st.integers(0, 2**40)
+posting_lists = st.lists(st.tuples(few_keys | U64, rows), max_size=60)
 Posting = tuple[int, int]
 
 
@@ -32,7 +41,14 @@ def in_order(postings: Postings) -> list[tuple[int, int, int]]:
 
 
 def expected(postings: list[Posting]) -> list[tuple[int, int, int]]:
-    return sorted((key >> 56, key >> 24 & 0xFFFFFFFF, row) for key, row in postings)
+    return sorted((key >> 56, key >> 24 & 0xFFFFFFFF, row % ROWS_MAX) for key, row in postings)
+
+
+@given(st.integers(0, 2**40), st.lists(st.integers(1, ROWS_MAX), min_size=1))
+def test_a_row_is_found_by_its_number_in_a_word(end: int, ages: list[int]) -> None:
+    rows = [end - age for age in ages]
+    numbers = np.array([row % ROWS_MAX for row in rows])
+    assert rows_before(end, numbers).tolist() == [max(row, -1) for row in rows]
 
 
 @settings(max_examples=300, deadline=None)

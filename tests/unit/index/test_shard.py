@@ -264,12 +264,22 @@ def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
     assert shard.skipped_records == 1
 
 
-def test_a_shard_that_is_full_says_so_before_row_numbers_run_out() -> None:
-    shard = Shard(BANDS, MemoryLookup())
+@pytest.mark.parametrize(("next_row", "is_full"), [(2**32 - 1, False), (2**32, True)])
+def test_a_shard_has_so_many_rows_at_a_time_and_says_so_when_it_is_full(
+    next_row: int, *, is_full: bool
+) -> None:
+    lookup = MemoryLookup()
+    shard = Shard(BANDS, lookup)
     shard.apply(config())
-    shard.next_row = 2**32 - 1
-    with pytest.raises(StoreMismatch, match=r"numbered 4,294,967,296 .* --also"):
-        shard.apply(page_record(made_pages([[1, 2, 3, 4]], [SAME]), 0, 1))
+    shard.apply(page_record(made_pages([[1, 2, 3, 4]], [SAME]), 0, 1))
+    shard.next_row = 1 + next_row  # row 0 has expired, row 2 is stored
+    lookup.kept = {2: (np.zeros(0, np.uint64), 0, b"", 0)}
+    record = page_record(made_pages([[0, 0, 0, 0], [5, 6, 7, 8]], [SAME] * 2), 1, 2)
+    if is_full:
+        with pytest.raises(StoreMismatch, match=r"has 4,294,967,295 kept pages.* --also"):
+            shard.apply(record)
+    else:
+        assert representatives(said(shard.apply(record))) == [None]
 
 
 def test_what_a_flush_takes_stays_as_it_is_until_it_is_flushed() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from streamer.index.messages import Pages, config_record
 from streamer.index.ports import BEFORE_ALL, Horizon
+from streamer.index.postings import ROWS_MAX
 from streamer.index.settings import IndexSettings
 from streamer.stored.deep_check import check_index
 from streamer.stored.lookup import StoredLookup
@@ -130,34 +131,52 @@ def after(row: int) -> Horizon:
     return Horizon(1000 * row)
 
 
-def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(tmp_path: Path) -> None:
+many_rows_ago = pytest.mark.parametrize(
+    "zero", [0, ROWS_MAX - 37, 5 * ROWS_MAX - 150], ids=["new", "one round", "five rounds"]
+)
+
+
+@many_rows_ago
+def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(
+    tmp_path: Path, zero: int
+) -> None:
     folder = tmp_path / "store"
+
+    def rows(first: int, end: int) -> range:
+        return range(zero + first, zero + end)
+
     with contextlib.closing(Store.open(folder)) as store:
         lookup = StoredLookup(store)
         for first, horizon in ((0, 0), (10, 0), (20, 15), (30, 30)):
-            lookup.refresh(flush(store, range(first, first + 10), horizon=after(horizon)))
+            lookup.refresh(flush(store, rows(first, first + 10), horizon=after(zero + horizon)))
             store.delete_dropped()
         assert store.meta is not None
         assert (store.meta.rows, store.meta.postings) == (10, 30)
         assert lookup.table.count == 30
-        assert sorted({*lookup.find(keys_of(range(50))).rows.tolist()}) == [*range(30, 40)]
-        gone = lookup.rows(np.array([12, 33]))
-        assert gone.times.tolist() == [BEFORE_ALL, 33_000]
-        assert gone.refs == [0, 40]
-        assert_holds(store, range(30, 40))
+        assert lookup.first_row == zero + 30
+        found = lookup.find(keys_of(rows(0, 50))).rows
+        assert found.tolist() == [row for row in rows(30, 40) for _ in range(3)]
+        gone = lookup.rows(np.array([zero + 12, zero + 33]))
+        assert gone.times.tolist() == [BEFORE_ALL, 1000 * (zero + 33)]
+        assert gone.refs == [0, zero + 40]
+        assert_holds(store, rows(30, 40))
     with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(30, 40))
+        assert_holds(store, rows(30, 40))
         assert len(stored_postings(store)) == 30
-        flush(store, range(40, 50), horizon=after(40))
-        assert_holds(store, range(40, 50))
+        flush(store, rows(40, 50), horizon=after(zero + 40))
+        assert_holds(store, rows(40, 50))
 
 
-def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
+@many_rows_ago
+def test_what_has_expired_leaves_frozen_keys_too(
+    tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 200)  # a merge takes some steps
     folder = tmp_path / "store"
 
     def found(lookup: StoredLookup) -> list[int]:
-        rows: list[int] = np.unique(lookup.find(keys_of(range(400))).rows).tolist()
-        return rows
+        asked = keys_of(range(zero, zero + 400))
+        return [row - zero for row in np.unique(lookup.find(asked).rows).tolist()]
 
     with (
         contextlib.closing(Store.open(folder)) as store,
@@ -165,7 +184,8 @@ def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
     ):
         for end in range(10, 310, 10):
             first = max(0, end - 40)
-            lookup.refresh(flush(store, range(end - 10, end), horizon=after(first)))
+            rows = range(zero + end - 10, zero + end)
+            lookup.refresh(flush(store, rows, horizon=after(zero + first)))
             store.delete_dropped()
             lookup.wait()
             assert found(lookup) == [*range(first, end)]
@@ -173,9 +193,9 @@ def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
             assert len(lookup.frozen.note.runs) <= 6
         opened = StoredLookup(store)
         assert found(opened) == [*range(260, 300)]
-        assert opened.rows(np.array([262, 7])).refs == [269, 0]
+        assert opened.rows(np.array([zero + 262, zero + 7])).refs == [zero + 269, 0]
     with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(260, 300))
+        assert_holds(store, range(zero + 260, zero + 300))
     assert not any(finding.damage for finding in check_index(tmp_path))
 
 

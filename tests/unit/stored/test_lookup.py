@@ -1,15 +1,18 @@
 """Look-ups in bounded memory, where postings without room are frozen; the lock of readers."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from streamer.errors import StoreUnavailable
 from streamer.index.codec import BANDS, entry_key
+from streamer.index.postings import KEYS_END, ROWS_MAX
 from streamer.stored import lookup as module
 from streamer.stored.database import Database
 from streamer.stored.deep_check import check_index
@@ -46,6 +49,50 @@ def found(lookup: StoredLookup, rows: Sequence[int]) -> list[int]:
 
 SOON = 0.05
 LONG = 20.0
+
+
+def test_rows_of_a_key_ascend_where_their_numbers_in_words_begin_anew(store: Store) -> None:
+    lookup = StoredLookup(store)
+    rows = range(ROWS_MAX - 3, ROWS_MAX + 3)
+    same = flushed(rows)
+    same.keys[:] = same.keys[0]
+    lookup.refresh(store.flush({"bands": 14}, same, b""))
+    assert found(lookup, rows[:1]) == [*rows] * POSTINGS_A_ROW
+
+
+@pytest.mark.parametrize(("most", "merged"), [(100, False), (0, True)])
+def test_a_table_that_is_full_waits_for_no_merge_unless_generations_are_many(
+    store: Store, monkeypatch: pytest.MonkeyPatch, most: int, *, merged: bool
+) -> None:
+    lookup = bounded(store, 3)
+    monkeypatch.setattr(module, "GENERATIONS_MAX", most)
+    merge, frozen = lookup.frozen.merge, threading.Event()
+
+    def slow_merge() -> bool:
+        assert frozen.wait(LONG)
+        return merge()
+
+    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 1000)
+    monkeypatch.setattr(lookup.frozen, "merge", slow_merge)
+    flush(store, lookup, range(300, 400))  # the fourth
+    waiting = Thread(target=flush, args=(store, lookup, range(400, 500)))
+    waiting.start()
+    while not lookup._is_awaited:  # noqa: SLF001 - whoever waits says so in no other way
+        time.sleep(0.001)
+    levels: list[int] = []
+    frozen_before = lookup.frozen.freeze
+
+    def freeze(*arguments: Any) -> None:
+        levels.extend(each.high == KEYS_END for each in lookup.frozen.note.generations)
+        frozen_before(*arguments)
+
+    monkeypatch.setattr(lookup.frozen, "freeze", freeze)
+    frozen.set()
+    waiting.join(LONG)
+    lookup.wait()
+    assert all(levels) == merged, "the merge has ended before the next table was frozen"
+    assert len(lookup.frozen.note.generations) == 2
+    lookup.close()
 
 
 def test_what_has_no_room_is_frozen_and_found_as_before(store: Store) -> None:
