@@ -6,7 +6,7 @@ from benchmarks import levels
 
 
 def test_a_small_index_has_levels_and_its_figures_are_counted(tmp_path: Path) -> None:
-    table = levels.measure(tmp_path, 60_000, memory=2 << 20, step_bytes=1 << 16)
+    table = levels.measure(tmp_path, 240_000, memory=1 << 20, step_bytes=1 << 16)
     filters, blocks, written = (
         [float(cell) for cell in table.columns[at].cells] for at in (3, 4, 7)
     )
