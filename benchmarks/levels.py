@@ -67,15 +67,15 @@ class Counter:
         self.now = self.now._replace(blocks=blocks)
         return self._read(keys_of, keys, probed)
 
-    def write(self, store: Store, entries: Iterable[Entry]) -> None:
+    def write(self, store: Store, files: Iterable[Iterable[Entry]]) -> None:
         """Count the bytes that are written."""
 
-        def counted() -> Iterable[Entry]:
+        def counted(entries: Iterable[Entry]) -> Iterable[Entry]:
             for key, value in entries:
                 self.now = self.now._replace(written=self.now.written + len(value))
                 yield key, value
 
-        self._write(store, counted())
+        self._write(store, map(counted, files))
 
 
 def measure(folder: Path, pages: int, memory: int, step_bytes: int) -> Table:

@@ -40,8 +40,10 @@ from rocksdict import (
     ChecksumType,
     CompactOptions,
     DBCompressionType,
+    IngestExternalFileOptions,
     Options,
     Rdict,
+    SstFileWriter,
     WriteBatch,
     WriteOptions,
 )
@@ -71,6 +73,7 @@ URL_BLOCK_BYTES = 4096  # some ten versions: fewer would make the index of their
 FILTER_BITS = 10  # a version: one in a hundred is looked for in vain
 BATCH_BYTES = 1 << 20  # written in one call, which holds the interpreter
 READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the interpreter
+INGESTED = "ingested"  # a file until it is the database's
 MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
 _writers = set[int]()  # processes, up to this one, that have opened a database to write it
@@ -258,23 +261,45 @@ class Database:
                 self._opened.write(batch, options)
             self._families[family].flush()
 
+    def ingest(self, family: bytes, files: Iterable[Iterable[Entry]]) -> None:
+        """Add files of a family, each of these entries, whose keys ascend; no state goes with them.
+
+        A file lies below all others, unless one there has keys between its first and its last.
+
+        Raises:
+            StoreUnavailable: the disk refuses. Some files may be there then.
+        """
+        path, options = self._path / INGESTED, IngestExternalFileOptions()
+        options.set_move_files(True)
+        with explain_failures(path), _explain_failures(self._path):
+            try:
+                for entries in files:
+                    writer = SstFileWriter(_options())
+                    writer.open(str(path))
+                    for key, value in entries:
+                        writer[key] = value
+                    writer.finish()
+                    self._families[family].ingest_external_file([str(path)], options)
+            finally:
+                path.unlink(missing_ok=True)
+
     def delete(self, family: bytes, ranges: Sequence[tuple[int, int]]) -> None:
         """Delete blocks [start, end) of a family, and have their space given back in a thread.
 
-        The note of what is deleted goes into a file of its own: in one with new entries it would
-        reach from the oldest to the newest, and all between would be merged with it.
+        The note of each range goes into a file of its own: in one with others, or with new entries,
+        it would reach from the first to the last, and all between would be merged with it.
         """
         entries = self._families[family]
-        limits = [(entry_key(family, start), entry_key(family, end)) for start, end in ranges]
-        with _explain_failures(self._path):
-            limits = [each for each in limits if _has_entries(entries, *each)]
-            if limits:
-                entries.flush()
-                for each in limits:
-                    entries.delete_range(*each)
-                entries.flush()
-        for each in limits:
-            self._merger.submit(self._compact, entries, *each)
+        for start, end in ranges:
+            first, last = entry_key(family, start), entry_key(family, end)
+            with _explain_failures(self._path):
+                if _has_entries(entries, first, last):
+                    entries.flush()
+                    entries.delete_range(first, last)
+                    entries.flush()
+            # Also what a process deleted that was killed. RocksDB takes in the file of the last key.
+            last = entry_key(family, end - 1) + b"\xff" * 8
+            self._merger.submit(self._compact, entries, first, last)
 
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
         """Delete entries by their keys; `settle` removes their bytes from the disk."""
@@ -415,6 +440,8 @@ def _open(path: str, access: AccessType, families: Sequence[bytes]) -> Any:  # n
     # All families are given, since rocksdict would take their options from a file in the folder.
     named = {STATE: _options()}
     named |= {FAMILIES[family]: _options(by_key=family == URLS) for family in families}
+    if BANDS in families:  # whose files are as they are to stay, until they are deleted
+        named[FAMILIES[BANDS]].set_disable_auto_compactions(True)
     return Rdict(path, _options(), named, access)
 
 

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import itertools
 import mmap
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
@@ -65,7 +64,6 @@ from streamer.index.postings import (
     find_in_blocks,
     pack,
     probe,
-    segments_of,
     unpack,
 )
 from streamer.stored.key_table import KeyTable, address_of, memory_of
@@ -75,6 +73,7 @@ from streamer.stored.store import Store
 
 MERGED = 4  # generations of a level that become one of the next
 STEP_BYTES = 128 << 20  # of the blocks that a step of a merge writes, at most
+FILES = 4  # of these blocks: space is given back by whole files, as RocksDB would rewrite others
 FILTER_BITS = 12  # a posting: one key in two hundred is taken for one that is there
 BLOCK_WORDS = 448  # about 3.6 kB: one page is read
 _FILTER = 1 << 31  # the blocks from there on are pieces of the filter
@@ -299,11 +298,12 @@ class FrozenKeys:
         before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
         runs = self._rows.slots.runs_from(before.slot, slot)
         number = before.next
-        self._store.write_bands([(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())])
+        self._store.write_bands([[(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())]])
         rows = int(runs[0].min(initial=1 << 62)), int(runs[1].max(initial=0))  # all that are left
-        new = make_generation(number, 0, table.count, rows, step_bytes=sys.maxsize)
-        tables = (table.words(segments_of(part)) for part in range(PARTS))
-        self._write_step(new, 0, (_select_rows(own, *rows) for own in tables))
+        new = make_generation(number, 0, table.count, rows)
+        parts = _parts_of_table(table, new)
+        for step in range(new.steps):
+            self._write_step(new, step, parts)
         left = [run for run in before.runs if run[1] > first_slot]
         first_row = self._rows.slots.first_row
         others = [each for each in before.generations if each.last_row >= first_row]
@@ -382,20 +382,23 @@ class FrozenKeys:
 
     def _write_step(self, new: Generation, step: int, parts: Iterator[Postings]) -> None:
         """Write the postings of a step's parts, and fill its filter."""
-        if all(each.number != new.number for each in self.note.generations):
+        if not step:
             self._memory[new.number] = _memory(new.step_filter_bytes * new.steps)
         memory, size = self._memory[new.number], new.step_filter_bytes
+        ranges = list(new.parts(step))
 
-        def entries() -> Iterator[Entry]:
-            for (low, high), postings in zip(new.parts(step), parts, strict=True):
+        def blocks_of(file: int) -> Iterator[Entry]:
+            for keys in ranges[file * PARTS // FILES : (file + 1) * PARTS // FILES]:
                 if self._stopped:
                     raise Stopped
-                yield from self._blocks(new, (low, high), postings)
+                yield from self._blocks(new, keys, next(parts))
+
+        def filter_pieces() -> Iterator[Entry]:
             filled = memory[step * size : (step + 1) * size]
             for i, number in enumerate(new.filter_numbers(step)):
                 yield entry_key(BANDS, number), filled[i * _PIECE_BYTES : (i + 1) * _PIECE_BYTES]
 
-        self._store.write_bands(entries())
+        self._store.write_bands([*map(blocks_of, range(FILES)), filter_pieces()])
 
     def _blocks(
         self, new: Generation, keys: tuple[int, int], postings: Postings
@@ -473,17 +476,12 @@ def thaw(store: Store) -> None:
     store.drop_bands([(0, _base(_RUNS + 1))])
 
 
-def make_generation(
-    number: int, level: int, count: int, rows: tuple[int, int], step_bytes: int | None = None
-) -> Generation:
-    """Return an empty one, with room for so many postings, of rows in [first, end).
-
-    Of its blocks, a step writes at most `step_bytes`, STEP_BYTES by default.
-    """
+def make_generation(number: int, level: int, count: int, rows: tuple[int, int]) -> Generation:
+    """Return an empty one, with room for so many postings, of rows in [first, end)."""
     blocks = max(1, _ceil(count, SEGMENTS * BLOCK_WORDS))
     lines = max(1, _ceil(count * FILTER_BITS, SEGMENTS * LINE_BITS))
     new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
-    while count * new.shape.bits > 8 * (step_bytes or STEP_BYTES) * new.steps:
+    while count * new.shape.bits > 8 * STEP_BYTES * new.steps:
         new.steps *= 2
     parts = max(1, PARTS * new.steps // SEGMENTS)  # of a segment: each has whole blocks and lines
     new.blocks, new.lines = (_ceil(each, parts) * parts for each in (new.blocks, new.lines))
@@ -515,12 +513,13 @@ def next_merge(generations: Sequence[Generation]) -> tuple[list[Generation], Gen
 
 
 def _passed(before: Generation, now: Generation) -> list[tuple[int, int]]:
-    """Return the numbers [start, end) of what a merge has passed in a generation."""
+    """Return the numbers [start, end) of what a merge has passed in a generation, whole files."""
     if before.low == now.low:
         return []
-    blocks = [each.numbers(each.low, KEYS_END).start for each in (before, now)]
+    size = KEYS_END // (FILES * now.steps)
+    blocks = [each.numbers(each.low // size * size, KEYS_END).start for each in (before, now)]
     filters = [each.filter_numbers(each.steps_there.start).start for each in (before, now)]
-    return [(blocks[0], blocks[1]), (filters[0], filters[1])]
+    return [(start, end) for start, end in (blocks, filters) if start < end]
 
 
 def _select_rows(postings: Postings, first: int, end: int) -> Postings:
@@ -539,6 +538,30 @@ def _rows(words: Keys, first: int) -> Places:
     return first + (numbers - first) % ROWS_MAX
 
 
+def _parts_of_table(table: KeyTable, new: Generation) -> Iterator[Postings]:
+    """Yield the postings of a table's rows, for each part of a generation."""
+    read, rows = range(0), (new.first_row, new.last_row + 1)
+    own = Postings(np.empty(0, np.uint64), np.zeros(1, np.int64))
+    for step in range(new.steps):
+        for low, high in new.parts(step):
+            segments = range(low >> TAG_BITS, ((high - 1) >> TAG_BITS) + 1)
+            if segments != read:
+                read, own = segments, _select_rows(table.words(segments), *rows)
+            if high - low < 1 << TAG_BITS:
+                words = _between(own.words, low, high)
+                yield Postings(words, np.array([0, len(words)]))
+            else:
+                yield own
+
+
+def _between(words: Keys, low: int, high: int) -> Keys:
+    """Return those words of the segment of the key `low` whose keys are in [low, high)."""
+    first = low >> TAG_BITS << TAG_BITS
+    limits = np.array([low - first, min(high - first, 1 << TAG_BITS)], np.uint64)
+    start, end = np.searchsorted(words >> np.uint64(TAG_BITS), limits)
+    return words[start:end]
+
+
 def read_words(store: Store, generation: Generation, low: int, high: int) -> list[Keys]:
     """Return the words of the keys in [low, high), by segment."""
     numbers, shape = generation.numbers(low, high), generation.shape
@@ -550,11 +573,7 @@ def read_words(store: Store, generation: Generation, low: int, high: int) -> lis
     for segment in range(low >> TAG_BITS, ((high - 1) >> TAG_BITS) + 1):
         places = np.array([segment, segment + 1]) * shape.blocks - before
         first, last = ends[places.clip(0, len(numbers))].tolist()
-        own = words[first:last]
-        tags = [low - (segment << TAG_BITS), high - (segment << TAG_BITS)]
-        between = np.clip(tags, 0, 1 << TAG_BITS).astype(np.uint64)
-        start, end = np.searchsorted(own >> np.uint64(TAG_BITS), between)
-        found.append(own[start:end])
+        found.append(_between(words[first:last], max(low, segment << TAG_BITS), high))
     return found
 
 

@@ -396,9 +396,9 @@ class Store:
         """Return blocks of frozen keys."""
         return self._values(BANDS, blocks)
 
-    def write_bands(self, entries: Iterable[Entry]) -> None:
-        """Write blocks of frozen keys, and sync them; a flush may run meanwhile."""
-        self._to_write().write_apart(BANDS, entries)
+    def write_bands(self, files: Iterable[Iterable[Entry]]) -> None:
+        """Write files of blocks of frozen keys, and sync them; a flush may run meanwhile."""
+        self._to_write().ingest(BANDS, files)
 
     def drop_bands(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Delete blocks [start, end) of frozen keys."""

@@ -270,7 +270,11 @@ def test_a_block_that_is_missing_is_refused() -> None:
 
 # ---- kernels, and what they are in plain Python ------------------------------------------------
 
-any_words = st.integers(0, 2**64 - 2) | st.integers(0, 9).map(lambda tag: tag << 56 | 1)
+any_words = st.builds(
+    lambda tag, row: tag << 32 | row,
+    st.integers(0, 2**32 - 1) | st.integers(0, 9).map(lambda tag: tag << 24),
+    st.integers(0, ROWS_MAX - 1),
+)
 words = st.lists(any_words, min_size=1, max_size=300).map(
     lambda listed: np.array(sorted(listed), np.uint64)
 )

@@ -8,7 +8,7 @@ from benchmarks import levels
 def test_a_small_index_has_levels_and_its_figures_are_counted(tmp_path: Path) -> None:
     table = levels.measure(tmp_path, 240_000, memory=1 << 20, step_bytes=1 << 16)
     filters, blocks, written = (
-        [float(cell) for cell in table.columns[at].cells] for at in (3, 4, 7)
+        [float(str(cell)) for cell in table.columns[at].cells] for at in (3, 4, 7)
     )
     assert table.row_count == 10
     assert 1 < max(filters) < 15

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreDamaged
+from streamer.index.codec import BANDS
 from streamer.index.postings import KEYS_END, TAG_BITS
+from streamer.stored.database import Database
 from streamer.stored.frozen import (
+    FILES,
     MERGED,
     STEP_BYTES,
     FrozenKeys,
@@ -109,15 +112,28 @@ def test_a_merge_that_is_too_large_for_a_step_takes_as_many_as_it_needs() -> Non
         assert (keys[1], own.stop) == (later[0], following.start), "no block is of two parts"
 
 
+def files_of(store: Store) -> dict[str, int]:
+    """Return the files of frozen keys, once those that are not needed are gone; and their sizes."""
+    database = store._to_write()  # noqa: SLF001 - a store does not say which files it has
+    database._merger.submit(lambda: None).result()  # noqa: SLF001 - as above
+    live = database._opened.live_files()  # noqa: SLF001 - as above
+    return {each["name"]: each["size"] for each in live if each["start_key"].startswith(BANDS)}
+
+
+def four_generations(store: Store) -> FrozenKeys:
+    frozen = opened(store)
+    keys = np.random.default_rng(5).integers(0, 2**64, 4000, np.uint64).tolist()
+    for number in range(MERGED):
+        freeze(frozen, [(key, number) for key in keys[number::MERGED]])
+    return frozen
+
+
 def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 1000)
     with a_store() as store:
-        frozen = opened(store)
-        keys = np.random.default_rng(5).integers(0, 2**64, 4000, np.uint64).tolist()
-        for number in range(MERGED):
-            freeze(frozen, [(key, number) for key in keys[number::MERGED]])
+        frozen = four_generations(store)
         before, filters = stored_blocks(store), frozen.note.filter_bytes
         assert frozen.merge()
         *old, new = frozen.note.generations
@@ -128,7 +144,7 @@ def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
         assert {block >> 32 for block in gone} == {each.number for each in old}
         assert len(gone) >= sum(size * each.blocks >> TAG_BITS for each in old)
         assert frozen.note.filter_bytes <= filters + new.step_filter_bytes
-        assert sum(each.count for each in frozen.note.generations) == len(keys)
+        assert sum(each.count for each in frozen.note.generations) == 4000
 
 
 def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +161,36 @@ def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.Monk
         for each in frozen.note.generations:
             assert sum(read_generation(store, each))
         assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
+
+
+def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 2000)
+    with a_store() as store:
+        frozen, gone = four_generations(store), 0
+        before, new = files_of(store), 0
+        while frozen.merge():
+            after = files_of(store)
+            new += len(after.keys() - before.keys())
+            gone += len(before.keys() - after.keys())
+            before = after
+        [own] = frozen.note.generations
+        assert (new, gone >= 4 * 5) == (own.steps * (FILES + 1), True)
+
+
+def test_space_that_a_killed_process_had_deleted_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with a_store() as store:
+        frozen = four_generations(store)
+        before = files_of(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "_compact", lambda *_: None)  # which is where it is killed
+            assert frozen.merge()
+            assert before.keys() < files_of(store).keys()
+        freeze(opened(store), [(1, 9)])
+        assert len(before.keys() & files_of(store).keys()) == MERGED, "the runs of rows"
 
 
 def test_a_generation_goes_when_its_last_row_is_dropped() -> None:

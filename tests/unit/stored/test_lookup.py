@@ -225,7 +225,7 @@ def test_a_deep_check_reads_what_is_frozen(store: Store, tmp_path: Path) -> None
     [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
     assert finding.damage == []
     assert finding.size >= 8 * 100 * POSTINGS_A_ROW
-    store.write_bands([(entry_key(BANDS, 7), bytes(8))])
+    store.write_bands([[(entry_key(BANDS, 7), bytes(8))]])
     [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
     assert "generation 0 of its bands" in finding.damage[0]
 
