@@ -113,8 +113,7 @@ def read_dead_letters(
     """
     with WaitingLoop() as loop:
         reader = loop.enter(reader_of(connection))
-        for partition in loop.run(reader.partitions(topic)):
-            bounds = loop.run(reader.bounds(topic, partition))
+        for partition, bounds in loop.run(reader.all_bounds(topic)).items():
             for chunk in loop.each(reader.read(topic, partition, *bounds)):
                 for message in chunk.records:
                     if index is None or is_of_index(message, index):

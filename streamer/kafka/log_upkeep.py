@@ -61,7 +61,6 @@ async def fingerprint_of_log(connection: Connection, names: Names) -> str:
         StreamerError: the brokers are away or refuse.
     """
     async with reader_of(connection) as reader:
-        await _check_there(reader, names)
         return (await _identity(reader, names)).fingerprint
 
 
@@ -77,7 +76,6 @@ async def forget_in_log(
         StreamerError: the brokers are away or refuse, or there is no answer within `wait_s`.
     """
     async with reader_of(connection) as reader:
-        await _check_there(reader, names)
         identity = await _identity(reader, names)
         shards = await _shards(reader, names)
         _, start = await reader.bounds(names.gauge, 0)
@@ -154,7 +152,6 @@ async def count_in_log(
         StreamerError: the brokers are away or refuse.
     """
     async with reader_of(connection) as reader:
-        await _check_there(reader, names)
         identity = await _identity(reader, names)
         with closing(ReferenceIndexes(tuple(also), identity.fingerprint)) as references:
             logs = [names.log(shard) for shard in await _shards(reader, names)]
@@ -186,7 +183,7 @@ async def _count(
         return forget(fresh.store, Forget([*terms]), dry_run=True)
 
 
-async def _check_there(reader: Reader, names: Names) -> None:
+async def check_there(reader: Reader, names: Names) -> None:
     """Raise InputError unless there is an index of this name."""
     if names.log(0) not in await reader.admin.list_topics():
         raise InputError(
@@ -197,6 +194,7 @@ async def _check_there(reader: Reader, names: Names) -> None:
 
 async def _identity(reader: Reader, names: Names) -> LogIdentity:
     """Return the identity that the newest record of the first log has."""
+    await check_there(reader, names)
     log = names.log(0)
     start, end = await reader.bounds(log, 0)
     if start < end and (newest := await reader.value_at(log, end - 1)):

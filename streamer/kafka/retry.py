@@ -92,9 +92,7 @@ async def send_again(
     done = Retried(topic.removesuffix(SUFFIX))
     async with reader_of(connection) as reader:
         await reader.partitions(done.topic)  # a mistyped name must not make a topic
-        numbers = await reader.partitions(topic)
-        bounds = {each: await reader.bounds(topic, each) for each in numbers}
-        ranges = resolve(wanted, topic, bounds, {})
+        ranges = resolve(wanted, topic, await reader.all_bounds(topic), {})
         done.offsets = {partition: one.start for partition, one in ranges.items()}
         largest = WHOLE_BYTES_MAX + HEADERS_BYTES_MAX
         try:
