@@ -30,7 +30,7 @@ from streamer.pages.remote import (
     UnusableFileError,
     has_changed,
     is_remote,
-    look_up,
+    look_up_file,
     name_of,
     store_of,
 )
@@ -226,7 +226,7 @@ class ArchiveReader:
             try:
                 known, data = RemoteObject.met(url, stores, start, end)
             except ShortFileError:
-                known = _look_up_one(url)
+                known = look_up_file(url)
         with self._lock:
             before = self._known.setdefault(url, known)
             if before.status != known.status:
@@ -255,18 +255,6 @@ class ArchiveReader:
         except InputError:
             return False
         return True
-
-
-def _look_up_one(url: str) -> RemoteObject:
-    """Return an archive as it is now.
-
-    Raises:
-        InputError: it is not there, or cannot be had.
-    """
-    [found] = look_up([url]).values()
-    if found.is_folder:
-        raise MissingFileError(f"{name_of(url)}: is not there")
-    return found.objects[0]
 
 
 def _digest(data: bytes) -> str:
