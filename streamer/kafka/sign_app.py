@@ -36,7 +36,7 @@ from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
 from streamer.kafka.signing import ChunkSigner, Signed
 from streamer.kafka.sites_topic import PartitionSites
-from streamer.kafka.tasks import begin_task, fail_on_error
+from streamer.kafka.tasks import Fail, begin_task, fail_on_error
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
@@ -92,30 +92,25 @@ class _Lane:
         return self.flow.positions.get(source_name(tp.partition), 0)
 
 
+@dataclass(eq=False)  # Faust hashes what it calls
 class SignApp:
     """Consumes pages; `flows` are those of the shards, by number; `fail` ends the process."""
 
-    def __init__(
-        self,
-        names: Names,
-        signer: ChunkSigner,
-        publisher: Publisher,
-        flows: Sequence[FlowControl],
-        how: SignOptions,
-        fail: Callable[[BaseException], None],
-        options: Mapping[str, Any],
-        metrics: SignMetrics,
-    ) -> None:
-        self._names = names
-        self._signer = signer
-        self._publisher = publisher
-        self._how = how
-        self._fail = fail
-        self._metrics = metrics
-        self._pool = signing_pool(how.threads)
+    _names: Names
+    _signer: ChunkSigner
+    _publisher: Publisher
+    _flows: Sequence[FlowControl]
+    _how: SignOptions
+    _fail: Fail
+    _options: Mapping[str, Any]
+    _metrics: SignMetrics
+
+    def __post_init__(self) -> None:
+        names = self._names
+        self._pool = signing_pool(self._how.threads)
         self._lanes = [
             _Lane(shard, flow, asyncio.Queue(), Ahead(self._begin, CHUNKS_AHEAD))
-            for shard, flow in enumerate(flows)
+            for shard, flow in enumerate(self._flows)
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
@@ -123,8 +118,9 @@ class SignApp:
         self._has_warned = False
         self.joined = False
         self.app = ChunkApp(
-            names.sign_group, self._starts, fail, has_lanes=names.per_partition, **options
-        )
+            names.sign_group, self._starts, self._fail, has_lanes=names.per_partition,
+            **self._options,
+        )  # fmt: skip
         self.app.on_rebalance_complete.connect(self._note_joined)
         self.app.agent(self.app.topic(names.pages, schema=ChunkSchema()), concurrency=1)(self.sign)
 

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -350,6 +351,7 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
         store.close()
 
 
+@dataclass
 class RegularSnapshots:
     """Takes a snapshot of an open index every so many seconds; `report` is called with each.
 
@@ -357,18 +359,14 @@ class RegularSnapshots:
     failure ends nothing: the next one is tried when it is due. `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        index: Path,
-        to: SnapshotFolder,
-        every: float,
-        keep: int,
-        report: Report,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._index, self._to, self._every, self._keep = index, to, every, keep
-        self._report = report
-        self._clock = clock
+    _index: Path
+    _to: SnapshotFolder
+    _every: float
+    _keep: int
+    _report: Report
+    _clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "snapshot")
         self._copying: Future[None] | None = None
         self._stopping = threading.Event()
