@@ -27,6 +27,7 @@ from streamer.run.index_folder import (
     Identity,
     check_identity,
     identity_of,
+    meta_of,
     obtain_existing_secret,
     own_key,
     read_meta,
@@ -294,8 +295,7 @@ def _key_finding(index: Path, key_file: Path | None) -> Finding:
     """Return whether the key of a sound index is the one that it was made with."""
     path = key_file or own_key(index)
     finding = Finding(path.name, path.stat().st_size if path.exists() else 0)
-    store, meta = read_meta(index)
-    store.close()
+    meta = meta_of(index)
     if not path.exists():
         finding.damage.append("it is missing; if the index was made with a key file, give that")
         return finding
@@ -313,8 +313,7 @@ def _key_finding(index: Path, key_file: Path | None) -> Finding:
 
 def _fit(index: Path, settings: Settings) -> str:
     """Return what is to be said of an index that fits; raise StoreMismatch if it does not."""
-    store, meta = read_meta(index)
-    store.close()
+    meta = meta_of(index)
     secret = obtain_existing_secret(index, settings.key_file)
     identity = identity_of(settings.signature, secret)
     check_identity(index, meta.identity, identity)
