@@ -35,7 +35,7 @@ import xxhash
 
 from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explain_failures
 from streamer.index.codec import StoreMeta
-from streamer.run.index_folder import own_key, read_meta, store_folder
+from streamer.run.index_folder import meta_of, own_key, store_folder
 from streamer.stored.database_files import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
@@ -339,7 +339,7 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
         StoreMismatch: the index has another format.
         StoreUnavailable: there is none, it is in use, or a disk refuses.
     """
-    read_meta(index)[0].close()  # to create none where there is none
+    meta_of(index)  # to create none where there is none
     store = Store.open(store_folder(index))
     try:
         checkpoint = StoreCheckpoint(index, store)
