@@ -44,7 +44,7 @@ from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, await_brokers, ends_of, open_reader
 from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.shard_app import CatchUp, ShardApp
-from streamer.kafka.sign_app import SignApp, SignOptions
+from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.tasks import begin_task
@@ -426,14 +426,10 @@ class Worker:
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
-        how = SignOptions(
-            prepared.dead_letter_partitions, prepared.dead_letter_bytes_max,
-            settings.signing_threads, partial(ends_of, client),
-            accept_loss=settings.accept_loss, sites=sites,
-        )  # fmt: skip
         self.signers = SignApp(
-            options.names, signer, publisher, flows, how, self.fail, self._faust_options(),
-            self._signing,
+            options.names, signer, publisher, flows, self.fail, self._faust_options(),
+            self._signing, prepared.dead_letter_partitions, prepared.dead_letter_bytes_max,
+            settings.signing_threads, partial(ends_of, client), settings.accept_loss, sites,
         )  # fmt: skip
         self._beside.append(begin_task(follow(client, options.names.gauge, flows), self.fail))
         if sites:

@@ -25,6 +25,7 @@ from typing import Protocol
 
 from streamer.compression import unpack, zstd
 from streamer.errors import OutputClosed, StoreUnavailable
+from streamer.pages.made_bytes import Parts
 from streamer.run.output_checks import (
     STANDARD_OUTPUT,
     check_output,
@@ -294,22 +295,6 @@ class OutputSink(io.RawIOBase):
         return self._file.length
 
 
-class _FirstPart(io.RawIOBase):
-    """The first `length` bytes of a file."""
-
-    def __init__(self, file: io.FileIO, length: int) -> None:
-        self._file = file
-        self._left = length
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        taken = self._file.readinto(memoryview(buffer)[: self._left]) or 0
-        self._left -= taken
-        return taken
-
-
 def read_lines_within(path: Path, length: int) -> Iterator[bytes]:
     """Yield the lines in the first `length` stored bytes of an output, which a flush knows.
 
@@ -321,6 +306,13 @@ def read_lines_within(path: Path, length: int) -> Iterator[bytes]:
         return  # which would be no whole zstd frame
     with path.open("rb", buffering=0) as file:
         try:
-            yield from unpack(io.BufferedReader(_FirstPart(file, length)), path.name)
+            yield from unpack(io.BufferedReader(Parts(_first_part(file, length))), path.name)
         except (EOFError, zlib.error, zstd.ZstdError) as error:
             raise ValueError(f"damaged, {error}") from error
+
+
+def _first_part(file: io.FileIO, length: int) -> Iterator[bytes]:
+    """Yield the first `length` bytes of a file."""
+    while length and (part := file.read(min(length, io.DEFAULT_BUFFER_SIZE))):
+        length -= len(part)
+        yield part
