@@ -32,13 +32,6 @@ class SourceEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsChange:
-    """Settings that are in force from here on."""
-
-    settings: IndexSettings
-
-
-@dataclass(frozen=True, slots=True)
 class Forgotten:
     """What a command wanted to be forgotten here, at the offset `number` of an index's log."""
 
@@ -60,7 +53,8 @@ class Checked:
     amount: int
 
 
-Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked | Pause
+Step = Chunk | SourceEnd | IndexSettings | Forgotten | Checked | Pause
+"""Settings are in force from their step on."""
 
 
 @dataclass(slots=True)
