@@ -66,7 +66,7 @@ from streamer.kafka.reader import (
     open_reader,
     stop_consumer,
 )
-from streamer.kafka.tasks import Fail, fail_on_error
+from streamer.kafka.tasks import Fail, fail_on_error, wait_at_most
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
@@ -127,9 +127,7 @@ class KeptThread:
                 continue
             _raise_if_it_lasts(self._topic, error)
             _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RESTART_SECONDS):
-                    await self._stopping.wait()
+            await wait_at_most(RESTART_SECONDS, self._stopping)
 
     async def _session(self) -> KafkaError | None:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
@@ -244,9 +242,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 self._fetcher.pause()
             self._observe_lag()
         if 0 < sum(map(len, found.values())) < VERDICTS_MAX:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(began + ROUND_SECONDS - time.monotonic()):
-                    await stopping.wait()
+            await wait_at_most(began + ROUND_SECONDS - time.monotonic(), stopping)
 
     async def _begin(self) -> None:
         """Fence whoever had these partitions, and find out where to continue."""
