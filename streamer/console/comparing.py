@@ -16,7 +16,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from streamer.analysis import comparison
+from streamer.analysis.comparison import (
+    MethodResult,
+    Panel,
+    Piece,
+    compare_documents,
+    highlight,
+    in_place,
+)
 from streamer.analysis.documents import Body, Document
 from streamer.analysis.exact import shingle_sets
 from streamer.console.answers import ConsoleData, JudgedPage, Name, PageQuery, page
@@ -121,9 +128,9 @@ class _Chain(NamedTuple):
 
 
 class _ComparedTexts(NamedTuple):
-    pieces: tuple[Sequence[comparison.Piece], Sequence[comparison.Piece]]
+    pieces: tuple[Sequence[Piece], Sequence[Piece]]
     figures: list[Figure]
-    methods: list[comparison.MethodResult]
+    methods: list[MethodResult]
     notes: list[str]
     measured: float | None = None
 
@@ -258,20 +265,17 @@ def _compare_texts(settings: SignatureSettings, one: Body, other: Body) -> _Comp
         sets = shingle_sets(settings)
         if sets is not None:
             canonical, width = sets.canonical, sets.width
-        panel = comparison.Panel.of(settings)
+        panel = Panel.of(settings)
     except StreamerError as error:  # a method that weighs words lacks its file
-        panel = comparison.Panel([], {})
+        panel = Panel([], {})
         notes.append(f"The method {settings.method} cannot be asked here. {error}")
     documents = [_document(each, canonical) for each in (one, other)]
     if any(is_cut for _, is_cut in documents):
         notes.append(_CUT.format(TEXT_CHARACTERS_MAX))
     (first, _), (second, _) = documents
-    report = comparison.compare_documents(first, second, width, panel)
-    pieces = comparison.highlight(first.page.text, second.page.text, report.fragments)
-    shown = (
-        comparison.in_place(pieces[0], first.parts),
-        comparison.in_place(pieces[1], second.parts),
-    )
+    report = compare_documents(first, second, width, panel)
+    pieces = highlight(first.page.text, second.page.text, report.fragments)
+    shown = in_place(pieces[0], first.parts), in_place(pieces[1], second.parts)
     return _ComparedTexts(
         shown, [Figure(*row) for row in report.exact_rows()], report.methods, notes,
         report.exact.jaccard,
@@ -290,5 +294,5 @@ def _document(found: Body, canonical: CanonicalOptions) -> tuple[Document, bool]
     return Document(whole.name, page, parts), len(text) < len(whole.page.text)
 
 
-def _show_piece(piece: comparison.Piece) -> TextPiece:
+def _show_piece(piece: Piece) -> TextPiece:
     return TextPiece(collapse_space(piece.text), piece.group, piece.first, piece.counts)
