@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import ssl
 from typing import TYPE_CHECKING
+
+from streamer.errors import SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,3 +29,18 @@ def read_given(path: Path) -> bytes:
     if len(data) > BYTES_MAX:
         raise ValueError("it has more than 256 MiB")
     return data
+
+
+def trust(option: str, cafile: str | Path | None) -> ssl.SSLContext:
+    """Return what trusts the certificates in a file, which `option` names; None: the system's.
+
+    Raises:
+        SettingsError: the file has none that can be used.
+    """
+    try:
+        return ssl.create_default_context(cafile=cafile)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{option} {cafile} has no certificates that can be used: {error}. Give certificates "
+            "in PEM form."
+        ) from error

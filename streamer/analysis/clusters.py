@@ -35,7 +35,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
@@ -48,14 +47,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.verdicts import VerdictLine, read_places, read_verdict_at
+from streamer.analysis.verdicts import read_places, read_verdict_at
 from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
-from streamer.pages.times import normalise_time, number_or_time
+from streamer.pages.times import number_of, seconds_of
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
 from streamer.run.table import write_table
 from streamer.run.verdict_files import open_verdicts
+from streamer.run.verdict_lines import VerdictLine
 
 
 def place_of(representative: Representative) -> Location:
@@ -82,8 +82,8 @@ def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetch
     """Return the policy's function; the fields are those of `carried` that `nutch` looks at."""
 
     def nutch(judged: VerdictLine) -> tuple[float, ...]:
-        score = _number(judged.carried.get(score_field))
-        fetched = _seconds(judged.carried.get(time_field))
+        score = number_of(judged.carried.get(score_field))
+        fetched = seconds_of(judged.carried.get(time_field))
         return -score, -fetched, len(unquote_plus(judged.url))
 
     ranks: dict[Policy, Rank] = {
@@ -109,25 +109,13 @@ def preference(text: str) -> tuple[str, Rank]:
     sign = -1 if end == "max" else 1
 
     def rank(judged: VerdictLine) -> tuple[float, ...]:
-        number = number_or_time(judged.carried.get(name))
+        value = judged.carried.get(name)
+        number = number_of(value)
+        if number == -math.inf:
+            number = seconds_of(value)
         return (math.inf if number == -math.inf else sign * number,)
 
     return name, rank
-
-
-def _number(value: object) -> float:
-    """Return a number or the number in a string; minus infinity for all else."""
-    try:
-        number = float(value) if isinstance(value, int | float | str) else math.nan
-    except (ValueError, OverflowError):
-        return -math.inf
-    return -math.inf if math.isnan(number) else number
-
-
-def _seconds(value: object) -> float:
-    """Return a time, in any form that mapping.py reads, in seconds; else minus infinity."""
-    text = normalise_time(value)
-    return datetime.fromisoformat(text).timestamp() if text else -math.inf
 
 
 Refs = npt.NDArray[np.uint64]

@@ -40,6 +40,7 @@ from streamer.model import Page
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.pages.remote import is_remote, name_of
+from streamer.pages.stored_file import explaining_disk
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
@@ -66,10 +67,8 @@ def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
         InputError: a file cannot be read, or has no article.
     """
     for path in files:
-        try:
+        with explaining_disk(str(path), "check the path"):
             articles = _ARTICLE.findall(path.read_text(CHARSET))
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}; check the path") from error
         if not articles:
             raise InputError(f"{path}: has no <REUTERS> document; give files of Reuters-21578")
         for number, article in articles:

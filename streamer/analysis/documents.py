@@ -21,13 +21,13 @@ import msgspec
 from streamer.errors import InputError
 from streamer.model import Location
 from streamer.pages.body import looks_like_html
-from streamer.pages.bytestream import ByteStream
+from streamer.pages.bytestream import ByteStream, read_whole
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source, list_files_below
 from streamer.pages.folders import BESIDE, UNKNOWN
 from streamer.pages.formats import has_records
 from streamer.pages.lists import expand_lists
-from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
+from streamer.pages.remote import is_remote, name_of
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import canonical_options
@@ -159,22 +159,12 @@ def read_body(path: Path | str, reader: PageReader = DEFAULT_READER) -> Body:
     given = str(path)
     name = name_of(given) if is_remote(given) else given
     if not has_records(name):
-        return _body_of_text(name, _object(given))
+        return _body_of_text(name, read_whole(given, PAGE_BYTES_MAX))
     pages = read_bodies(reader, reader.open([given]))
     found = next(pages, None)
     if found is None or next(pages, None) is not None:
         raise InputError(f"{name}: holds no page or several; name a file with one text")
     return found
-
-
-def _object(given: str) -> RemoteObject | None:
-    """Return the file that a URL leads to; None of a path."""
-    if not is_remote(given):
-        return None
-    [there] = look_up([given]).values()
-    if there.is_folder:
-        raise InputError(f"{name_of(given)}: is no file but a prefix; name one file")
-    return there.objects[0]
 
 
 class CollectionFiles(NamedTuple):
@@ -251,7 +241,8 @@ def read_documents(
     binary: dict[str, str] = {}
     for path in (*files.named, *files.found):
         try:
-            yield _body_of_text(str(path)).document(canonical)
+            text = read_whole(str(path), PAGE_BYTES_MAX)
+            yield _body_of_text(str(path), text).document(canonical)
         except BinaryFileError:
             if path in files.named:
                 raise
@@ -278,9 +269,8 @@ class BinaryFileError(InputError):
     """Report a file that is no text."""
 
 
-def _body_of_text(name: str, remote: RemoteObject | None = None) -> Body:
+def _body_of_text(name: str, body: bytes) -> Body:
     """Return the body of a file that is one text."""
-    body = _read(name, remote)
     if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise BinaryFileError(f"{name}: is binary; give plain text or HTML")
     html = looks_like_html(body, _TYPES.get(_name_of_content(PurePath(name)).suffix.lower()))
@@ -290,17 +280,6 @@ def _body_of_text(name: str, remote: RemoteObject | None = None) -> Body:
 def _name_of_content(path: PurePath) -> PurePath:
     """Return the name that a file has once it is decompressed."""
     return path.with_suffix("") if path.suffix.lower() in {".gz", ".zst"} else path
-
-
-def _read(name: str, remote: RemoteObject | None) -> bytes:
-    """Return a file's bytes, decompressed."""
-    with ByteStream(name, remote=remote) as stream:
-        body = stream.look(PAGE_BYTES_MAX + 1)
-        if stream.damage:
-            raise InputError(f"{name}: {stream.damage}; copy the file again")
-    if len(body) > PAGE_BYTES_MAX:
-        raise InputError(f"{name}: is larger than {PAGE_BYTES_MAX:,} bytes; give a part of it")
-    return body
 
 
 class _Pair(msgspec.Struct):

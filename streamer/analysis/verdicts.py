@@ -11,33 +11,17 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
 from streamer.errors import InputError
-from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative
+from streamer.model import Location
+from streamer.pages.stored_file import explaining_disk
 from streamer.run.verdict_files import open_verdicts
-from streamer.run.verdict_lines import VerdictCheck
+from streamer.run.verdict_lines import VerdictCheck, VerdictLine
 
 REPORT_LINES = 10_000  # after so many lines `progress` is called
-
-
-class VerdictLine(msgspec.Struct, frozen=True):
-    """What a verdict line says; `verdict` is None on lines that are none."""
-
-    page: Location | None = None
-    url: str = ""
-    verdict: Decision | None = None
-    representative: Representative | None = None
-    basis: str = ""
-    similarity: float | None = None
-    exact: bool = False
-    index: str = ""
-    text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
-    text: str = ""
-    schema: str = VERDICT_SCHEMA
-    carried: dict[str, Any] = {}
 
 
 _DECODE = msgspec.json.Decoder(VerdictLine).decode
@@ -53,21 +37,18 @@ def read_places(
     Raises:
         InputError: the file cannot be read, or a line is not a verdict; the message has its number.
     """
-    try:
-        with open_verdicts(path) as file:
-            place, check = 0, VerdictCheck(path)
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    judged = _decode(line, path, number)
-                    if judged.verdict is not None:
-                        check.check(judged, number)
-                        yield place, judged
-                place += len(line)
-                if number % REPORT_LINES == 0:
-                    progress(place)
-            progress(place)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    with explaining_disk(str(path), "check the path"), open_verdicts(path) as file:
+        place, check = 0, VerdictCheck(path)
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                judged = _decode(line, path, number)
+                if judged.verdict is not None:
+                    check.check(judged, number)
+                    yield place, judged
+            place += len(line)
+            if number % REPORT_LINES == 0:
+                progress(place)
+        progress(place)
 
 
 def read_verdicts(path: Path) -> Iterator[VerdictLine]:

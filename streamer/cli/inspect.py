@@ -22,17 +22,8 @@ from streamer.index.messages import CONFIG
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import read_position
 from streamer.panels import duration_of
+from streamer.run import index_folder
 from streamer.run.catalogue import read_catalogue
-from streamer.run.index_folder import (
-    Identity,
-    check_identity,
-    identity_of,
-    obtain_existing_secret,
-    own_key,
-    read_meta,
-    shard_folders,
-    shard_number,
-)
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.sketch.settings import NATIVE, SignatureSettings, derive_seeds, read_secret
 from streamer.stored.deep_check import Finding, check_index, index_bytes
@@ -79,10 +70,10 @@ def describe_folder(index: Path) -> dict[str, Any]:
         StoreUnavailable: there is none, or it has no flush yet.
     """
     report: dict[str, Any] = {}
-    for part in shard_folders(index):
-        store, meta = read_meta(index / part)
+    for part in index_folder.shard_folders(index):
+        store, meta = index_folder.read_meta(index / part)
         with closing(store):
-            own = describe(store, meta, shard_number(part))
+            own = describe(store, meta, index_folder.shard_number(part))
         if part:
             own["position"] = {f"{part}, {name}": at for name, at in own["position"].items()}
         report = _join(report, own) if report else own
@@ -111,9 +102,9 @@ def describe(store: Store, meta: StoreMeta, number: int = 0) -> dict[str, Any]:
     }
 
 
-def _name_identity(identity: Mapping[str, str | int | float]) -> Identity:
+def _name_identity(identity: Mapping[str, str | int | float]) -> index_folder.Identity:
     """Return what identifies an index by the names of the settings, the native method's too."""
-    named: Identity = {"method": NATIVE, **identity}
+    named: index_folder.Identity = {"method": NATIVE, **identity}
     for kind, option in (("option", "method_option"), ("canonical", "canonical")):
         for name in [name for name in named if name.startswith(f"{kind}.")]:
             named[f"{option} {name.removeprefix(f'{kind}.')}"] = named.pop(name)
@@ -242,14 +233,14 @@ def check(
     if deep:
         if index is None:
             raise SettingsError("--deep needs an index. Name its folder with --index.")
-        for part in shard_folders(index):
+        for part in index_folder.shard_folders(index):
             _read_all(index / part, settings.key_file)
         return
     _print_settings(settings, show_all=show_all)
     if index is None:
         return
     said: dict[str, list[str]] = defaultdict(list)
-    for part in shard_folders(index):
+    for part in index_folder.shard_folders(index):
         said[_fit(index / part, settings)].append(part)
     for sentence, parts in said.items():
         where = f", {', '.join(parts)}," if len(said) > 1 else ""
@@ -292,10 +283,9 @@ def _read_all(index: Path, key_file: Path | None) -> None:
 
 def _key_finding(index: Path, key_file: Path | None) -> Finding:
     """Return whether the key of a sound index is the one that it was made with."""
-    path = key_file or own_key(index)
+    path = key_file or index_folder.own_key(index)
     finding = Finding(path.name, path.stat().st_size if path.exists() else 0)
-    store, meta = read_meta(index)
-    store.close()
+    meta = index_folder.meta_of(index)
     if not path.exists():
         finding.damage.append("it is missing; if the index was made with a key file, give that")
         return finding
@@ -313,11 +303,10 @@ def _key_finding(index: Path, key_file: Path | None) -> Finding:
 
 def _fit(index: Path, settings: Settings) -> str:
     """Return what is to be said of an index that fits; raise StoreMismatch if it does not."""
-    store, meta = read_meta(index)
-    store.close()
-    secret = obtain_existing_secret(index, settings.key_file)
-    identity = identity_of(settings.signature, secret)
-    check_identity(index, meta.identity, identity)
+    meta = index_folder.meta_of(index)
+    secret = index_folder.obtain_existing_secret(index, settings.key_file)
+    identity = index_folder.identity_of(settings.signature, secret)
+    index_folder.check_identity(index, meta.identity, identity)
     in_force = settings_by_name(unpack_state(meta.state).settings)
     with closing(
         ReferenceIndexes(settings.also, str(identity["fingerprint"]), identity)

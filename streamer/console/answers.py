@@ -316,7 +316,7 @@ def _cluster_rows(view: sqlite3.Connection, query: ClustersQuery) -> list[Cluste
     conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
     return queries.clusters(
         view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
-        query=queries.GROWING if query.sort == "recent" else queries.CLUSTERS,
+        among=queries.GROWING if query.sort == "recent" else "cluster",
         host=query.host, url=query.url, least=query.least, limit=query.limit,
         offset=query.offset, recent_from=recent_from(view),
     )  # fmt: skip
@@ -412,10 +412,9 @@ def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]
     order = queries.order_by(query.sort, query.reverse)
     order += ", duplicates DESC" * (query.sort == "share")
     condition = "pages >= :least" + f" AND {queries.HAS_HOST_PART}" * (query.host is not None)
-    return queries.records(
-        view, queries.HOSTS.format(condition=condition, order=order), HostRow,
-        least=query.least, host=query.host, limit=query.limit, offset=query.offset,
-    )  # fmt: skip
+    return queries.hosts(
+        view, condition, order, query.limit, query.offset, least=query.least, host=query.host
+    )
 
 
 # ---- dead letters --------------------------------------------------------------------------------

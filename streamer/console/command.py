@@ -20,7 +20,7 @@ from streamer.config import Settings
 from streamer.console.answers import ConsoleData
 from streamer.console.arguments import Given, sort_inputs
 from streamer.console.fold_process import FoldProcess, FoldTask
-from streamer.console.index import IndexOptions, IndexReader, PageTexts
+from streamer.console.index import IndexReader, PageTexts
 from streamer.console.server import ConsoleServer, ServerOptions
 from streamer.console.view import QueryTooLong, VerdictView, default_folder
 from streamer.errors import SettingsError, StreamerError
@@ -182,11 +182,9 @@ def _index(
 ) -> IndexReader | None:
     if not given.indexes:
         return None
-    options = IndexOptions(
-        given.indexes[0], settings.key_file, settings.input_topic, settings.also,
-        texts.reader.page_bytes_max, texts, shows_text,
-    )  # fmt: skip
-    return IndexReader(options)
+    return IndexReader(
+        given.indexes[0], settings.key_file, settings.input_topic, settings.also, texts, shows_text
+    )
 
 
 async def _serve(server: ConsoleServer, data: ConsoleData, *, until_closed: bool) -> None:

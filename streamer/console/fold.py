@@ -120,9 +120,9 @@ _LINES = "SELECT ifnull(sum(lines), 0) FROM input"
 _NEWEST = "SELECT ifnull(max(number), 0) FROM {}"
 _ADVANCE = """
 INSERT INTO input (path, position, lines, seen_bytes, witness, note)
-VALUES (:path, :position, :lines, :seen_bytes, :witness, '')
+VALUES (:path, :position, :lines, :seen, :witness, ifnull(:note, ''))
 ON CONFLICT DO UPDATE SET position = excluded.position, lines = excluded.lines,
-    seen_bytes = excluded.seen_bytes, witness = excluded.witness
+    seen_bytes = excluded.seen_bytes, witness = excluded.witness, note = ifnull(:note, note)
 """
 _NOTE = """
 INSERT INTO input (path, position, lines, seen_bytes, witness, note)
@@ -329,9 +329,16 @@ class Fold:
         self._numbers = _Numbers(self._connection)  # which may have some that are gone
 
     def _advance(self, name: str, path: Path, position: int, lines: int, seen: int) -> None:
-        at = {"path": name, "position": position, "lines": lines}
         witness = witness_of(path, seen) if seen else ""
-        self._connection.execute(_ADVANCE, at | {"seen_bytes": seen, "witness": witness})
+        self._note_read(name, position, lines, witness, seen)
+
+    def _note_read(
+        self, path: str, position: int, lines: int, witness: str, seen: int = 0,
+        note: str | None = None,
+    ) -> None:  # fmt: skip
+        """Note how far an input is read; its note stays unless there is another."""
+        at = {"path": path, "position": position, "lines": lines, "seen": seen, "note": note}
+        self._connection.execute(_ADVANCE, at | {"witness": witness})
 
     def _add(self, lines: Iterable[FoldedLine]) -> int:
         """Insert lines; return how many verdicts are on a place that has another URL already."""

@@ -42,7 +42,7 @@ def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
     if not query.host:
         return HostAnswer(None, 0, [])
     with data.read() as view:
-        rows = queries.records(view, queries.HOST, HostRow, host=query.host)
+        rows = queries.hosts(view, "name = :host", "number", host=query.host)
         found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=query.host)
     if not rows:
         raise NotFound(f"There is no page of the host {query.host}.")

@@ -26,7 +26,6 @@ from streamer.console.state import moment
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError
 from streamer.model import SignedText, Verdict
-from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import Source
 from streamer.run.explanation import (
     Explained,
@@ -34,6 +33,7 @@ from streamer.run.explanation import (
     describe_repeats,
     place_name,
     why_duplicate,
+    with_bounds,
 )
 from streamer.run.index_folder import folders_of, store_folder
 from streamer.run.page_check import PageChecker
@@ -177,31 +177,27 @@ def check_until(seconds: float, stopped: threading.Event | None) -> Callable[[in
     return check
 
 
-@dataclass(frozen=True)
-class IndexOptions:
-    """How an index is opened: as by `PageChecker`; `texts` has its pages."""
-
-    folder: Path
-    key_file: Path | None = None
-    topic: str = "pages"
-    also: tuple[str, ...] = ()
-    page_bytes_max: int = PAGE_BYTES_MAX
-    texts: PageTexts = field(default_factory=PageTexts)
-    shows_text: bool = True
-
-
 _Checkers = Sequence[PageChecker]  # of one index, or of each partition
 
 
+@dataclass(eq=False)
 class IndexReader:
-    """An index that is open for reading; for any thread.
+    """An index that is open for reading, as by `PageChecker`; for any thread.
+
+    `texts` has its pages.
 
     Raises:
         StreamerError: as `KeptIndex`.
     """
 
-    def __init__(self, options: IndexOptions) -> None:
-        self._options, self._folder = options, options.folder
+    _folder: Path
+    key_file: Path | None = None
+    topic: str = "pages"
+    also: tuple[str, ...] = ()
+    texts: PageTexts = field(default_factory=PageTexts)
+    shows_text: bool = True
+
+    def __post_init__(self) -> None:
         self._explaining, self._checking = threading.Lock(), threading.Lock()
         self._facts: IndexFacts | None = None
         self._checkers: tuple[int, _Checkers] | None = None  # by the flushes that they know
@@ -237,9 +233,7 @@ class IndexReader:
             StreamerError: the index cannot be read.
         """
         with closing(self._open()) as kept:
-            own = kept.settings.for_url(url)
-            decides = {"threshold": own.threshold, "min_shingles": own.shingles_min}
-            return kept.signature_for(url).model_copy(update=decides)
+            return with_bounds(kept.signature_for(url), kept.settings.for_url(url))
 
     def _measure_disk(self) -> tuple[int, str]:
         """Return the bytes of the index, and when its newest flush was."""
@@ -250,7 +244,7 @@ class IndexReader:
 
     def _open(self, folder: Path | None = None) -> KeptIndex:
         folder = folder or folders_of(self._folder)[0]
-        return KeptIndex(folder, self._options.key_file, self._options.topic)
+        return KeptIndex(folder, self.key_file, self.topic)
 
     def check(self, message: bytes) -> Verdict:
         """Return the verdict that the page in a JSON message would get as of a recent flush.
@@ -289,9 +283,9 @@ class IndexReader:
         return time.monotonic() >= self._opens_after and self.flushes != known
 
     def _open_checkers(self) -> _Checkers:
-        own, began = self._options, time.monotonic()
+        own, began = self, time.monotonic()
         checkers = [
-            PageChecker(each, own.key_file, own.topic, own.also, own.page_bytes_max)
+            PageChecker(each, own.key_file, own.topic, own.also, own.texts.reader.page_bytes_max)
             for each in folders_of(self._folder)
         ]
         ended = time.monotonic()
@@ -338,12 +332,12 @@ class IndexReader:
     ) -> Explanation:
         own = place_name(verdict.page)
         kept.check_verdict(own, verdict.index)
-        texts = {} if kept.signature.scope else self._options.texts.find([own], check)
+        texts = {} if kept.signature.scope else self.texts.find([own], check)
         if text := texts.get(own):
             body, url = bytes(text.utf8), verdict.url
             found = kept.explain_text(body, text.flags, verdict.page, check, url=url)
             parts = kept.text_parts(body, text.flags, url)
-            shown = show_parts(parts) if self._options.shows_text else []
+            shown = show_parts(parts) if self.shows_text else []
             return _explain_by_index(found, shown)
         if verdict.representative is not None:
             main = verdict.text != SignedText.VISIBLE

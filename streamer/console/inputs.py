@@ -22,6 +22,7 @@ import xxhash
 from streamer.compression import is_parquet, unpack, zstd
 from streamer.errors import InputError
 from streamer.model import DeadLetter
+from streamer.pages.stored_file import explaining_disk
 from streamer.run.verdict_lines import ReadVerdict, VerdictCheck, check_regular
 
 LINE_BYTES_MAX = 256 << 20  # a dead letter holds its record, which a run may have let be large
@@ -73,7 +74,7 @@ def read_batches(
     """
     number, check = lines_before, VerdictCheck(path)
     check_regular(path)
-    try:
+    with explaining_disk(str(path), "check the path"):
         if position:
             _check_all(check, _decode_lines(path, [next(_read_lines(path, 0), b"")], 0), 1)
         for raw in _raw_batches(path, position, lines_max):
@@ -82,8 +83,6 @@ def read_batches(
             number += len(raw)
             position += sum(map(len, raw))
             yield InputBatch(lines, position)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
 
 
 def _check_all(check: VerdictCheck, lines: Sequence[FoldedLine], first: int) -> None:
@@ -185,15 +184,12 @@ def witness_of(path: Path, length: int) -> str:
         InputError: the file cannot be read.
     """
     digest = xxhash.xxh3_64()
-    try:
-        with path.open("rb") as file:
-            digest.update(file.read(min(length, WITNESS_BYTES)))
-            file.seek(max(0, length - WITNESS_BYTES))
-            digest.update(file.read(min(length, WITNESS_BYTES)))
-            if os.fstat(file.fileno()).st_size < length:
-                return "shorter"
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    with explaining_disk(str(path), "check the path"), path.open("rb") as file:
+        digest.update(file.read(min(length, WITNESS_BYTES)))
+        file.seek(max(0, length - WITNESS_BYTES))
+        digest.update(file.read(min(length, WITNESS_BYTES)))
+        if os.fstat(file.fileno()).st_size < length:
+            return "shorter"
     return digest.hexdigest()
 
 

@@ -73,24 +73,16 @@ FIND_SOURCE = "SELECT number FROM source WHERE name = :name"
 CLUSTERS = """
 SELECT source.name || ':' || cluster.offset AS place, cluster.url AS url,
     host.name AS host, cluster.duplicates AS duplicates
-FROM cluster
+FROM {among}
 CROSS JOIN source ON source.number = cluster.source
 CROSS JOIN host ON host.number = cluster.host
 WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
 """
 # Of the newest pages only, so that no more of them are read.
-GROWING = """
-SELECT source.name || ':' || cluster.offset AS place, cluster.url AS url,
-    host.name AS host, cluster.duplicates AS duplicates
-FROM (
+GROWING = """(
     SELECT cluster AS ref, count(*) AS recent FROM page
     WHERE number > :recent_from AND +cluster IS NOT NULL GROUP BY +cluster
-) AS growing
-CROSS JOIN cluster ON cluster.ref = growing.ref
-CROSS JOIN source ON source.number = cluster.source
-CROSS JOIN host ON host.number = cluster.host
-WHERE {condition} ORDER BY {order}, cluster.ref LIMIT :limit OFFSET :offset
-"""
+) AS growing CROSS JOIN cluster ON cluster.ref = growing.ref"""
 NEWEST_PAGE = "SELECT ifnull(max(number), 0) AS number FROM page"
 RECENT_OF_CLUSTER = """
 SELECT count(*) AS pages FROM page WHERE cluster = :ref AND number > :recent_from
@@ -105,12 +97,8 @@ CLUSTER_OF_REF = "cluster.ref = :ref"
 FIND_HOST = "SELECT number FROM host WHERE name = :host"
 
 HOSTS = """
-SELECT name AS host, pages, duplicates, 1.0 * duplicates / pages AS share FROM host
-WHERE {condition} ORDER BY {order}, number LIMIT :limit OFFSET :offset
-"""
-HOST = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / max(pages, 1) AS share FROM host
-WHERE name = :host
+WHERE {condition} ORDER BY {order}, number LIMIT :limit OFFSET :offset
 """
 HAS_HOST_PART = "instr(name, lower(:host)) > 0"
 _FROM_A_ON = {"host", "url", "number"}  # others are in order from the largest on
@@ -227,11 +215,20 @@ def records(
 
 def clusters(
     connection: sqlite3.Connection, condition: str, *, order: str = "duplicates DESC",
-    query: str = CLUSTERS, **values: Value,
+    among: str = "cluster", **values: Value,
 ) -> list[ClusterRow]:  # fmt: skip
     """Return the clusters that a condition holds for."""
-    written = query.format(condition=condition, order=order)
+    written = CLUSTERS.format(among=among, condition=condition, order=order)
     return records(connection, written, ClusterRow, **{"limit": 1, "offset": 0, **values})
+
+
+def hosts(
+    connection: sqlite3.Connection, condition: str, order: str, limit: int = 1, offset: int = 0,
+    **values: Value,
+) -> list[HostRow]:  # fmt: skip
+    """Return the hosts that a condition holds for."""
+    written, of = HOSTS.format(condition=condition, order=order), {"limit": limit, "offset": offset}
+    return records(connection, written, HostRow, **of, **values)
 
 
 def number(connection: sqlite3.Connection, query: str, **values: Value) -> int | None:

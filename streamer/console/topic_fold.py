@@ -51,12 +51,6 @@ _Result = TypeVar("_Result")
 _log = logging.getLogger("streamer")
 
 _FIND = "SELECT path, position, lines, witness, note FROM input"
-_ADVANCE = """
-INSERT INTO input (path, position, lines, seen_bytes, witness, note)
-VALUES (:path, :position, :lines, 0, :witness, :note)
-ON CONFLICT DO UPDATE SET position = excluded.position, lines = excluded.lines,
-    note = excluded.note
-"""
 
 
 class _ConsoleEnds(Exception):  # noqa: N818 - no error: the console ends
@@ -326,8 +320,8 @@ class TopicFold(Fold):
         return (found[1], found[2], found[4]) if found else (0, 0, "")
 
     def _advance_to(self, place: TopicPartition, position: int, lines: int, note: str) -> None:
-        at = {"path": _name(place), "position": position, "lines": lines, "note": note}
-        self._connection.execute(_ADVANCE, at | {"witness": self._layout.ids[place.topic]})
+        witness = self._layout.ids[place.topic]
+        self._note_read(_name(place), position, lines, witness, note=note)
 
 
 def _name(place: TopicPartition) -> str:

@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,14 @@ import numpy as np
 from streamer.errors import StreamerError
 from streamer.kafka.owner import Outlet, Owner, Packed
 from streamer.kafka.role_metrics import ShardMetrics
-from streamer.kafka.tasks import fail_on_error
+from streamer.kafka.tasks import Fail, fail_on_error
 from streamer.metrics import Stage
 from streamer.run.large_clusters import SharedTexts
 
 CHUNKS_BEHIND = 4  # applied, and not all of it published yet
 
 
+@dataclass
 class Checkpoint:
     """Publishes what an owner's chunks lead to, and flushes; `fail` ends the process.
 
@@ -44,24 +46,19 @@ class Checkpoint:
         shared: the texts that many of the published verdicts share.
     """
 
-    def __init__(
-        self,
-        owner: Owner,
-        outlet: Outlet,
-        judge: Executor,
-        metrics: ShardMetrics,
-        fail: Callable[[BaseException], None],
-    ) -> None:
-        self._owner, self._publisher, self._judge = owner, outlet.publisher, judge
-        self._metrics, self._fail = metrics, fail
-        self._sent: deque[asyncio.Task[bool]] = deque()
-        self.shared = SharedTexts()
+    _owner: Owner
+    _outlet: Outlet
+    _judge: Executor
+    _metrics: ShardMetrics
+    _fail: Fail
+    _sent: deque[asyncio.Task[bool]] = field(default_factory=deque)
+    shared: SharedTexts = field(default_factory=SharedTexts)
 
     async def commit(self, packed: Packed, acknowledge: Callable[[], Any]) -> None:
         """Send what a chunk has led to; `acknowledge` it once that has arrived. Steps 1 and 2."""
         # Each takes its place in the queue of its partition now, in this order.
         sends = [
-            asyncio.ensure_future(self._publisher.publish(topic, partition, batches))
+            asyncio.ensure_future(self._outlet.publisher.publish(topic, partition, batches))
             for (topic, partition), batches in packed.batches.items()
         ]
         self._sent.append(asyncio.create_task(self._acknowledge(sends, packed, acknowledge)))

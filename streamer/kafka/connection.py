@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamer.config import Settings
 from streamer.errors import SettingsError
-from streamer.given_file import read_given
+from streamer.given_file import read_given, trust
 from streamer.panels import OAUTHBEARER, Mechanism, Protocol
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Connection:
     def _ssl_context(self) -> ssl.SSLContext | None:
         if not self._tls:
             return None
-        context = _trust(self.ssl_cafile or None)
+        context = trust("--ssl-cafile", self.ssl_cafile or None)
         if self.ssl_certfile and self.ssl_keyfile:
             _show(context, self.ssl_certfile, self.ssl_keyfile)
         return context
@@ -211,16 +211,6 @@ class Connection:
                 f"--security-protocol {self.security_protocol} does not use {names}. "
                 f"Name {remedy} as the protocol, or leave them out."
             )
-
-
-def _trust(cafile: str | Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=cafile)
-    except (OSError, ValueError) as error:
-        raise SettingsError(
-            f"--ssl-cafile {cafile} has no certificates that can be used: {error}. "
-            "Give certificates in PEM form."
-        ) from error
 
 
 def _show(context: ssl.SSLContext, certfile: str | Path, keyfile: str | Path) -> None:

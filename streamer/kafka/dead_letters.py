@@ -11,7 +11,6 @@ start.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,6 +25,7 @@ from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
 from streamer.model import DeadLetter, Location
 from streamer.pages.chunk import KEPT_BYTES_MAX, RejectedRecord
 from streamer.panels import OWN_HEADERS
+from streamer.run.stages import dead_letter
 
 CODE = "streamer.code"
 INDEX = "streamer.index"
@@ -113,8 +113,7 @@ def read_dead_letters(
     """
     with WaitingLoop() as loop:
         reader = loop.enter(reader_of(connection))
-        for partition in loop.run(reader.partitions(topic)):
-            bounds = loop.run(reader.bounds(topic, partition))
+        for partition, bounds in loop.run(reader.all_bounds(topic)).items():
             for chunk in loop.each(reader.read(topic, partition, *bounds)):
                 for message in chunk.records:
                     if index is None or is_of_index(message, index):
@@ -129,18 +128,12 @@ def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above
 def dead_letter_in(message: Any) -> DeadLetter:  # noqa: ANN401 - as above
     """Return a message as a dead letter, at its own place if it names no original."""
     text = {name: (value or b"").decode(errors="replace") for name, value in message.headers}
-    key, value = message.key, message.value or b""
+    value = message.value or b""
     code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
     value_bytes = number_in(text.get(VALUE_BYTES), len(value))
-    return DeadLetter(
-        _original_place(message, text),
-        code,
-        "" if detail == code else detail,
-        None if key is None else base64.b64encode(key).decode(),
-        base64.b64encode(value).decode(),
-        value_bytes,
-        truncated=value_bytes > len(value),
-    )
+    detail = "" if detail == code else detail
+    rejected = RejectedRecord(0, code, detail, message.key, value, value_bytes)
+    return dead_letter(rejected, _original_place(message, text))
 
 
 def _original_place(message: Any, headers: Mapping[str, str]) -> Location:  # noqa: ANN401 - as above

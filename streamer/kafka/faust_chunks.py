@@ -31,13 +31,7 @@ from typing import Any, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import (
-    ConsumerStoppedError,
-    IllegalStateError,
-    KafkaTimeoutError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-)
+from aiokafka import errors as kafka_errors
 from faust.tables import TableManager
 from faust.tables.recovery import Recovery
 from faust.transport.drivers import aiokafka as driver
@@ -141,7 +135,7 @@ class ChunkConsumer(driver.Consumer):
         """
         async with self._fetching:
             while True:
-                with suppress(KafkaTimeoutError):
+                with suppress(kafka_errors.KafkaTimeoutError):
                     return await self._perform_seek()
 
     async def _perform_seek(self) -> None:
@@ -155,7 +149,7 @@ class ChunkConsumer(driver.Consumer):
             self._note_reached(tp, max(start.done, min(start.offset, self._finished.get(tp, 0))))
             try:
                 await self.seek_wait({tp: start.offset})  # in the thread that fetches
-            except IllegalStateError:
+            except kafka_errors.IllegalStateError:
                 self._next.pop(tp, None)
                 continue  # the partition is gone again; the next rebalance comes here
             self._read_offset[tp] = start.offset or None
@@ -208,12 +202,12 @@ class ChunkConsumer(driver.Consumer):
         """Return what has been fetched of the partitions that are read now."""
         try:
             records, _ = await self._wait_next_records(timeout)
-        except NoOffsetForPartitionError:
+        except kafka_errors.NoOffsetForPartitionError:
             return {}  # the library looked for a committed offset; ours is given by perform_seek
-        except OffsetOutOfRangeError as error:
+        except kafka_errors.OffsetOutOfRangeError as error:
             self.app.fail(StoreMismatch(_out_of_range(error)))
             return {}
-        except ConsumerStoppedError:
+        except kafka_errors.ConsumerStoppedError:
             raise
         except Exception as error:  # what damaged bytes lead to may be anything
             raise_permission_error(error)
@@ -330,7 +324,7 @@ class ChunkConsumer(driver.Consumer):
                 kept.pop(tp, None)
 
 
-def _out_of_range(error: OffsetOutOfRangeError) -> str:
+def _out_of_range(error: kafka_errors.OffsetOutOfRangeError) -> str:
     return (
         f"A position is not in the topic any more: {error}. Messages have expired, or the topic "
         "was made again. Set the group's offsets with kafka-consumer-groups to go on after the "

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ _decode = msgspec.json.Decoder(Verdict).decode
 Since = datetime | Mapping[int, int]  # when, or by partition the offset of the first message
 
 
+@dataclass
 class ArrivingMessages:
     """The messages of a topic, as they come; in order a partition.
 
@@ -39,22 +41,16 @@ class ArrivingMessages:
         starts: the offset at which each partition was begun.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        topic: str,
-        since: Since | None = None,
-        *,
-        new_only: bool = False,
-        waiting: Waiting = lambda _topic: None,
-    ) -> None:
-        self.starts: dict[int, int] = {}
-        self._connection, self._topic = connection, topic
-        self._since, self._new_only, self._waiting = since, new_only, waiting
-        self._reader: Reader | None = None
-        self._next: dict[TopicPartition, int] = {}  # where fetching goes on
-        # Not nested generators: a loop that ends would close all of them at once.
-        self._opened = AsyncExitStack()
+    _connection: Connection
+    _topic: str
+    _since: Since | None = None
+    new_only: bool = False
+    waiting: Waiting = lambda _topic: None
+    starts: dict[int, int] = field(default_factory=dict)
+    _reader: Reader | None = None
+    _next: dict[TopicPartition, int] = field(default_factory=dict)  # where fetching goes on
+    # Not nested generators: a loop that ends would close all of them at once.
+    _opened: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def read(self, limit: int | None = None) -> list[Any]:
         """Return messages that have come, `limit` at most; wait for them for half a second.
@@ -73,10 +69,10 @@ class ArrivingMessages:
 
     async def _begin(self, reader: Reader) -> None:
         topic = self._topic
-        partitions = await _partitions(reader, topic, self._waiting)
+        partitions = await _partitions(reader, topic, self.waiting)
         bounds = {each: await reader.bounds(topic, each) for each in partitions}
         self.starts |= {
-            each: end if self._new_only else start for each, (start, end) in bounds.items()
+            each: end if self.new_only else start for each, (start, end) in bounds.items()
         }
         if self._since is not None:
             self.starts |= await _starts(reader, topic, bounds, self._since)

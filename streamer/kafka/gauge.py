@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +22,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.kafka.reader import Options, Reader, fetch, stop_consumer
+from streamer.kafka.tasks import wait_at_most
 
 POLL_MILLISECONDS = 500
 REPEAT_SECONDS = 10.0
@@ -139,9 +139,7 @@ class FlowControl:
     async def wait_for_change(self) -> None:
         """Wait for the next word of the shard, half a second at most."""
         self._changed.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(POLL_MILLISECONDS / 1000):
-                await self._changed.wait()
+        await wait_at_most(POLL_MILLISECONDS / 1000, self._changed)
 
 
 async def last_gauges(reader: Reader, topic: str) -> list[Gauge]:

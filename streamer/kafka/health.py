@@ -109,23 +109,19 @@ class HealthServer:
         application.router.add_get("/metrics", make_aiohttp_handler(self.metrics.registry))
         return application
 
-    async def _answer_page(self, request: web.Request) -> web.Response:
-        del request
+    async def _answer_page(self, _request: web.Request) -> web.Response:
         page = status_page(self.about, self.figures(), self.ready())
         return web.Response(text=page, content_type="text/html", charset="utf-8")
 
-    async def _answer_status(self, request: web.Request) -> web.Response:
-        del request
+    async def _answer_status(self, _request: web.Request) -> web.Response:
         reasons = self.ready()
         state = {"ready": not reasons, "reasons": reasons, "now": self.figures()}
         return web.json_response({**self.about, **state})
 
-    async def _answer_live(self, request: web.Request) -> web.Response:
-        del request
+    async def _answer_live(self, _request: web.Request) -> web.Response:
         return web.json_response({"live": True})
 
-    async def _answer_ready(self, request: web.Request) -> web.Response:
-        del request
+    async def _answer_ready(self, _request: web.Request) -> web.Response:
         reasons = self.ready()
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return web.json_response({"ready": not reasons, "reasons": reasons}, status=status)

@@ -29,8 +29,9 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ from streamer.kafka.reader import (
     open_reader,
     stop_consumer,
 )
-from streamer.kafka.tasks import fail_on_error
+from streamer.kafka.tasks import Fail, fail_on_error, wait_at_most
 from streamer.metrics import CopyMetrics
 from streamer.model import Decision, Location
 
@@ -95,20 +96,16 @@ class _KeptOrNot(msgspec.Struct):
 _decode = msgspec.json.Decoder(_KeptOrNot).decode
 
 
+@dataclass
 class KeptThread:
     """Copies kept pages in a thread of its own; `fail` ends the process."""
 
-    def __init__(
-        self,
-        client: Options,
-        topic: KeptTopic,
-        metrics: CopyMetrics,
-        fail: Callable[[BaseException], None],
-    ) -> None:
-        self._client = client
-        self._topic = topic
-        self._metrics = metrics
-        self._fail = fail
+    _client: Options
+    _topic: KeptTopic
+    _metrics: CopyMetrics
+    _fail: Fail
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="kept-topic", daemon=True)
@@ -130,9 +127,7 @@ class KeptThread:
                 continue
             _raise_if_it_lasts(self._topic, error)
             _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RESTART_SECONDS):
-                    await self._stopping.wait()
+            await wait_at_most(RESTART_SECONDS, self._stopping)
 
     async def _session(self) -> KafkaError | None:
         """Copy as a member of the group until it is time to stop; return what has ended it else."""
@@ -247,9 +242,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 self._fetcher.pause()
             self._observe_lag()
         if 0 < sum(map(len, found.values())) < VERDICTS_MAX:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(began + ROUND_SECONDS - time.monotonic()):
-                    await stopping.wait()
+            await wait_at_most(began + ROUND_SECONDS - time.monotonic(), stopping)
 
     async def _begin(self) -> None:
         """Fence whoever had these partitions, and find out where to continue."""
@@ -300,26 +293,23 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         )
 
 
+@dataclass
 class _Copier:
     """Copies the pages that the verdicts of one partition name; `progress` is how far it is."""
 
-    def __init__(
-        self,
-        client: Options,
-        topic: KeptTopic,
-        partition: int,
-        fetcher: PageFetcher,
-        metrics: CopyMetrics,
-    ) -> None:
-        self._topic = topic
-        self._place = TopicPartition(topic.names.verdicts, partition)
-        self._fetcher = fetcher
-        self._metrics = metrics
-        self._progress = CopyProgress(*topic.ids)
-        self.position = 0
-        self.producer = AIOKafkaProducer(
-            **client, transactional_id=f"{topic.names.kept_group}.{partition}"
-        )
+    _client: Options
+    _topic: KeptTopic
+    _partition: int
+    _fetcher: PageFetcher
+    _metrics: CopyMetrics
+    position: int = 0
+
+    def __post_init__(self) -> None:
+        names = self._topic.names
+        self._place = TopicPartition(names.verdicts, self._partition)
+        self._progress = CopyProgress(*self._topic.ids)
+        own = f"{names.kept_group}.{self._partition}"
+        self.producer = AIOKafkaProducer(**self._client, transactional_id=own)
 
     def begin(self, committed: tuple[int, str] | None, bounds: tuple[int, int]) -> int:
         """Return the offset to continue from: the committed one, or the first of `bounds`.

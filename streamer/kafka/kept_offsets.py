@@ -19,17 +19,8 @@ from typing import Any
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaTimeoutError, NotCoordinatorError, for_code
+from aiokafka.protocol import types
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Int64,
-    Schema,
-    TaggedFields,
-)
 
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
@@ -86,23 +77,23 @@ class _StableOffsetsResponse(Response):  # type: ignore[misc]
     API_KEY = 9
     API_VERSION = 7
     _PARTITION = (
-        ("partition", Int32),
-        ("offset", Int64),
-        ("leader_epoch", Int32),
-        ("metadata", CompactString()),
-        ("error_code", Int16),
-        ("tags", TaggedFields),
+        ("partition", types.Int32),
+        ("offset", types.Int64),
+        ("leader_epoch", types.Int32),
+        ("metadata", types.CompactString()),
+        ("error_code", types.Int16),
+        ("tags", types.TaggedFields),
     )
     _TOPIC = (
-        ("topic", CompactString()),
-        ("partitions", CompactArray(*_PARTITION)),
-        ("tags", TaggedFields),
+        ("topic", types.CompactString()),
+        ("partitions", types.CompactArray(*_PARTITION)),
+        ("tags", types.TaggedFields),
     )
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        ("topics", CompactArray(*_TOPIC)),
-        ("error_code", Int16),
-        ("tags", TaggedFields),
+    SCHEMA = types.Schema(
+        ("throttle_time_ms", types.Int32),
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("error_code", types.Int16),
+        ("tags", types.TaggedFields),
     )
 
 
@@ -112,15 +103,15 @@ class _StableOffsetsStruct(RequestStruct):  # type: ignore[misc]
     FLEXIBLE_VERSION = True
     RESPONSE_TYPE = _StableOffsetsResponse
     _TOPIC = (
-        ("topic", CompactString()),
-        ("partitions", CompactArray(Int32)),
-        ("tags", TaggedFields),
+        ("topic", types.CompactString()),
+        ("partitions", types.CompactArray(types.Int32)),
+        ("tags", types.TaggedFields),
     )
-    SCHEMA = Schema(
-        ("group", CompactString()),
-        ("topics", CompactArray(*_TOPIC)),
-        ("require_stable", Boolean),
-        ("tags", TaggedFields),
+    SCHEMA = types.Schema(
+        ("group", types.CompactString()),
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("require_stable", types.Boolean),
+        ("tags", types.TaggedFields),
     )
 
 

@@ -29,21 +29,13 @@ from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerEr
 from streamer.index.forgetting import ASK
 from streamer.index.memtable import HEAD_PAGES
 from streamer.index.messages import Forget, Output, Pages, Record, Term, forget_record
+from streamer.kafka import wire
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, fetch, read_from, reader_of
 from streamer.kafka.topics import Names, topic_id
-from streamer.kafka.wire import (
-    LogIdentity,
-    LogPosition,
-    check_bounds,
-    identity_in,
-    pack_record,
-    read_position,
-    unpack_record,
-)
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.forget import forget
@@ -61,7 +53,6 @@ async def fingerprint_of_log(connection: Connection, names: Names) -> str:
         StreamerError: the brokers are away or refuse.
     """
     async with reader_of(connection) as reader:
-        await _check_there(reader, names)
         return (await _identity(reader, names)).fingerprint
 
 
@@ -77,7 +68,6 @@ async def forget_in_log(
         StreamerError: the brokers are away or refuse, or there is no answer within `wait_s`.
     """
     async with reader_of(connection) as reader:
-        await _check_there(reader, names)
         identity = await _identity(reader, names)
         shards = await _shards(reader, names)
         _, start = await reader.bounds(names.gauge, 0)
@@ -89,7 +79,9 @@ async def forget_in_log(
             for first in range(0, len(all_terms), TERMS_A_RECORD):
                 record = forget_record(Forget(all_terms[first : first + TERMS_A_RECORD], ask))
                 for shard in shards:
-                    await publisher.publish_one(names.log(shard), pack_record(record, identity))
+                    await publisher.publish_one(
+                        names.log(shard), wire.pack_record(record, identity)
+                    )
         finally:
             await publisher.stop()
         return await _wait_for_answers(reader, names, (ask, start, len(shards)), wait_s)
@@ -131,11 +123,11 @@ class FreshShard(Judge):
         return output
 
 
-async def bands_of_log(reader: Reader, log: str, end: int, identity: LogIdentity) -> int:
+async def bands_of_log(reader: Reader, log: str, end: int, identity: wire.LogIdentity) -> int:
     """Return the bands of an index's signatures; as long as there is no page, any number does."""
     async for chunk in reader.read(log, 0, 0, end):
         for message in chunk.records:
-            record = unpack_record(message.value, identity)
+            record = wire.unpack_record(message.value, identity)
             if isinstance(record.items, Pages) and len(record.items):
                 return int(record.items.keys.shape[1]) - 1
     return 1
@@ -154,7 +146,6 @@ async def count_in_log(
         StreamerError: the brokers are away or refuse.
     """
     async with reader_of(connection) as reader:
-        await _check_there(reader, names)
         identity = await _identity(reader, names)
         with closing(ReferenceIndexes(tuple(also), identity.fingerprint)) as references:
             logs = [names.log(shard) for shard in await _shards(reader, names)]
@@ -165,7 +156,7 @@ async def _count(
     reader: Reader,
     log: str,
     terms: Sequence[Term],
-    identity: LogIdentity,
+    identity: wire.LogIdentity,
     references: ReferenceIndexes,
 ) -> int:
     start, end = await reader.bounds(log, 0)
@@ -181,12 +172,12 @@ async def _count(
     ):
         async for chunk in reader.read(log, 0, 0, end):
             for message in chunk.records:
-                fresh.take(unpack_record(message.value, identity))
+                fresh.take(wire.unpack_record(message.value, identity))
         fresh.flush(b"")
         return forget(fresh.store, Forget([*terms]), dry_run=True)
 
 
-async def _check_there(reader: Reader, names: Names) -> None:
+async def check_there(reader: Reader, names: Names) -> None:
     """Raise InputError unless there is an index of this name."""
     if names.log(0) not in await reader.admin.list_topics():
         raise InputError(
@@ -195,12 +186,13 @@ async def _check_there(reader: Reader, names: Names) -> None:
         )
 
 
-async def _identity(reader: Reader, names: Names) -> LogIdentity:
+async def _identity(reader: Reader, names: Names) -> wire.LogIdentity:
     """Return the identity that the newest record of the first log has."""
+    await check_there(reader, names)
     log = names.log(0)
     start, end = await reader.bounds(log, 0)
     if start < end and (newest := await reader.value_at(log, end - 1)):
-        return identity_in(newest)
+        return wire.identity_in(newest)
     raise InputError(f"The log {log} has no records: there is nothing to forget.")
 
 
@@ -265,7 +257,7 @@ async def trim(
 
 async def _find_before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
     number = folder.oldest().number
-    position = read_position(folder.check(number).owner)
+    position = wire.read_position(folder.check(number).owner)
     if position is None:
         raise SettingsError(
             f"The snapshots in {folder.name} are those of a replay, which has no log. Name the "
@@ -278,7 +270,7 @@ async def _find_before_oldest(reader: Reader, names: Names, folder: SnapshotFold
 
 
 async def _check_log(
-    reader: Reader, log: str, position: LogPosition, folder: SnapshotFolder
+    reader: Reader, log: str, position: wire.LogPosition, folder: SnapshotFolder
 ) -> None:
     await reader.partitions(log)  # reports a missing log as such
     if (found := await topic_id(reader.admin, log)) != position.log_id:
@@ -286,4 +278,4 @@ async def _check_log(
             f"The snapshots in {folder.name} are of another log (topic id {position.log_id}, that "
             f"of {log} is {found}). Check --index-name and --brokers."
         )
-    check_bounds(folder.name, position, await log_bounds(reader, log, position.offset))
+    wire.check_bounds(folder.name, position, await log_bounds(reader, log, position.offset))

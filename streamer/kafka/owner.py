@@ -33,20 +33,11 @@ from streamer.errors import StreamerError
 from streamer.index.codec import Entry
 from streamer.index.messages import Output, Pages, Record, Verdicts
 from streamer.index.ports import FlushedRows, Found
+from streamer.kafka import wire
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import ShardMetrics
 from streamer.kafka.topics import Names
-from streamer.kafka.wire import (
-    LogBounds,
-    LogPosition,
-    ShardLog,
-    check_bounds,
-    fitting_position,
-    read_position,
-    record_digest,
-    unpack_record,
-)
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
@@ -79,7 +70,7 @@ class Owner(Judge):
     def __init__(
         self,
         path: Path,
-        log: ShardLog,
+        log: wire.ShardLog,
         signature: SignatureSettings,
         key_file: Path,
         options: JudgeOptions = _OPTIONS,
@@ -92,9 +83,9 @@ class Owner(Judge):
         self._snapshots = snapshots
         folder = IndexFolder.open(path, signature, key_file)
         self.fingerprint, meta = folder.fingerprint, folder.store.meta
-        wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
+        wanted = wire.LogPosition(log.identity.origin, log.topic_id, log.number)
         try:
-            self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
+            self._at = wire.fitting_position(path, meta.owner, wanted) if meta else wanted
             super().__init__(folder.store, folder.identity, options, folder.secret)
         except BaseException:
             folder.store.close()
@@ -109,7 +100,7 @@ class Owner(Judge):
     def stored_offset(self) -> int:
         """Return the offset up to which the store on disk is; all before it has been emitted."""
         meta = self.store.meta
-        found = read_position(meta.owner) if meta else None
+        found = wire.read_position(meta.owner) if meta else None
         return found.offset if found else 0
 
     @property
@@ -126,13 +117,13 @@ class Owner(Judge):
             for source, end in shard.missing.copy().items()
         ]
 
-    def check(self, bounds: LogBounds) -> None:
+    def check(self, bounds: wire.LogBounds) -> None:
         """See that the log goes on where this store is.
 
         Raises:
             StoreMismatch: it begins later, ends before, or holds another record there.
         """
-        check_bounds(self._path, self._at, bounds)
+        wire.check_bounds(self._path, self._at, bounds)
 
     def show_in(self, metrics: ShardMetrics) -> None:
         """Show what is on disk, now and after each flush, and work on it that fails."""
@@ -155,7 +146,7 @@ class Owner(Judge):
         Raises:
             StoreMismatch: a record is of another version, or not of this index.
         """
-        records = [unpack_record(message.value, self.identity) for message in chunk.records]
+        records = [wire.unpack_record(message.value, self.identity) for message in chunk.records]
         return [(record, self._look_up_pages(record)) for record in records]
 
     def _look_up_pages(self, record: Record) -> Found | None:
@@ -210,7 +201,7 @@ class Owner(Judge):
     def state(self) -> bytes:
         """Return where the index is in its log, for a flush that begins now."""
         if self._newest:
-            self._at.digest = record_digest(self._newest)
+            self._at.digest = wire.record_digest(self._newest)
         return msgspec.msgpack.encode(self._at)
 
 

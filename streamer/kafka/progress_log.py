@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import dataclass
 
 import structlog
 
@@ -23,38 +24,32 @@ RECORDS_MIN = 10  # fewer say nothing
 _log = structlog.get_logger()
 
 
+@dataclass
 class ProgressLog:
     """Logs the progress of a worker that signs, or owns shards, or both."""
 
-    def __init__(
-        self,
-        counts: WorkerCounts,
-        *,
-        signs: bool,
-        owns: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._counts = counts
-        self._signs = signs
-        self._owns = owns
-        self._clock = clock
-        self._before = deepcopy(counts)
-        self._looked_at = self._logged_at = clock()
+    _counts: WorkerCounts
+    signs: bool
+    owns: bool
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._before = deepcopy(self._counts)
+        self._looked_at = self._logged_at = self.clock()
 
     async def run(self) -> None:
         """Log each minute, of what is done from now on; never returns."""
-        self._before = deepcopy(self._counts)
-        self._looked_at = self._logged_at = self._clock()
+        self.__post_init__()
         while True:
             await asyncio.sleep(LOG_SECONDS)
             self.log()
 
     def log(self) -> None:
         """Log what was done since the last look, if anything was, and warn of what looks wrong."""
-        now, counts, before = self._clock(), deepcopy(self._counts), self._before
+        now, counts, before = self.clock(), deepcopy(self._counts), self._before
         if counts != before or now - self._logged_at >= SILENT_SECONDS_MAX:
             done = counts.signed - before.signed
-            if self._owns:
+            if self.owns:
                 done = counts.judged.total() - before.judged.total()
             rate = done / (now - self._looked_at)
             _log.info("worker_progress", pages_per_second=round(rate, 1), **self.figures())
@@ -65,10 +60,10 @@ class ProgressLog:
     def figures(self) -> dict[str, int]:
         """Return what this worker's roles have done, and what is left."""
         counts, figures = self._counts, dict[str, int]()
-        if self._owns:
+        if self.owns:
             figures |= {"judged": counts.judged.total(), "kept": counts.kept.total()}
             figures |= {"log_lag_records": counts.log_lag.total()}
-        if self._signs:
+        if self.signs:
             figures |= {"signed": counts.signed, "dead_letters": counts.dead.total()}
             figures |= {"skipped": counts.skipped.total(), "lag_records": counts.lag.total()}
         return figures

@@ -156,6 +156,14 @@ class Reader:
         ends = await self.consumer.end_offsets([place])
         return starts[place], ends[place]
 
+    async def all_bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Return the bounds of all partitions of a topic, by their numbers.
+
+        Raises:
+            InputError: there is no such topic.
+        """
+        return {each: await self.bounds(topic, each) for each in await self.partitions(topic)}
+
     async def first_since(
         self, topic: str, moment_ms: int, ends: Mapping[int, int]
     ) -> dict[int, int]:

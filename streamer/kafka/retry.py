@@ -16,19 +16,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.kafka import dead_letters
 from streamer.kafka.connection import Connection
-from streamer.kafka.dead_letters import (
-    CODE,
-    INDEX,
-    ORIGINAL_PARTITION,
-    ORIGINAL_TOPIC,
-    RETRIES,
-    VALUE_BYTES,
-    WHOLE_BYTES_MAX,
-    number_in,
-    original_headers,
-    retries_of,
-)
 from streamer.kafka.publisher import open_producer
 from streamer.kafka.reader import Fetched, reader_of
 from streamer.kafka.topic_input import Wanted, resolve
@@ -92,11 +81,9 @@ async def send_again(
     done = Retried(topic.removesuffix(SUFFIX))
     async with reader_of(connection) as reader:
         await reader.partitions(done.topic)  # a mistyped name must not make a topic
-        numbers = await reader.partitions(topic)
-        bounds = {each: await reader.bounds(topic, each) for each in numbers}
-        ranges = resolve(wanted, topic, bounds, {})
+        ranges = resolve(wanted, topic, await reader.all_bounds(topic), {})
         done.offsets = {partition: one.start for partition, one in ranges.items()}
-        largest = WHOLE_BYTES_MAX + HEADERS_BYTES_MAX
+        largest = dead_letters.WHOLE_BYTES_MAX + HEADERS_BYTES_MAX
         try:
             async with open_producer(
                 connection.client_options(), max_request_size=largest
@@ -137,30 +124,33 @@ async def _send(
 
 def _partition(message: Any) -> int:  # noqa: ANN401 - the client library's
     """Return the partition of the original, where the pages are that it may be alike."""
-    found = dict(message.headers).get(ORIGINAL_PARTITION) or b""
-    return number_in(found.decode(errors="replace"), message.partition)
+    found = dict(message.headers).get(dead_letters.ORIGINAL_PARTITION) or b""
+    return dead_letters.number_in(found.decode(errors="replace"), message.partition)
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
-    retries = retries_of(dict(message.headers)) + 1
-    return [(RETRIES, b"%d" % retries), *original_headers(message)]
+    retries = dead_letters.retries_of(dict(message.headers)) + 1
+    return [(dead_letters.RETRIES, b"%d" % retries), *dead_letters.original_headers(message)]
 
 
 def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above
     """Return whether a message is to be sent again; count why not."""
     headers: Mapping[str, bytes | None] = dict(message.headers)
-    code, index = ((headers.get(name) or b"").decode(errors="replace") for name in (CODE, INDEX))
+    code, index = (
+        (headers.get(name) or b"").decode(errors="replace")
+        for name in (dead_letters.CODE, dead_letters.INDEX)
+    )
     if (
         not code
         or message.value is None  # would delete
-        or headers.get(ORIGINAL_TOPIC) != done.topic.encode()
+        or headers.get(dead_letters.ORIGINAL_TOPIC) != done.topic.encode()
         or (which.codes and code not in which.codes)
         or which.index not in {None, index}
     ):
         done.others += 1
-    elif VALUE_BYTES in headers:
+    elif dead_letters.VALUE_BYTES in headers:
         done.cut += 1
-    elif retries_of(headers) >= which.retries_max:
+    elif dead_letters.retries_of(headers) >= which.retries_max:
         done.too_often += 1
     else:
         return True

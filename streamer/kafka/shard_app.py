@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from streamer.kafka.gauge import ANSWER, GAUGE, REPEAT_SECONDS, Answer, Gauge, p
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.role_metrics import ShardMetrics
-from streamer.kafka.tasks import begin_task, fail_on_error
+from streamer.kafka.tasks import Fail, begin_task, fail_on_error
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
 from streamer.model import split_ref
@@ -182,33 +182,28 @@ class ShardProgress:
         )  # fmt: skip
 
 
+@dataclass(eq=False)  # Faust hashes what it calls
 class ShardApp:
     """Consumes the log of one shard; `fail` ends the process."""
 
-    def __init__(
-        self,
-        owner: Owner,
-        outlet: Outlet,
-        catch_up: CatchUp,
-        settings: IndexSettings,
-        metrics: ShardMetrics,
-        fail: Callable[[BaseException], None],
-        options: Mapping[str, Any],
-    ) -> None:
-        self.owner = owner
-        self._names = names = outlet.names
-        self._outlet = outlet
-        self._publisher = outlet.publisher
-        self._catch_up = catch_up
-        self._settings = settings
-        self._metrics = metrics
-        self._fail = fail
+    owner: Owner
+    _outlet: Outlet
+    _catch_up: CatchUp
+    _settings: IndexSettings
+    _metrics: ShardMetrics
+    _fail: Fail
+    _options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        owner, metrics, fail = self.owner, self._metrics, self._fail
+        self._names = names = self._outlet.names
+        self._publisher = self._outlet.publisher
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
         self._ahead: Ahead[Any, list[ReadRecord]] = Ahead(
             lambda each: self._readers.submit(self._read, each), CHUNKS_AHEAD
         )
-        self._checkpoint = Checkpoint(owner, outlet, self._judge, metrics, fail)
+        self._checkpoint = Checkpoint(owner, self._outlet, self._judge, metrics, fail)
         self._applying = asyncio.Lock()
         self._log = TP(names.log(owner.number), 0)
         self.progress = ShardProgress(owner, self._log, metrics)
@@ -221,7 +216,7 @@ class ShardApp:
         self._catching_up: asyncio.Task[None] | None = None
         self._stopping = False
         self._all_published = False
-        self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **options)
+        self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **self._options)
         topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
         self.app.agent(topic, concurrency=1)(self.index)
 

@@ -36,7 +36,7 @@ from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
 from streamer.kafka.signing import ChunkSigner, Signed
 from streamer.kafka.sites_topic import PartitionSites
-from streamer.kafka.tasks import begin_task, fail_on_error
+from streamer.kafka.tasks import Fail, begin_task, fail_on_error
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
@@ -49,22 +49,6 @@ PUBLISH_SECONDS_MAX = 5.0  # of what is known of sites, at a stop
 KEYS_PAGES = 100  # after which is looked whether they share keys
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class SignOptions:
-    """What signers need to know of the dead letters' topic and of this process.
-
-    `log_ends` returns where logs end, `accept_loss` is as the setting of that name, `sites` are
-    tables of these, if there are any.
-    """
-
-    dead_letter_partitions: int
-    dead_letter_bytes_max: int
-    threads: int
-    log_ends: Callable[[Iterable[str]], Awaitable[Mapping[str, int]]]
-    accept_loss: bool = False
-    sites: PartitionSites | None = None
 
 
 @dataclass(slots=True)
@@ -92,30 +76,34 @@ class _Lane:
         return self.flow.positions.get(source_name(tp.partition), 0)
 
 
+@dataclass(eq=False)  # Faust hashes what it calls
 class SignApp:
-    """Consumes pages; `flows` are those of the shards, by number; `fail` ends the process."""
+    """Consumes pages; `flows` are those of the shards, by number; `fail` ends the process.
 
-    def __init__(
-        self,
-        names: Names,
-        signer: ChunkSigner,
-        publisher: Publisher,
-        flows: Sequence[FlowControl],
-        how: SignOptions,
-        fail: Callable[[BaseException], None],
-        options: Mapping[str, Any],
-        metrics: SignMetrics,
-    ) -> None:
-        self._names = names
-        self._signer = signer
-        self._publisher = publisher
-        self._how = how
-        self._fail = fail
-        self._metrics = metrics
-        self._pool = signing_pool(how.threads)
+    `log_ends` returns where logs end, `accept_loss` is as the setting of that name, `sites` are
+    tables of these, if there are any.
+    """
+
+    _names: Names
+    _signer: ChunkSigner
+    _publisher: Publisher
+    _flows: Sequence[FlowControl]
+    _fail: Fail
+    _options: Mapping[str, Any]
+    _metrics: SignMetrics
+    _dead_letter_partitions: int
+    _dead_letter_bytes_max: int
+    _threads: int
+    _log_ends: Callable[[Iterable[str]], Awaitable[Mapping[str, int]]]
+    _accept_loss: bool = False
+    _sites: PartitionSites | None = None
+
+    def __post_init__(self) -> None:
+        names = self._names
+        self._pool = signing_pool(self._threads)
         self._lanes = [
             _Lane(shard, flow, asyncio.Queue(), Ahead(self._begin, CHUNKS_AHEAD))
-            for shard, flow in enumerate(flows)
+            for shard, flow in enumerate(self._flows)
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
@@ -123,8 +111,9 @@ class SignApp:
         self._has_warned = False
         self.joined = False
         self.app = ChunkApp(
-            names.sign_group, self._starts, fail, has_lanes=names.per_partition, **options
-        )
+            names.sign_group, self._starts, self._fail, has_lanes=names.per_partition,
+            **self._options,
+        )  # fmt: skip
         self.app.on_rebalance_complete.connect(self._note_joined)
         self.app.agent(self.app.topic(names.pages, schema=ChunkSchema()), concurrency=1)(self.sign)
 
@@ -137,9 +126,9 @@ class SignApp:
 
     async def stop(self) -> None:
         """Finish what was taken, commit, and leave the group."""
-        if self._how.sites:
+        if self._sites:
             with suppress(TimeoutError):  # what is not published is learned again
-                publishing = self._how.sites.publish(self._publisher)
+                publishing = self._sites.publish(self._publisher)
                 await asyncio.wait_for(publishing, PUBLISH_SECONDS_MAX)
         await self.app.stop()
         for task in (*self._tasks, *filter(None, (lane.comparing for lane in self._lanes))):
@@ -152,8 +141,8 @@ class SignApp:
         Brokers forget what is committed when a group has been away for days, and keep the shard's
         last gauge. To sign all again would change nothing, but the log would hold it for ever.
         """
-        if self._how.sites:
-            self._how.sites.keep({tp.partition for tp in committed})
+        if self._sites:
+            self._sites.keep({tp.partition for tp in committed})
         starts: dict[TP, Start] = {}
         # Of all at once: each answer waits for that to a fetch, which waits for messages.
         first = await self.app.chunks.earliest_offsets(*committed)
@@ -163,7 +152,7 @@ class SignApp:
             await asyncio.sleep(WATCH_SECONDS)  # the watch of topics sees a new partition, or soon
             raise KafkaTimeoutError
         try:
-            logs = await self._how.log_ends(map(self._names.log, shards))
+            logs = await self._log_ends(map(self._names.log, shards))
         except StreamerError as error:
             await asyncio.sleep(WATCH_SECONDS)
             raise KafkaTimeoutError from error  # so that they are asked again
@@ -191,7 +180,7 @@ class SignApp:
             if begin > ends[tp]:
                 self._fail(StoreMismatch(_ends_before(tp, begin, ends[tp])))
             if begin < first[tp]:
-                if (begin or tp in ahead) and not self._how.accept_loss:
+                if (begin or tp in ahead) and not self._accept_loss:
                     self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
                 _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
             starts[tp] = Start(max(begin, first[tp]), begin, begin)
@@ -206,7 +195,7 @@ class SignApp:
         """
         lane.comparing = None
         is_ahead = any(begin > lane.position(tp) for tp, begin in begins.items())
-        if not begins or not (is_ahead or self._how.sites):
+        if not begins or not (is_ahead or self._sites):
             self.app.chunks.release(begins)
             return
         self.app.chunks.hold(begins)
@@ -239,7 +228,7 @@ class SignApp:
         if lane.overruled:
             await self.app.chunks.perform_seek()
             return
-        if sites := self._how.sites:
+        if sites := self._sites:
             for tp, begin in begins.items():
                 await sites.restore(tp.partition, begin, self._signer.learn, is_wanted)
         if is_wanted():
@@ -248,8 +237,8 @@ class SignApp:
 
     async def _note_joined(self, *_arguments: object, **_options: object) -> None:
         self.joined = True  # also where there are more signers than partitions
-        if self._how.sites and not self.app.chunks.assignment():
-            self._how.sites.keep(set())
+        if self._sites and not self.app.chunks.assignment():
+            self._sites.keep(set())
 
     async def sign(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come; their number is bounded where they are delivered."""
@@ -265,7 +254,7 @@ class SignApp:
             await lane.ahead.put(event)
 
     def _begin(self, event: Any) -> Future[Signed]:  # noqa: ANN401 - Faust's event
-        if sites := self._how.sites:
+        if sites := self._sites:
             table = sites.of(event.value.partition)
             return table.submit(self._pool, partial(self._sign, table), event)
         return self._pool.submit(self._sign, None, event)
@@ -381,7 +370,7 @@ class SignApp:
         if not signed.dead:
             return
         names, partition = self._names, signed.partition
-        bytes_max = self._how.dead_letter_bytes_max
+        bytes_max = self._dead_letter_bytes_max
 
         def pack() -> list[Any]:
             letters = (
@@ -391,7 +380,7 @@ class SignApp:
             return self._publisher.batches(letters, bytes_max)
 
         batches = await asyncio.to_thread(pack)  # what is large is compressed
-        place = partition % self._how.dead_letter_partitions
+        place = partition % self._dead_letter_partitions
         await self._publisher.publish(names.dead_letters, place, batches)
 
 

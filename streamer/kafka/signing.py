@@ -8,7 +8,7 @@ hole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,23 +51,18 @@ class Signed:
     turn: int = 0
 
 
+@dataclass
 class ChunkSigner:
     """Signs chunks; safe to use from several threads, each of which gets a signer of its own."""
 
-    def __init__(
-        self,
-        parser: PageParser,
-        make_signer: Callable[[], PageSigner],
-        identity: LogIdentity,
-        *,
-        takes_tombstones: bool = False,
-        pass_headers: Iterable[str] = (),
-    ) -> None:
-        self._takes_tombstones = takes_tombstones
-        self._passed = frozenset(pass_headers)
-        self.parser = parser
-        self._signers = OneAThread(make_signer)
-        self._identity = identity
+    parser: PageParser
+    _make_signer: Callable[[], PageSigner]
+    _identity: LogIdentity
+    takes_tombstones: bool = False
+    pass_headers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self._signers = OneAThread(self._make_signer)
 
     def _parse(self, chunk: Fetched) -> PageBatch:
         messages = (
@@ -94,12 +89,14 @@ class ChunkSigner:
         if table is not None and isinstance(signer, SiteSigner):
             signer = signer.in_turn(table, turn)
         pages = sign(signer, chunk.partition, batch)
-        if self._passed:
+        if self.pass_headers:
             given = {each.offset: each.headers for each in chunk.records if each.headers}
-            passed = [select_headers(given.get(at, ()), self._passed) for at in batch.sequences]
+            passed = [
+                select_headers(given.get(at, ()), self.pass_headers) for at in batch.sequences
+            ]
             pages.headers = passed if any(passed) else None
         gone: list[Tombstone] = []
-        if self._takes_tombstones:
+        if self.takes_tombstones:
             gone = tombstones_in((each.offset, each.key, each.value) for each in chunk.records)
         records = source_records(chunk.partition, chunk.start, chunk.end, pages, gone)
         originals = {message.offset: message for message in chunk.records} if batch.dead else {}
@@ -139,7 +136,7 @@ def pack_records(record: Record, identity: LogIdentity) -> list[bytes]:
     return pack_records(first_half, identity) + pack_records(second_half, identity)
 
 
-def select_headers(headers: Iterable[tuple[str, bytes | None]], names: frozenset[str]) -> Headers:
+def select_headers(headers: Iterable[tuple[str, bytes | None]], names: Collection[str]) -> Headers:
     """Return the headers of these names that have a value, in order.
 
     One that is over HEADERS_MAX, or for which PASSED_BYTES_MAX have no room, is left out.

@@ -31,15 +31,9 @@ from signal import SIGKILL
 from typing import IO, Any
 
 import msgspec
+from aiokafka import errors as kafka_errors
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    NoError,
-    SaslAuthenticationFailed,
-    for_code,
-)
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
 from streamer.errors import SettingsError
@@ -54,7 +48,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
 _FORMS = 'print {"access_token": ..., "expires_in": SECONDS}, or a JWT with exp'
 
 
-class TokenError(KafkaConnectionError):  # type: ignore[misc]  # aiokafka has no types
+class TokenError(kafka_errors.KafkaConnectionError):  # type: ignore[misc]  # aiokafka has no types
     """Report that there is no token; clients try again, as with a broker that is away."""
 
     def __str__(self) -> str:
@@ -231,7 +225,7 @@ class _Authenticator:
                 written = [connection.send(SaslHandShakeRequest(OAUTHBEARER))]
                 written.append(connection.send(request))
                 seconds = _session_seconds((await asyncio.gather(*written))[1])
-            except (KafkaError, OSError) as error:
+            except (kafka_errors.KafkaError, OSError) as error:
                 connection.close(exc=error)
                 return
 
@@ -257,10 +251,10 @@ def _session_seconds(answer: Any) -> float:  # noqa: ANN401 - the client library
     Raises:
         KafkaError: it refuses the token.
     """
-    if (error := for_code(answer.error_code)) is not NoError:
+    if (error := kafka_errors.for_code(answer.error_code)) is not kafka_errors.NoError:
         raise error(answer.error_message)
     if answer.sasl_auth_bytes:
-        raise SaslAuthenticationFailed("the token is not accepted")
+        raise kafka_errors.SaslAuthenticationFailed("the token is not accepted")
     return getattr(answer, "session_lifetime_ms", 0) / 1000
 
 

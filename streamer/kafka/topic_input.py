@@ -23,7 +23,7 @@ import concurrent.futures
 import re
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -299,24 +299,19 @@ class _Buffered:
     messages: deque[tuple[Message, int, MessageHeaders]] = field(default_factory=deque)
 
 
+@dataclass
 class PageTopic:
     """An open topic; made by `open_topic`. To be used in one thread."""
 
-    def __init__(
-        self,
-        loop: WaitingLoop,
-        reader: Reader,
-        consumer: AIOKafkaConsumer,
-        name: str,
-        partitions: Iterable[int],
-    ) -> None:
-        self.name = name
-        self.bounds = {each: loop.run(reader.bounds(name, each)) for each in partitions}
-        self._loop = loop
-        self._reader = reader
-        self._consumer = consumer
-        self._fetched: dict[int, _Buffered] = {}
-        self.id = self.id_of(name)
+    _loop: WaitingLoop
+    _reader: Reader
+    _consumer: AIOKafkaConsumer
+    name: str
+    bounds: Bounds
+    _fetched: dict[int, _Buffered] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.id = self.id_of(self.name)
 
     def first_since(self, moment_ms: int) -> dict[int, int]:
         """Return by partition the first offset with a timestamp of `moment_ms` or later.
@@ -407,8 +402,8 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
     """
     with WaitingLoop() as loop:
         reader = loop.enter(reader_of(connection))
-        partitions = loop.run(reader.partitions(name))
-        share = FETCHED_BYTES_MAX // max(1, len(partitions))
+        bounds = loop.run(reader.all_bounds(name))
+        share = FETCHED_BYTES_MAX // max(1, len(bounds))
         share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
         second = loop.enter(open_reader(connection.client_options(), share))
-        yield PageTopic(loop, reader, second.consumer, name, partitions)
+        yield PageTopic(loop, reader, second.consumer, name, bounds)

@@ -20,7 +20,7 @@ from streamer.kafka.wire import LogIdentity
 from streamer.pages.chunk import Chunk
 from streamer.pages.parse import tombstones_in
 from streamer.run.catalogue import Catalogue
-from streamer.run.reading import Forgotten, InputReport, SettingsChange, Step
+from streamer.run.reading import Forgotten, InputReport, Step
 
 
 class PartitionsInput:
@@ -133,11 +133,11 @@ class OrderedInput:
                 yield Forgotten(found, offset)
             elif found is not None and (chunk := self._chunk(found, offset + 1)) is not None:
                 if settings is not None and settings != announced:
-                    yield SettingsChange(settings)
+                    yield settings
                     announced = settings
                 yield chunk
         if settings is not None:
-            yield SettingsChange(settings)
+            yield settings
 
     def _chunk(self, interval: Interval, amount: int) -> Chunk | None:
         """Return the messages of an interval, or None where all of it has been judged."""

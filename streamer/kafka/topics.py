@@ -31,18 +31,9 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     for_code,
 )
+from aiokafka.protocol import types
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-    UnsignedVarInt32,
-)
 
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.reader import RETRY_SECONDS, ask_again
@@ -326,15 +317,23 @@ class _Uuid(AbstractType):  # type: ignore[misc]
 class _TopicIdResponse(Response):  # type: ignore[misc]
     API_KEY = 3
     API_VERSION = 12
-    _BROKER = (("node", Int32), ("host", CompactString()), ("port", Int32))
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        ("brokers", CompactArray(*_BROKER, ("rack", CompactString()), ("tags", TaggedFields))),
-        ("cluster_id", CompactString()),
-        ("controller_id", Int32),
-        ("topics", UnsignedVarInt32),  # one more than there are; the fields of the first follow
-        ("error_code", Int16),
-        ("topic", CompactString()),
+    _BROKER = (("node", types.Int32), ("host", types.CompactString()), ("port", types.Int32))
+    SCHEMA = types.Schema(
+        ("throttle_time_ms", types.Int32),
+        (
+            "brokers",
+            types.CompactArray(
+                *_BROKER, ("rack", types.CompactString()), ("tags", types.TaggedFields)
+            ),
+        ),
+        ("cluster_id", types.CompactString()),
+        ("controller_id", types.Int32),
+        (
+            "topics",
+            types.UnsignedVarInt32,
+        ),  # one more than there are; the fields of the first follow
+        ("error_code", types.Int16),
+        ("topic", types.CompactString()),
         ("topic_id", _Uuid),
     )
 
@@ -344,12 +343,12 @@ class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
     API_VERSION = 12
     FLEXIBLE_VERSION = True
     RESPONSE_TYPE = _TopicIdResponse
-    _TOPIC = (("topic_id", _Uuid), ("topic", CompactString()), ("tags", TaggedFields))
-    SCHEMA = Schema(
-        ("topics", CompactArray(*_TOPIC)),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
+    _TOPIC = (("topic_id", _Uuid), ("topic", types.CompactString()), ("tags", types.TaggedFields))
+    SCHEMA = types.Schema(
+        ("topics", types.CompactArray(*_TOPIC)),
+        ("allow_auto_topic_creation", types.Boolean),
+        ("include_topic_authorized_operations", types.Boolean),
+        ("tags", types.TaggedFields),
     )
 
 

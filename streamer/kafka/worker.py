@@ -44,7 +44,7 @@ from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, await_brokers, ends_of, open_reader
 from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.shard_app import CatchUp, ShardApp
-from streamer.kafka.sign_app import SignApp, SignOptions
+from streamer.kafka.sign_app import SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.sites_topic import PartitionSites
 from streamer.kafka.tasks import begin_task
@@ -56,7 +56,7 @@ from streamer.kernel import FOLDER, has_all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.panels import Role
-from streamer.run.index_folder import check_folder, identity_of, read_meta
+from streamer.run.index_folder import check_folder, identity_of, meta_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.run.site_store import make_index_signer, new_sites
@@ -124,9 +124,7 @@ class WorkerOptions:
         folder = self.index_folder
         if not has_index(folder):
             return
-        store, meta = read_meta(folder)
-        store.close()
-        found = read_position(meta.owner)
+        found = read_position(meta_of(folder).owner)
         if found is None:
             raise StoreMismatch(
                 f"The index {folder} was made by a replay of files. Name another folder with "
@@ -142,13 +140,6 @@ class WorkerOptions:
     def shard_folder(self, shard: int) -> Path:
         """Return the folder of a shard's index."""
         return self.index_folder / f"shard-{shard}"
-
-    def faust_options(self) -> dict[str, Any]:
-        """Return what each Faust app is made with."""
-        return {
-            **self.connection.faust_options(),
-            "consumer_group_instance_id": self.settings.instance_id or None,
-        }
 
     def about(self) -> dict[str, Any]:
         """Return what this worker is and what it reads and writes, for its log and its page.
@@ -384,7 +375,9 @@ class Worker:
         return prepared, flows
 
     def _faust_options(self) -> dict[str, Any]:
-        return {**self.options.faust_options(), "topics": self._topics}
+        own = self.options.settings.instance_id or None
+        more = {"consumer_group_instance_id": own, "topics": self._topics}
+        return self.options.connection.faust_options() | more
 
     def _owner(self, shard: int, prepared: PreparedIndex) -> Owner:
         options, settings = self.options, self.options.settings
@@ -433,14 +426,10 @@ class Worker:
             prepared.identity,
             takes_tombstones=settings.tombstones == "forget", pass_headers=settings.pass_headers,
         )  # fmt: skip
-        how = SignOptions(
-            prepared.dead_letter_partitions, prepared.dead_letter_bytes_max,
-            settings.signing_threads, partial(ends_of, client),
-            accept_loss=settings.accept_loss, sites=sites,
-        )  # fmt: skip
         self.signers = SignApp(
-            options.names, signer, publisher, flows, how, self.fail, self._faust_options(),
-            self._signing,
+            options.names, signer, publisher, flows, self.fail, self._faust_options(),
+            self._signing, prepared.dead_letter_partitions, prepared.dead_letter_bytes_max,
+            settings.signing_threads, partial(ends_of, client), settings.accept_loss, sites,
         )  # fmt: skip
         self._beside.append(begin_task(follow(client, options.names.gauge, flows), self.fail))
         if sites:

@@ -19,14 +19,7 @@ import warnings
 from collections.abc import Callable
 
 import structlog
-from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
-    LeaderNotAvailableError,
-    NotCoordinatorForGroupError,
-    NotLeaderForPartitionError,
-    UnknownTopicOrPartitionError,
-)
+from aiokafka import errors as kafka_errors
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from streamer.errors import mask
@@ -45,12 +38,12 @@ _STARTING = {
     "Got error produce response on topic-partition %s, retrying. Error: %s",
 }
 _STARTING_ERRORS = (
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
-    LeaderNotAvailableError,
-    NotCoordinatorForGroupError,
-    NotLeaderForPartitionError,
-    UnknownTopicOrPartitionError,
+    kafka_errors.GroupCoordinatorNotAvailableError,
+    kafka_errors.GroupLoadInProgressError,
+    kafka_errors.LeaderNotAvailableError,
+    kafka_errors.NotCoordinatorForGroupError,
+    kafka_errors.NotLeaderForPartitionError,
+    kafka_errors.UnknownTopicOrPartitionError,
 )
 
 # The client's way of noticing a rebalance: it rejoins at once, and so it is at every rebalance.

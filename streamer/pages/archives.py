@@ -22,18 +22,7 @@ from functools import partial
 from typing import NamedTuple, Self
 
 from streamer.errors import InputError, InvalidPage
-from streamer.pages.remote import (
-    MissingFileError,
-    RemoteObject,
-    ShortFileError,
-    Stores,
-    UnusableFileError,
-    has_changed,
-    is_remote,
-    look_up,
-    name_of,
-    store_of,
-)
+from streamer.pages import remote
 
 CONNECTIONS = 16
 GAP_BYTES_MAX = 64 << 10  # between two ranges that are read as one: less than a round trip costs
@@ -117,9 +106,9 @@ class ArchiveReader:
     def __init__(self, root: str) -> None:
         self._root = root
         self._pool = ThreadPoolExecutor(CONNECTIONS, "archives")
-        self._stores, self._stores_once = Stores(), Stores(patient=False)
+        self._stores, self._stores_once = remote.Stores(), remote.Stores(patient=False)
         self._lock = threading.Lock()
-        self._known: dict[str, RemoteObject] = {}
+        self._known: dict[str, remote.RemoteObject] = {}
         self._reached_here = ""  # the path of the last archive here that was read
         self._reached: dict[str, list[str]] = {}  # by store the URLs it has given last, two of them
         self._dead: set[str] = set()  # stores that gave nothing, while others did
@@ -157,15 +146,15 @@ class ArchiveReader:
             return [whole]
         return [_part(self._range(place, self._stores_once), place, place.start) for place in own]
 
-    def _range(self, place: ArchiveRange, stores: Stores | None = None) -> _Outcome:
+    def _range(self, place: ArchiveRange, stores: remote.Stores | None = None) -> _Outcome:
         """Return the bytes of a place.
 
         Raises:
             InputError: as `ask` returns.
         """
-        if not is_remote(place.archive):
+        if not remote.is_remote(place.archive):
             return self._local_range(place)
-        store = store_of(place.archive)
+        store = remote.store_of(place.archive)
         if store in self._dead:
             return _unreadable(f"{store} could not be reached before in this run")
         if stores is None:
@@ -174,9 +163,9 @@ class ArchiveReader:
         for is_last in (False, True):  # the store may have been away for a while
             try:
                 return self._remote_range(place, stores)
-            except MissingFileError:
+            except remote.MissingFileError:
                 return _unreadable("is not there")
-            except UnusableFileError:
+            except remote.UnusableFileError:
                 raise
             except InputError as error:
                 failed = error
@@ -187,7 +176,7 @@ class ArchiveReader:
                 self._dead.add(store)  # others can be reached, so it is not the network
                 break
         self._failures[store] += 1
-        return _unreadable(str(failed).removeprefix(f"{name_of(place.archive)}: "))
+        return _unreadable(str(failed).removeprefix(f"{remote.name_of(place.archive)}: "))
 
     def _local_range(self, place: ArchiveRange) -> _Outcome:
         path, start, end = place
@@ -211,7 +200,7 @@ class ArchiveReader:
                 raise InputError(
                     f"{path}: {what}, and {last} was read before and is gone; check the disk"
                 ) from error
-            if not (is_remote(self._root) or os.path.isdir(self._root or ".")):  # noqa: PTH112 - of many thousand
+            if not (remote.is_remote(self._root) or os.path.isdir(self._root or ".")):  # noqa: PTH112 - of many thousand
                 raise InputError(
                     f"{self._root}: the folder of the archives is not there"
                 ) from error
@@ -219,25 +208,25 @@ class ArchiveReader:
         self._reached_here = path
         return StoredRange(data, Version(os.path.realpath(path), found.st_size, _digest(head)))
 
-    def _remote_range(self, place: ArchiveRange, stores: Stores) -> StoredRange:
+    def _remote_range(self, place: ArchiveRange, stores: remote.Stores) -> StoredRange:
         url, start, end = place
         known, data = self._known.get(url), b""
         if known is None:
             try:
-                known, data = RemoteObject.met(url, stores, start, end)
-            except ShortFileError:
-                known = _look_up_one(url)
+                known, data = remote.RemoteObject.met(url, stores, start, end)
+            except remote.ShortFileError:
+                known = remote.look_up_file(url)
         with self._lock:
             before = self._known.setdefault(url, known)
             if before.status != known.status:
                 versions = (before.size, before.version), (known.size, known.version)
-                raise UnusableFileError(has_changed(known.name, *versions))
+                raise remote.UnusableFileError(remote.has_changed(known.name, *versions))
             if len(self._known) > _KNOWN_MAX:
                 self._known.pop(next(iter(self._known)))
         data = data or replace(known, stores=stores).read(start, min(end, known.size))
         if data:
             with self._lock:
-                reached = self._reached.setdefault(store_of(url), [])
+                reached = self._reached.setdefault(remote.store_of(url), [])
                 reached[:] = [*[each for each in reached if each != url][-1:], url]
         query = "" if known.name == known.url else _digest(os.fsencode(known.url))
         return StoredRange(data, Version(known.name, known.size, known.version, query))
@@ -248,25 +237,13 @@ class ArchiveReader:
         The archive itself has had its minute.
         """
         with self._lock:
-            reached = [each for each in self._reached.get(store_of(url), []) if each != url]
+            reached = [each for each in self._reached.get(remote.store_of(url), []) if each != url]
         stores = self._stores if reached else self._stores_once
         try:
-            RemoteObject.met([url, *reached][-1], stores, 0, 1)
+            remote.RemoteObject.met([url, *reached][-1], stores, 0, 1)
         except InputError:
             return False
         return True
-
-
-def _look_up_one(url: str) -> RemoteObject:
-    """Return an archive as it is now.
-
-    Raises:
-        InputError: it is not there, or cannot be had.
-    """
-    [found] = look_up([url]).values()
-    if found.is_folder:
-        raise MissingFileError(f"{name_of(url)}: is not there")
-    return found.objects[0]
 
 
 def _digest(data: bytes) -> str:

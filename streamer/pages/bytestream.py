@@ -26,7 +26,7 @@ import xxhash
 from streamer.errors import InputError
 from streamer.pages.made_bytes import MadeBytes
 from streamer.pages.members import BUFFER_BYTES, Gap, begin_members, expanded
-from streamer.pages.remote import RemoteFile, RemoteObject
+from streamer.pages.remote import RemoteFile, RemoteObject, is_remote, look_up_file, name_of
 from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
 from streamer.pages.stored_file import (
     TICK_SECONDS,
@@ -287,3 +287,21 @@ def first_bytes(path: str, size: int) -> bytes:
         InputError: the file cannot be read.
     """
     return expanded(read_beginning(path, BUFFER_BYTES)[1], size)
+
+
+def read_whole(given: str, bytes_max: int) -> bytes:
+    """Return all bytes of a file or of what a URL leads to, decompressed.
+
+    Raises:
+        InputError: it cannot be read, is damaged, or has more than `bytes_max`.
+        SettingsError: the extra that a URL needs is not installed, or credentials are missing.
+    """
+    is_url = is_remote(given)
+    name, remote = (name_of(given), look_up_file(given)) if is_url else (given, None)
+    with ByteStream(name, remote=remote) as stream:
+        data = stream.look(bytes_max + 1)
+        if stream.damage:
+            raise InputError(f"{name}: {stream.damage}; copy the file again")
+    if len(data) > bytes_max:
+        raise InputError(f"{name}: is larger than {bytes_max:,} bytes; give a part of it")
+    return data

@@ -13,6 +13,7 @@ is nothing to take, a chunk without records comes at the end of each turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -48,26 +49,20 @@ class MalformedLine(NamedTuple):
     has_end: bool
 
 
+@dataclass
 class LineReader:
-    """Reads lines of up to `line_bytes_max` bytes, newline included, from where the stream is.
+    """Reads lines of up to `_limit` bytes, newline included, from where the stream is.
 
     What is after the last newline is a line if `accepts` says so of it.
     """
 
-    def __init__(
-        self,
-        stream: ByteStream,
-        line_bytes_max: int,
-        trail: Trail | None = None,
-        accepts: Callable[[bytes], bool] = bool,
-    ) -> None:
-        self._stream = stream
-        self._limit = line_bytes_max
-        self._trail = trail or Trail()
-        self._accepts = accepts
-        self._rest = b""  # read, and not yet taken
-        self._ended = False
-        self.pauses = False  # `take` has returned no line, since none is due yet
+    _stream: ByteStream
+    _limit: int
+    _trail: Trail = field(default_factory=Trail)
+    _accepts: Callable[[bytes], bool] = bool
+    _rest: bytes = b""  # read, and not yet taken
+    _ended: bool = False
+    pauses: bool = False  # `take` has returned no line, since none is due yet
 
     def take(self, lines_max: int) -> Slices:
         """Return the next lines: `lines_max` of them, or until they make up CHUNK_BYTES_MAX bytes.

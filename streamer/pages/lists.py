@@ -11,8 +11,8 @@ import os
 from collections.abc import Sequence
 
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream
-from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of, store_of
+from streamer.pages.bytestream import read_whole
+from streamer.pages.remote import is_remote, name_of, store_of
 
 LIST_BYTES_MAX = 256 << 20
 _SUFFIXES = (".paths", ".paths.gz", ".paths.zst")
@@ -33,21 +33,10 @@ def expand_lists(paths: Sequence[str]) -> list[str]:
 
 
 def _read_list(path: str, name: str) -> list[str]:
-    """Return what a list names."""
-    remote: RemoteObject | None = None
-    if is_remote(path):
-        there = look_up([path])[name]
-        if there.is_folder:
-            raise InputError(f"{name}: is no list but a prefix; name the prefix without .paths")
-        [remote] = there.objects
-    elif os.path.isdir(path):  # noqa: PTH112 - as above
+    """Return what a list names; a folder of such a name is none."""
+    if os.path.isdir(path):  # noqa: PTH112 - as above
         return [path]
-    with ByteStream(name, remote=remote) as stream:
-        data = stream.look(LIST_BYTES_MAX + 1)
-        if stream.damage:
-            raise InputError(f"{name}: {stream.damage}; copy the file again")
-    if len(data) > LIST_BYTES_MAX:
-        raise InputError(f"{name}: is larger than {LIST_BYTES_MAX:,} bytes; give parts of it")
+    data = read_whole(path, LIST_BYTES_MAX)
     try:
         lines = [line.strip() for line in data.decode().splitlines()]
     except UnicodeDecodeError as error:

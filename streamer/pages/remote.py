@@ -394,6 +394,14 @@ def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
     return dict(zip(named, found, strict=True))
 
 
+def look_up_file(url: str) -> RemoteObject:
+    """Return the one file that a URL leads to; raises as `look_up`."""
+    [found] = look_up([url]).values()
+    if found.is_folder:
+        raise MissingFileError(f"{name_of(url)}: is no file but a prefix; name one file")
+    return found.objects[0]
+
+
 def _look_up_each(urls: Sequence[str], stores: Stores, once: Stores) -> list[LookedUp]:
     """Return what each URL leads to; a failure ends all."""
     with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import base64
 import http.client
 import math
-import ssl
 import threading
 import time
 import uuid
@@ -32,6 +31,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from streamer.errors import InvalidPage, SettingsError, StreamerError, needs_extra
+from streamer.given_file import trust
 from streamer.pages.avro import UNUSABLE, Decode, avro_decoder
 
 HEADER = "__value_schema_id"
@@ -335,7 +335,10 @@ class _Client:
             self._headers["Authorization"] = f"Basic {login}"
         connect: Any = http.client.HTTPConnection
         if parts.scheme == "https":
-            connect = partial(http.client.HTTPSConnection, context=_trust(address.cafile))
+            connect = partial(
+                http.client.HTTPSConnection,
+                context=trust("--registry-cafile", address.cafile or None),
+            )
         self._connect = partial(connect, parts.hostname, parts.port, timeout=ANSWER_SECONDS_MAX)
 
     def types(self) -> None:
@@ -419,13 +422,3 @@ def _decode(body: bytes, kind: type) -> Any:  # noqa: ANN401 - of that type
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _UnavailableError("what it answers is not a registry's") from error
-
-
-def _trust(cafile: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=cafile or None)
-    except (OSError, ValueError) as error:
-        raise SettingsError(
-            f"--registry-cafile {cafile} has no certificates that can be used: {error}. Give "
-            "certificates in PEM form."
-        ) from error

@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -143,26 +144,21 @@ def copy_rows(
             rows.write()
 
 
+@dataclass
 class _Rows:
     """Rows on their way to a file, as many together as make a row group, of one file or of many."""
 
-    def __init__(
-        self,
-        writer: Any,  # noqa: ANN401 - of pyarrow
-        schema: Schema,
-        progress: Progress,
-        column: NewColumn | None,
-    ) -> None:
-        self.schema = schema
-        self._column = column
-        self._writer = writer
-        self._progress = progress
-        self._taken = _choose_schema(schema)  # of the files,
-        self._widened, self._written_as = (
-            _with_column(each, column) for each in (self._taken, schema)
-        )  # and as they are written
+    _writer: Any  # of pyarrow
+    schema: Schema
+    _progress: Progress
+    _column: NewColumn | None
+
+    def __post_init__(self) -> None:
+        self._taken = _choose_schema(self.schema)  # of the files,
+        self._widened = _with_column(self._taken, self._column)
+        self._written_as = _with_column(self.schema, self._column)  # and as they are written
         # A part of an Arrow file is one batch; a row group is written from many, in less memory.
-        self._is_joined = isinstance(writer, pa.ipc.RecordBatchFileWriter)
+        self._is_joined = isinstance(self._writer, pa.ipc.RecordBatchFileWriter)
         self._batches: list[Any] = []
         self._bytes = self._written = 0
 

@@ -42,14 +42,17 @@ def epoch_ms(value: object, format_name: TimeFormat = "auto") -> int:
     return 0 if moment is None else max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
-def number_or_time(value: object) -> float:
-    """Return a number, also of a string, or a time in seconds; minus infinity for all else."""
+def number_of(value: object) -> float:
+    """Return a number or the number in a string; minus infinity for all else."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
         number = math.nan
-    if not math.isnan(number):
-        return number
+    return -math.inf if math.isnan(number) else number
+
+
+def seconds_of(value: object) -> float:
+    """Return a time, in any form, in seconds since 1970; minus infinity for all else."""
     moment = _moment(value, "auto")
     return -math.inf if moment is None else moment.timestamp()
 

@@ -419,6 +419,12 @@ def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
     return own, store.shingles([slot])[0]
 
 
+def with_bounds(signature: SignatureSettings, own: IndexSettings) -> SignatureSettings:
+    """Return how pages are signed, with the bounds of verdicts."""
+    bounds = {"threshold": own.threshold, "min_shingles": own.shingles_min}
+    return signature.model_copy(update=bounds)
+
+
 def place_name(place: Location) -> str:
     """Return a place as `source:number`, in another partition than 0 `source/partition:number`."""
     partition = f"/{place.partition}" if place.partition else ""

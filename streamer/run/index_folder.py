@@ -257,6 +257,13 @@ class IndexFolder:
         return str(self.identity["fingerprint"])
 
 
+def meta_of(folder: Path) -> StoreMeta:
+    """Return the state of an index as of its newest flush; raises as `read_meta`."""
+    store, meta = read_meta(folder)
+    store.close()
+    return meta
+
+
 def read_meta(folder: Path) -> tuple[Store, StoreMeta]:
     """Open an index for reading; a writer may be active.
 

@@ -25,16 +25,8 @@ from typing import Protocol
 
 from streamer.compression import unpack, zstd
 from streamer.errors import OutputClosed, StoreUnavailable
-from streamer.run.output_checks import (
-    STANDARD_OUTPUT,
-    check_output,
-    check_place,
-    content_digest,
-    mark_of,
-    output_key,
-    part_of,
-    unwritable,
-)
+from streamer.pages.made_bytes import Parts
+from streamer.run import output_checks
 from streamer.text.visible import Buffer
 
 _GZIP_LEVEL = 6  # with a header that has no name and no time
@@ -114,7 +106,7 @@ class OutputFile:
     @property
     def key(self) -> str:
         """Return the name under which the index knows this output."""
-        return output_key(self.name)
+        return output_checks.output_key(self.name)
 
     @classmethod
     def open(
@@ -126,14 +118,14 @@ class OutputFile:
             StoreMismatch: the file is shorter than the index knows it to be.
             SettingsError: it exists and is not this index's, or cannot be opened.
         """
-        check_output(name, known, index=index, overwrite=overwrite)
-        if name == STANDARD_OUTPUT:
+        output_checks.check_output(name, known, index=index, overwrite=overwrite)
+        if name == output_checks.STANDARD_OUTPUT:
             return cls(name, StandardOutput(), 0)
         path = Path(name)
         try:
             file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         except OSError as error:
-            raise unwritable(name, error) from error
+            raise output_checks.unwritable(name, error) from error
         return cls(name, file, known or 0, index)
 
     def start(self) -> None:
@@ -151,9 +143,9 @@ class OutputFile:
                     self._file = path.open("x+b", buffering=0)
                 self._file.truncate(self.length)
                 self._file.seek(self.length)
-                self._mark(mark_of(self.name))
+                self._mark(output_checks.mark_of(self.name))
         except OSError as error:
-            raise unwritable(self.name, error) from error
+            raise output_checks.unwritable(self.name, error) from error
 
     def _mark(self, mark: Path) -> None:
         """Write the file that names the index of the output."""
@@ -164,7 +156,7 @@ class OutputFile:
 
     def digest(self) -> str:
         """Return the digest of what was synced; "" of what is no file."""
-        return content_digest(Path(self.name), self.length)
+        return output_checks.content_digest(Path(self.name), self.length)
 
     def write(self, data: bytes) -> None:
         """Append `data`.
@@ -228,7 +220,7 @@ class OutputFile:
                 self._file.close()
 
     def _describe_failure(self, error: OSError) -> StoreUnavailable | OutputClosed:
-        if error.errno == errno.EPIPE and self.name == STANDARD_OUTPUT:
+        if error.errno == errno.EPIPE and self.name == output_checks.STANDARD_OUTPUT:
             return OutputClosed()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             again = "" if self._index is None else "; it continues where the index is"
@@ -247,19 +239,19 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
     Raises:
         SettingsError: it cannot be written.
     """
-    check_place(name)
+    output_checks.check_place(name)
     target = Path(name)
-    if name == STANDARD_OUTPUT or (target.exists() and not target.is_file()):
+    if name == output_checks.STANDARD_OUTPUT or (target.exists() and not target.is_file()):
         with contextlib.closing(OutputFile.open(name, None, index=None)) as file:
             yield file
             file.sync()
         return
-    part = part_of(name)
+    part = output_checks.part_of(name)
     try:
         part.unlink(missing_ok=True)  # of a killed run; a link is not followed
         raw = part.open("xb", buffering=0)
     except OSError as error:
-        raise unwritable(str(part), error) from error
+        raise output_checks.unwritable(str(part), error) from error
     try:
         with contextlib.closing(OutputFile(name, raw, 0)) as file:
             yield file
@@ -269,7 +261,7 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
         try:
             part.replace(target)
         except OSError as error:
-            raise unwritable(name, error) from error
+            raise output_checks.unwritable(name, error) from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -294,22 +286,6 @@ class OutputSink(io.RawIOBase):
         return self._file.length
 
 
-class _FirstPart(io.RawIOBase):
-    """The first `length` bytes of a file."""
-
-    def __init__(self, file: io.FileIO, length: int) -> None:
-        self._file = file
-        self._left = length
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        taken = self._file.readinto(memoryview(buffer)[: self._left]) or 0
-        self._left -= taken
-        return taken
-
-
 def read_lines_within(path: Path, length: int) -> Iterator[bytes]:
     """Yield the lines in the first `length` stored bytes of an output, which a flush knows.
 
@@ -321,6 +297,13 @@ def read_lines_within(path: Path, length: int) -> Iterator[bytes]:
         return  # which would be no whole zstd frame
     with path.open("rb", buffering=0) as file:
         try:
-            yield from unpack(io.BufferedReader(_FirstPart(file, length)), path.name)
+            yield from unpack(io.BufferedReader(Parts(_first_part(file, length))), path.name)
         except (EOFError, zlib.error, zstd.ZstdError) as error:
             raise ValueError(f"damaged, {error}") from error
+
+
+def _first_part(file: io.FileIO, length: int) -> Iterator[bytes]:
+    """Yield the first `length` bytes of a file."""
+    while length and (part := file.read(min(length, io.DEFAULT_BUFFER_SIZE))):
+        length -= len(part)
+        yield part

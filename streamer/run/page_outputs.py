@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 import msgspec
@@ -62,6 +63,7 @@ _OTHER_RUN = (
 )
 
 
+@dataclass
 class PageOutputs:
     """The outputs of pages that a run has, by the names of their options.
 
@@ -70,28 +72,21 @@ class PageOutputs:
     `with_text`: kept pages have their text.
     """
 
-    def __init__(
-        self,
-        files: Mapping[str, OutputFile],
-        remedy: str = _OTHER_RUN,
-        originals: Originals | None = None,
-        tables: Collection[str] = (),
-        *,
-        with_text: bool = False,
-    ) -> None:
-        self.files = files
-        self.originals = originals
-        self.with_text = with_text
-        self._remedy = remedy
-        self._tables = tables
-        made = {*tables, TEXTS}
-        others = {option: file for option, file in files.items() if option not in made}
+    files: Mapping[str, OutputFile]
+    remedy: str = _OTHER_RUN
+    originals: Originals | None = None
+    tables: Collection[str] = ()
+    with_text: bool = False
+
+    def __post_init__(self) -> None:
+        made = {*self.tables, TEXTS}
+        others = {option: file for option, file in self.files.items() if option not in made}
         self._kinds = {option: _kind_of_output(file) for option, file in others.items()}
-        if REVISITS in files:
+        if REVISITS in self.files:
             if self._kinds[REVISITS] not in {None, "WARC"}:
                 raise SettingsError(
-                    f"--revisits writes WARC records, and {files[REVISITS].name} is named for "
-                    "others. Name it as revisits.warc.gz."
+                    f"--revisits writes WARC records, and {self.files[REVISITS].name} is named "
+                    "for others. Name it as revisits.warc.gz."
                 )
             self._kinds[REVISITS] = "WARC"
 
@@ -118,7 +113,7 @@ class PageOutputs:
 
         `name` is that of their source.
         """
-        if KEPT not in self._tables and not _kind_of_chunk(chunk):
+        if KEPT not in self.tables and not _kind_of_chunk(chunk):
             check_lines(records_of(chunk, refs), name)
 
     def role_of(self, option: str) -> str:
@@ -130,7 +125,7 @@ class PageOutputs:
             if own not in {None, kind}:
                 raise SettingsError(
                     f"{name} holds {_RECORDS[kind]}, but --{option} {self.files[option].name} is "
-                    f"for {_RECORDS[own or '']}. {self._remedy}"
+                    f"for {_RECORDS[own or '']}. {self.remedy}"
                 )
             if kind and self.with_text and option == KEPT:
                 raise SettingsError(
@@ -172,7 +167,7 @@ class PageOutputs:
             refs = block.pages.refs[~is_kept if option == DUPLICATES else is_kept]
             if option == TEXTS:
                 found.append((file, b"".join(b"%b\n" % texts[ref] for ref in refs.tolist())))
-            elif option in self._tables:
+            elif option in self.tables:
                 found.append((file, pack_refs(refs)))
             elif option == KEPT and self.with_text:
                 own = map(texts.__getitem__, refs.tolist())

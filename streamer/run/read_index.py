@@ -20,15 +20,8 @@ from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.model import SOURCES_MAX, Location, page_ref, split_ref
 from streamer.pages.chunk import PageBatch
+from streamer.run import index_folder
 from streamer.run.catalogue import is_of_replay, read_catalogue
-from streamer.run.index_folder import (
-    Identity,
-    folder_of,
-    identity_of,
-    obtain_existing_secret,
-    read_meta,
-    signature_of,
-)
 from streamer.run.site_store import make_index_signer, read_sites
 from streamer.run.stages import Locate, sign
 from streamer.sketch.settings import SignatureSettings
@@ -64,8 +57,8 @@ class ReadIndex:
         """
         self.folder = folder
         self._key_file = key_file
-        self.store, self.meta = read_meta(folder_of(folder))
-        self.identity: Identity = self.meta.identity
+        self.store, self.meta = index_folder.read_meta(index_folder.folder_of(folder))
+        self.identity: index_folder.Identity = self.meta.identity
         try:
             self.locate = self._locator(topic)
         except BaseException:
@@ -103,7 +96,7 @@ class ReadIndex:
     @cached_property
     def signature(self) -> SignatureSettings:
         """Return how it signs pages."""
-        return signature_of(self.identity)
+        return index_folder.signature_of(self.identity)
 
     @cached_property
     def secret(self) -> bytes:
@@ -112,12 +105,12 @@ class ReadIndex:
         Raises:
             SettingsError: the key file is unusable or missing.
         """
-        return obtain_existing_secret(self.folder, self._key_file)
+        return index_folder.obtain_existing_secret(self.folder, self._key_file)
 
     @property
-    def wanted(self) -> Identity:
+    def wanted(self) -> index_folder.Identity:
         """Return what would identify the index if it were made now."""
-        return identity_of(self.signature, self.secret)
+        return index_folder.identity_of(self.signature, self.secret)
 
     def check_signatures(self) -> None:
         """Raise StoreMismatch unless signatures made now are those of the index."""

@@ -32,13 +32,6 @@ class SourceEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsChange:
-    """Settings that are in force from here on."""
-
-    settings: IndexSettings
-
-
-@dataclass(frozen=True, slots=True)
 class Forgotten:
     """What a command wanted to be forgotten here, at the offset `number` of an index's log."""
 
@@ -60,7 +53,8 @@ class Checked:
     amount: int
 
 
-Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked | Pause
+Step = Chunk | SourceEnd | IndexSettings | Forgotten | Checked | Pause
+"""Settings are in force from their step on."""
 
 
 @dataclass(slots=True)
@@ -104,6 +98,7 @@ class Input(Protocol):
         """
 
 
+@dataclass
 class FileInput:
     """Files and pipes, one after the other; amounts are bytes as stored.
 
@@ -111,19 +106,12 @@ class FileInput:
     A chunk of a pipe ends `chunk_seconds` after its first record at the latest; None: no limit.
     """
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        *,
-        complete: bool = True,
-        chunk_seconds: float | None = None,
-    ) -> None:
-        self.sources = sources
-        self._complete = complete
-        self._chunk_seconds = chunk_seconds
-        self._catalogue = Catalogue()
-        self._numbers: dict[str, int] = {}
-        self.report = InputReport()
+    sources: Sequence[Source]
+    complete: bool = True
+    chunk_seconds: float | None = None
+    report: InputReport = field(default_factory=InputReport)
+    _catalogue: Catalogue = field(default_factory=Catalogue)
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def enter(self, catalogue: Catalogue) -> None:
         """Enter all files in the catalogue; pipes are known once they are read.
@@ -170,7 +158,7 @@ class FileInput:
         """Return all that `_steps_of` would yield of a small file; nothing of others."""
         if number < 0 or self._catalogue.entries[number].position:
             return []
-        small = source.read_small(complete=self._complete)
+        small = source.read_small(complete=self.complete)
         if small is None:
             return []
         chunk, status = small
@@ -185,7 +173,7 @@ class FileInput:
         """Yield what is new of one source, once what was judged is found unchanged."""
         if number < 0:
             yield Pause(all=True)
-        with source.open(self._chunk_seconds) as records:
+        with source.open(self.chunk_seconds) as records:
             if number < 0:
                 number = self._catalogue.enter_stream(source.name, records.look)
             entry = self._catalogue.entries[number]
@@ -198,7 +186,7 @@ class FileInput:
                 return
             ending = Ending()
             at = before_all = entry.position  # which changes while the chunks are judged
-            for chunk in records.chunks(at, ending, complete=self._complete):
+            for chunk in records.chunks(at, ending, complete=self.complete):
                 if chunk.end == chunk.start:
                     yield Pause(all=bool(records.damage))
                     continue

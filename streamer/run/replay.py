@@ -20,6 +20,7 @@ from pathlib import Path
 
 from streamer.errors import SettingsError
 from streamer.index.messages import Verdicts
+from streamer.index.settings import IndexSettings
 from streamer.model import page_ref, split_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
@@ -32,16 +33,7 @@ from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText,
 from streamer.run.output_checks import is_table
 from streamer.run.outputs import OutputFile
 from streamer.run.page_outputs import PageOutputs
-from streamer.run.reading import (
-    Checked,
-    Forgotten,
-    Input,
-    InputReport,
-    Pause,
-    SettingsChange,
-    SourceEnd,
-    Step,
-)
+from streamer.run.reading import Checked, Forgotten, Input, InputReport, Pause, SourceEnd, Step
 from streamer.run.revisits import RevisitPair, duplicate_records, originals_of
 from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
 from streamer.run.stages import (
@@ -260,8 +252,8 @@ class Replay:
         if parsed is not None:
             self._check_first(parsed)
         self._begin()
-        if isinstance(step, SettingsChange):
-            self._judge.configure(step.settings)
+        if isinstance(step, IndexSettings):
+            self._judge.configure(step)
         elif isinstance(step, Forgotten):
             self._judge.forget(step.forget, step.number)
         elif isinstance(step, SourceEnd):

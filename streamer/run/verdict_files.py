@@ -16,6 +16,7 @@ import msgspec
 from streamer.compression import is_parquet, unpack, zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
+from streamer.pages.stored_file import explaining_disk
 from streamer.run.output_checks import is_table
 from streamer.run.parquet_verdicts import lines_of_parquet
 from streamer.run.verdict_lines import VerdictCheck, check_regular
@@ -27,11 +28,8 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
     Raises:
         InputError: the file cannot be read, or a line is not a verdict; the message has its number.
     """
-    try:
-        with open_verdicts(Path(path)) as file:
-            yield from verdicts_in(file, path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    with explaining_disk(str(path), "check the path"), open_verdicts(Path(path)) as file:
+        yield from verdicts_in(file, path)
 
 
 def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdict]:

@@ -9,7 +9,7 @@ two runs, whose pages have the same names. It is a file that can be read again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,23 +20,21 @@ from streamer.model import VERDICT_SCHEMA, Decision, Location, Representative, V
 REMEMBERED_MAX = 1 << 18
 
 
-class _Said(Protocol):
-    """What is checked of a verdict, in whichever form it is read."""
+class VerdictLine(msgspec.Struct, frozen=True):
+    """What a verdict line says; `verdict` is None on lines that are none."""
 
-    @property
-    def page(self) -> Location | None: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def verdict(self) -> str | None: ...
-    @property
-    def representative(self) -> Representative | None: ...
-    @property
-    def schema(self) -> str: ...
-    @property
-    def similarity(self) -> float | None: ...
-    @property
-    def index(self) -> str: ...
+    page: Location | None = None
+    url: str = ""
+    verdict: Decision | None = None
+    representative: Representative | None = None
+    basis: str = ""
+    similarity: float | None = None
+    exact: bool = False
+    index: str = ""
+    text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    text: str = ""
+    schema: str = VERDICT_SCHEMA
+    carried: dict[str, Any] = {}
 
 
 class ReadVerdict(Verdict, frozen=True):
@@ -58,7 +56,7 @@ class VerdictCheck:
         self._seen: dict[int, int] = {}
         self._every = 1
 
-    def check(self, said: _Said, number: int) -> None:
+    def check(self, said: Verdict | VerdictLine, number: int) -> None:
         """Raise InputError unless the verdict in the line of this number goes with those before."""
         why = ""
         if said.schema != VERDICT_SCHEMA:
@@ -80,7 +78,7 @@ class VerdictCheck:
             )
         self._index = said.index
 
-    def _contradicts(self, said: _Said) -> bool:
+    def _contradicts(self, said: Verdict | VerdictLine) -> bool:
         """Return whether the page has had another verdict, as far as these are remembered."""
         page = hash(said.page)
         if said.page is None or page % self._every:

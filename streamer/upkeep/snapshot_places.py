@@ -16,14 +16,17 @@ import os
 import re
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import xxhash
 
 from streamer.errors import StoreDamaged, StoreUnavailable, needs_extra
 from streamer.stored.witness import make_folder, sync_folder
+
+if TYPE_CHECKING:
+    from streamer.upkeep.snapshot_bucket import Bucket
 
 COPIED_BYTES = 1 << 20  # at once
 DIGEST = re.compile(r"[0-9a-f]{32}")
@@ -35,53 +38,8 @@ class SnapshotStopped(Exception):  # noqa: N818 - nothing has failed
     """Report that a snapshot was given up, since the process ends."""
 
 
-class Place(Protocol):
-    """What holds snapshots. Where it cannot be used, each function raises StoreUnavailable."""
-
-    @property
-    def name(self) -> str:
-        """Return what the user calls it."""
-
-    def below(self, part: str) -> Place:
-        """Return the place of one shard."""
-
-    def parts(self) -> list[str]:
-        """Return the names of the folders directly below that hold files."""
-
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return the files of a folder, without those below, with their sizes; none if missing."""
-
-    def read(self, name: str) -> bytes:
-        """Return what is in a small file."""
-
-    def writing(self) -> AbstractContextManager[None]:
-        """Keep others from writing, where that can be had."""
-
-    def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
-        """Bring a file here.
-
-        Raises:
-            StoreDamaged: its digest is another.
-            SnapshotStopped: the process ends.
-        """
-
-    def create(self, name: str, data: bytes) -> None:
-        """Bring a small file here, after all that was put before; it must not be there."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file."""
-
-    def sweep(self, folder: str, needed: Collection[str]) -> None:
-        """Remove what is not needed any more; files with other forms of names stay."""
-
-    def fetch(self, name: str, target: Path, digest: str) -> None:
-        """Make a copy for this machine; raise StoreDamaged if it has another digest.
-
-        Where `target` cannot be written, this raises OSError.
-        """
-
-    def lend(self, name: str, target: Path, digest: str) -> None:
-        """Do as `fetch`, for a look only: it may be a link."""
+Place: TypeAlias = "Folder | Bucket"
+"""What holds snapshots. Where it cannot be used, each function raises StoreUnavailable."""
 
 
 def place_of(name: str | Path) -> Place:

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +35,7 @@ import xxhash
 
 from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explain_failures
 from streamer.index.codec import StoreMeta
-from streamer.run.index_folder import own_key, read_meta, store_folder
+from streamer.run.index_folder import meta_of, own_key, store_folder
 from streamer.stored.database_files import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
@@ -338,7 +339,7 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
         StoreMismatch: the index has another format.
         StoreUnavailable: there is none, it is in use, or a disk refuses.
     """
-    read_meta(index)[0].close()  # to create none where there is none
+    meta_of(index)  # to create none where there is none
     store = Store.open(store_folder(index))
     try:
         checkpoint = StoreCheckpoint(index, store)
@@ -350,6 +351,7 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
         store.close()
 
 
+@dataclass
 class RegularSnapshots:
     """Takes a snapshot of an open index every so many seconds; `report` is called with each.
 
@@ -357,18 +359,14 @@ class RegularSnapshots:
     failure ends nothing: the next one is tried when it is due. `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        index: Path,
-        to: SnapshotFolder,
-        every: float,
-        keep: int,
-        report: Report,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._index, self._to, self._every, self._keep = index, to, every, keep
-        self._report = report
-        self._clock = clock
+    _index: Path
+    _to: SnapshotFolder
+    _every: float
+    _keep: int
+    _report: Report
+    _clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "snapshot")
         self._copying: Future[None] | None = None
         self._stopping = threading.Event()

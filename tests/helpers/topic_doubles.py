@@ -108,7 +108,7 @@ class Topics:
         ends = {p: end for p, (_, end) in bounds.items()}
         consumer = FakeConsumer(messages, ends, self._seed)
         reader: Any = FakeReader(bounds, log, first)
-        return PageTopic(self._loop, reader, consumer, "pages", sorted(bounds))
+        return PageTopic(self._loop, reader, consumer, "pages", bounds)
 
 
 def page(offset: int) -> Message:

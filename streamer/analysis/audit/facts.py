@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -181,28 +181,8 @@ def place_name(place: Incoming | Location) -> str:
 _DIGEST_BYTES = 8
 
 
-class Incoming(Protocol):
-    """A message as it was read."""
-
-    @property
-    def partition(self) -> int:
-        """Return the partition that it is in."""
-
-    @property
-    def offset(self) -> int:
-        """Return its offset."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Return its key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Return its value."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Return its headers."""
+Incoming: TypeAlias = Any
+"""A message of a topic, as the client library has it."""
 
 
 @dataclass(frozen=True, slots=True)

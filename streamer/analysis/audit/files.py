@@ -27,6 +27,7 @@ from streamer.errors import InputError
 from streamer.index.messages import Verdicts
 from streamer.model import DeadLetter, Location, page_ref, split_ref
 from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.stored_file import explaining_disk
 from streamer.run import stages
 from streamer.run.engine import Prepared, Signing
 from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
@@ -105,14 +106,11 @@ def _check_whole(target: FileTarget, path: Path) -> None:
 
 
 def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: facts.Progress) -> None:
-    try:
-        with open_verdicts(path) as file:
-            for number, line in enumerate(file, 1):
-                take(line, f"{path}:{number}")
-                if number % _LINES_A_REPORT == 0:
-                    progress(path.name, number, 0)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    with explaining_disk(str(path), "check the path"), open_verdicts(path) as file:
+        for number, line in enumerate(file, 1):
+            take(line, f"{path}:{number}")
+            if number % _LINES_A_REPORT == 0:
+                progress(path.name, number, 0)
 
 
 class _FileFold:

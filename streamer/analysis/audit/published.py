@@ -23,28 +23,19 @@ from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
-from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
+from streamer.model import (
+    SIMILARITY_ONE,
+    Decision,
+    Location,
+    NearestKept,
+    Representative,
+    Verdict,
+    split_ref,
+)
 from streamer.pages.schema_registry import add_frame
 
 _SEQUENCE = re.compile(rb"(\d{1,9}):(\d{1,18})")
-
-
-class _ReferenceIndexFields(msgspec.Struct):
-    page: Location
-    index: str = ""
-
-
-class _VerdictFields(msgspec.Struct):
-    """What matters here of a verdict."""
-
-    page: Location
-    verdict: Decision
-    similarity: float | None
-    representative: _ReferenceIndexFields | None
-    nearest: _ReferenceIndexFields | None = None
-
-
-_decode = msgspec.json.Decoder(_VerdictFields).decode
+_decode = msgspec.json.Decoder(Verdict).decode
 Number = tuple[int, int]  # a shard, and the number of a verdict of its fold
 
 
@@ -60,7 +51,7 @@ class VerdictAudit:
         """Return the place of a record in the table, -1 if there cannot be one."""
         raise NotImplementedError
 
-    def _decoded(self, data: bytes, at: str) -> _VerdictFields | None:
+    def _decoded(self, data: bytes, at: str) -> Verdict | None:
         try:
             return _decode(data)
         except msgspec.MsgspecError:
@@ -86,7 +77,7 @@ class VerdictAudit:
             self.report.verdict_bytes.violate(f"{at}: not the verdict {which} of the fold")
 
     def _take_first(
-        self, place: int, found: int, verdict: _VerdictFields, number: Number | None, at: str
+        self, place: int, found: int, verdict: Verdict, number: Number | None, at: str
     ) -> None:
         """Note a page's effective verdict."""
         table, unique = self.table, verdict.verdict is Decision.UNIQUE
@@ -96,11 +87,11 @@ class VerdictAudit:
         if not unique:
             self._check_representative(place, verdict, number, at)
             return
-        if verdict.nearest is not None:
+        if verdict.nearest:
             self._check_named(place, verdict.nearest, number, at)
 
     def _check_representative(
-        self, place: int, verdict: _VerdictFields, number: Number | None, at: str
+        self, place: int, verdict: Verdict, number: Number | None, at: str
     ) -> None:
         if verdict.similarity is None:
             self.report.representatives.violate(f"{at}: a duplicate without a similarity")
@@ -115,7 +106,7 @@ class VerdictAudit:
             )
 
     def _check_named(
-        self, place: int, other: _ReferenceIndexFields | None, number: Number | None, at: str
+        self, place: int, other: Representative | NearestKept | None, number: Number | None, at: str
     ) -> None:
         """See that the page that a verdict names was indexed before, and note it."""
         check = self.report.representatives

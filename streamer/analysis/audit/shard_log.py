@@ -5,6 +5,7 @@ The fold shows which verdict has which number.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +21,22 @@ from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.wire import unpack_record
 
 
+@dataclass
 class LogAudit:
-    """Audits the log of shard `number`, with its scratch index in `folder`."""
+    """Audits the log of a shard, by its number, with its scratch index in a folder."""
 
-    def __init__(
-        self,
-        target: facts.AuditTarget,
-        number: int,
-        folder: Path,
-        table: facts.PageTable,
-        kept: KeptPages,
-    ) -> None:
+    _target: facts.AuditTarget
+    _number: int
+    _folder: Path
+    _table: facts.PageTable
+    _kept: KeptPages
+
+    def __post_init__(self) -> None:
+        target = self._target
         self.reading = facts.LogReading()
-        self._target = target
-        self._number = number
-        self._table = table
-        self._kept = kept
-        self._fresh = FreshShard(folder, target.bands, references=target.references)
+        self._fresh = FreshShard(self._folder, target.bands, references=target.references)
         self._locate = topic_locator(target.names.pages)
-        self._folded = FoldedVerdicts(table, kept)
+        self._folded = FoldedVerdicts(self._table, self._kept)
 
     def take(self, message: facts.Incoming) -> None:
         """Take the next record of the log.

@@ -30,7 +30,7 @@ from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
-from streamer.kafka.log_upkeep import bands_of_log
+from streamer.kafka.log_upkeep import bands_of_log, check_there
 from streamer.kafka.reader import Reader, reader_of
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
@@ -107,8 +107,7 @@ async def wait_until_settled(reader: Reader, names: Names, seconds: float) -> No
 async def _find_behind(reader: Reader, group: str, topic: str) -> int:
     committed = await reader.committed(group, topic)
     behind = 0
-    for partition in await reader.partitions(topic):
-        start, end = await reader.bounds(topic, partition)
+    for partition, (start, end) in (await reader.all_bounds(topic)).items():
         behind += end - committed.get(partition, start)
     return behind
 
@@ -179,17 +178,17 @@ async def _target(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, 
         (await reader.committed(names.shard_group(shard), log)).get(0, 0)
         for shard, log in enumerate(logs)
     ]
-    verdicts = await _find_bounds(reader, names.verdicts)
+    verdicts = await reader.all_bounds(names.verdicts)
     ends = []
     for log in logs:
         start, end = await reader.bounds(log, 0)
         if start:
             raise StoreMismatch(_begins_late(log, start))
         ends.append(end)
-    dead_letters = await _find_bounds(reader, names.dead_letters)
+    dead_letters = await reader.all_bounds(names.dead_letters)
     target = AuditTarget(
         names, identity, await bands_of_log(reader, logs[0], ends[0], identity),
-        await _find_bounds(reader, names.pages), len(verdicts), signed, applied,
+        await reader.all_bounds(names.pages), len(verdicts), signed, applied,
         options.parser, options.settled,
     )  # fmt: skip
     return target, _Ends(verdicts, dead_letters, ends)
@@ -209,21 +208,10 @@ async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> No
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _find_bounds(reader: Reader, topic: str) -> Bounds:
-    partitions = await reader.partitions(topic)
-    return {partition: await reader.bounds(topic, partition) for partition in partitions}
-
-
 async def _identity(reader: Reader, names: Names) -> LogIdentity:
     """Return the identity that the index began with."""
+    await check_there(reader, names)
     log = names.log(0)
-    try:
-        await reader.partitions(log)
-    except InputError as error:
-        raise InputError(
-            f"There is no index {names.index}: the topic {log} is missing. Name one with "
-            "--index-name."
-        ) from error
     start, end = await reader.bounds(log, 0)
     if start or not end:
         raise StoreMismatch(_begins_late(log, start))

@@ -26,13 +26,13 @@ from streamer.analysis.clusters import (
     rows,
     suspects,
 )
-from streamer.analysis.verdicts import VerdictLine
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output
 from streamer.errors import SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, check_new
+from streamer.run.verdict_lines import VerdictLine
 
 Writer = Callable[[TextIO, Iterator[Row]], None]
 

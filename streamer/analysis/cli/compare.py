@@ -38,8 +38,7 @@ from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
-from streamer.index.settings import IndexSettings
-from streamer.run.explanation import KeptIndex, Near
+from streamer.run.explanation import KeptIndex, Near, with_bounds
 from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader
 from streamer.run.page_texts import TextReader
@@ -139,7 +138,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     if pairs is not None:
         if a or b or page.html or index:
             raise SettingsError("--pairs goes without A, B, --index and --html; leave those out.")
-        panel = panel if names else Panel.of(_by(settings.signature, settings.index))
+        panel = panel if names else Panel.of(with_bounds(settings.signature, settings.index))
         both = documents.read_pairs(pairs, canonical_options(steps))
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
@@ -179,13 +178,7 @@ def _read(
             found = [body.document_of(kept) for body in bodies]
     last = bodies[-1]
     main = not signature.takes_main_text or TextReader().read(last.utf8, last.flags).kind == "main"
-    return found, _by(signature, own.for_url(last.name, main=main))
-
-
-def _by(signature: SignatureSettings, own: IndexSettings) -> SignatureSettings:
-    """Return how pages are signed, with the bounds of verdicts."""
-    bounds = {"threshold": own.threshold, "min_shingles": own.shingles_min}
-    return signature.model_copy(update=bounds)
+    return found, with_bounds(signature, own.for_url(last.name, main=main))
 
 
 def _decision(result: MethodResult) -> str:

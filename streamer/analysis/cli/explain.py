@@ -22,7 +22,7 @@ from streamer.analysis.exact import (
     jaccard,
     shingle_sets,
 )
-from streamer.analysis.verdicts import VerdictLine, read_places
+from streamer.analysis.verdicts import read_places
 from streamer.cli.options import AsJson, command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal, figures, show
@@ -40,6 +40,7 @@ from streamer.run.explanation import (
 )
 from streamer.run.index_folder import shard_folders, shard_number
 from streamer.run.page_reader import PageReader
+from streamer.run.verdict_lines import VerdictLine
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import TextPart
 

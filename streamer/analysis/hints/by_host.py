@@ -21,9 +21,9 @@ from streamer.analysis.clusters import place_of
 from streamer.analysis.hints.addresses import host_in
 from streamer.analysis.hints.hint import HintLimits, HostHints
 from streamer.analysis.hints.learn import URLS_MAX, UrlVerdict, learn_host
-from streamer.analysis.verdicts import VerdictLine
 from streamer.errors import InputError
 from streamer.model import Representative
+from streamer.run.verdict_lines import VerdictLine
 
 _TABLES = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;

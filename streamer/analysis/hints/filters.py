@@ -40,14 +40,14 @@ class FilterRules:
     Attributes:
         rewritings: the rules that rewrite URLs, in their order.
         refusals: the patterns of URLs that are not to be fetched.
-        without_rule: hints for which there is none: soft errors, places that vary, parameters
-            that were hardly ever absent, and traps whose URLs no expression can match.
+
+    Some hints have none: soft errors, places that vary, parameters that were hardly ever absent,
+    and traps whose URLs no expression can match.
     """
 
     def __init__(self, hosts: Iterable[HostHints] = ()) -> None:
         self.rewritings: list[Rewriting] = []
         self.refusals: list[str] = []
-        self.without_rule = 0
         for each in hosts:
             self.add(each)
 
@@ -55,14 +55,10 @@ class FilterRules:
         """Add the rules of a host."""
         origin = rf"https?://(?i:{re.escape(learned.host)})(?::[0-9]+)?"
         for hint in learned.hints:
-            rules = list(_rewritings(origin, hint))
-            self.rewritings += rules
-            refused = None
+            self.rewritings += _rewritings(origin, hint)
             if hint.kind is HintKind.TRAP:
                 refused = _refusal(origin, hint, _list_ignored(learned.hints, hint))
-            if refused is not None:
-                self.refusals.append(refused)
-            self.without_rule += refused is None and not rules
+                self.refusals += [] if refused is None else [refused]
 
     def storm_crawler(self) -> bytes:
         """Return a file of URL filters for StormCrawler."""

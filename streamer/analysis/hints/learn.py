@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -67,25 +68,21 @@ def learn_host(
     return HostHints(host, len(known), contents, left_out, hints)
 
 
+@dataclass
 class _Learner:
     """The steps that find hints: each leaves out of the URLs what the steps before have found."""
 
-    def __init__(
-        self,
-        host: str,
-        known: Mapping[str, UrlVerdict],
-        limits: HintLimits,
-        canonicals: Mapping[str, str] | None,
-    ) -> None:
-        self._host = host
+    _host: str
+    _known: Mapping[str, UrlVerdict]
+    _limits: HintLimits
+    _canonicals: Mapping[str, str] | None
+
+    def __post_init__(self) -> None:
         self._pages = [
             UrlPage(url, address, directory(address.segments), verdict.content)
-            for url, verdict in known.items()
+            for url, verdict in self._known.items()
             if (address := split(url)) is not None
         ]
-        self._known = known
-        self._limits = limits
-        self._canonicals = canonicals
 
     def hints(self) -> list[Hint]:
         """Return the hints, those first that the others stand on."""

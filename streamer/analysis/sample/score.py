@@ -20,9 +20,10 @@ import numpy.typing as npt
 from streamer.analysis.evaluation import ConfusionCounts, PageVerdict, evaluate
 from streamer.analysis.sample import reference
 from streamer.analysis.sample.reference import MIN_SHINGLES, Exact, ReferencePages, Shingles
-from streamer.analysis.verdicts import VerdictLine, read_verdicts
+from streamer.analysis.verdicts import read_verdicts
 from streamer.errors import InputError
 from streamer.model import Decision
+from streamer.run.verdict_lines import VerdictLine
 
 THRESHOLD = 0.8
 MARGIN = 0.05

@@ -25,8 +25,8 @@ from streamer.analysis.clusters import (
     write_csv,
     write_jsonl,
 )
-from streamer.analysis.verdicts import VerdictLine
 from streamer.errors import InputError, SettingsError
+from streamer.run.verdict_lines import VerdictLine
 
 
 def place(offset: int, topic: str = "pages.jsonl", partition: int = 0) -> dict[str, Any]:

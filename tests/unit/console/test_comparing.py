@@ -12,7 +12,7 @@ from streamer import Deduplicator
 from streamer.console import comparing
 from streamer.console.answers import ConsoleData
 from streamer.console.comparing import CompareAnswer, CompareQuery, TextPiece, align, compare
-from streamer.console.index import IndexOptions, IndexReader, PageTexts
+from streamer.console.index import IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
 from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique
@@ -105,7 +105,7 @@ def test_the_index_says_how_pages_are_compared(data: ConsoleData, tmp_path: Path
     folder = tmp_path / "index"
     with Deduplicator(folder, threshold=0.95) as dedup:
         list(dedup.add(PAGES))
-    answer = compare(replace(data, index=IndexReader(IndexOptions(folder))), BOTH)
+    answer = compare(replace(data, index=IndexReader(folder)), BOTH)
     assert answer.similarity is not None
     assert (answer.similarity.source, answer.similarity.threshold) == ("verdict", 0.95)
 

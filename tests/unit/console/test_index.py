@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from streamer import Deduplicator, Verdict
-from streamer.console.index import IndexOptions, IndexReader, PageTexts
+from streamer.console.index import IndexReader, PageTexts
 from streamer.console.view import QueryTooLong
 from streamer.errors import InputError, StreamerError
 from streamer.run.page_check import PageChecker
@@ -31,7 +31,7 @@ def crawl(tmp_path: Path) -> tuple[Path, list[Verdict]]:
 
 @pytest.fixture
 def index(crawl: tuple[Path, list[Verdict]]) -> Iterator[IndexReader]:
-    index = IndexReader(IndexOptions(crawl[0]))
+    index = IndexReader(crawl[0])
     yield index
     index.close()
 
@@ -53,7 +53,7 @@ def test_of_the_indexes_of_partitions_the_one_with_the_nearest_page_answers(tmp_
     for number, pages in enumerate(halves):
         with Deduplicator(tmp_path / f"workers/shard-{number}", key_file=key) as dedup:
             last = list(added(dedup, pages))[-1]  # which the other one, of partition 0, has not
-    index = IndexReader(IndexOptions(tmp_path / "workers", key_file=key))
+    index = IndexReader(tmp_path / "workers", key_file=key)
     try:
         assert index.facts().kept_pages == 7
         for pages in halves:
@@ -106,9 +106,7 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
     judged = msgspec.json.decode(verdicts.read_bytes().splitlines()[0], type=Verdict)
     reader = PageReader()
     texts = PageTexts(reader, reader.open([str(pages)]))
-    found = IndexReader(IndexOptions(folder, texts=texts, shows_text=shows_text)).explain(
-        judged, 60
-    )
+    found = IndexReader(folder, texts=texts, shows_text=shows_text).explain(judged, 60)
     assert "".join(part.text for part in found.text).startswith("one\nw") == shows_text
     assert found.why.startswith("No kept page shares a key")
 

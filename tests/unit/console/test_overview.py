@@ -6,7 +6,7 @@ import pytest
 
 from streamer import Deduplicator
 from streamer.console.answers import ConsoleData
-from streamer.console.index import IndexOptions, IndexReader
+from streamer.console.index import IndexReader
 from streamer.console.overview import HistoryBar, OverviewQuery, overview
 from tests.helpers.verdict_lines import duplicate, unique, url_of
 from tests.unit.console.conftest import folded
@@ -45,7 +45,7 @@ def test_an_index_that_is_gone_is_a_warning(tmp_path: Path, data: ConsoleData) -
     folder = tmp_path / "index"
     with Deduplicator(folder) as dedup:
         list(dedup.add(KEPT[:2]))
-    data = replace(data, index=IndexReader(IndexOptions(folder)))
+    data = replace(data, index=IndexReader(folder))
     shutil.rmtree(folder)
     found = overview(data, OverviewQuery())
     assert (found.index, found.pages) == (None, 19)

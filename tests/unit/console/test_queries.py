@@ -20,7 +20,7 @@ ONES = {
     "versions": queries.VERDICTS.format(condition=queries.OF_URL, order="page.number DESC"),
     **{
         f"clusters {condition}": queries.CLUSTERS.format(
-            condition=condition, order="duplicates DESC"
+            among="cluster", condition=condition, order="duplicates DESC"
         )
         for condition in (
             queries.CLUSTER_OF_ALL, queries.CLUSTER_OF_HOST, queries.CLUSTER_OF_REF,

@@ -22,7 +22,7 @@ from streamer.kafka.gauge import FlowControl, Gauge
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.role_metrics import SignMetrics
-from streamer.kafka.sign_app import MISSING_AFTER_PAGES, SignApp, SignOptions
+from streamer.kafka.sign_app import MISSING_AFTER_PAGES, SignApp
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.tasks import begin_task
 from streamer.kafka.topics import Names, dead_letter_bytes_max
@@ -72,8 +72,8 @@ class Signing:
         publisher: Any = self.publisher
         self.app: Any = SignApp(
             replace(NAMES, per_partition=lanes > 1), signer, publisher, [self.flow] * lanes,
-            SignOptions(2, 1 << 20, 1, self._log_ends, accept_loss=accept_loss),
             self.failures.append, {"broker": "kafka://nowhere"}, SignMetrics(Metrics()),
+            2, 1 << 20, 1, self._log_ends, accept_loss,
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
         self.app.app = faust

@@ -11,6 +11,7 @@ import pytest
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import StoreMeta
 from streamer.index.messages import Forget, Record, forget_record
+from streamer.index.settings import IndexSettings
 from streamer.kafka import topic_replay
 from streamer.kafka.topic_input import PageTopic, Range, Wanted, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
@@ -19,7 +20,7 @@ from streamer.kafka.wire import LogPosition, pack_record
 from streamer.pages.chunk import Chunk
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, open_catalogue, pack_catalogue
-from streamer.run.reading import Forgotten, SettingsChange
+from streamer.run.reading import Forgotten
 from streamer.run.stages import parse
 from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, page, pages_record
 
@@ -30,8 +31,8 @@ def read(pages: PartitionsInput | OrderedInput, catalogue: Catalogue) -> list[An
     found: list[Any] = []
     amounts = [0]
     for step in pages.steps():
-        if isinstance(step, SettingsChange):
-            found.append(step.settings.threshold)
+        if isinstance(step, IndexSettings):
+            found.append(step.threshold)
         else:
             assert isinstance(step, Chunk)
             found.append((step.source, step.start, step.end, [m[0] for m in step.messages]))

@@ -178,7 +178,7 @@ def _letter(index: SmallIndex, *offsets: int) -> None:
     index.dead_letters += [_letter_of(index, 0, offset) for offset in offsets]
 
 
-NOWHERE = {"page": {"topic": "pages", "partition": 0, "offset": 9999}}
+NOWHERE = {"page": {"topic": "pages", "partition": 0, "offset": 9999}, "url": "https://a.example/"}
 WRONG: dict[str, tuple[Callable[[SmallIndex], object], str, int, str]] = {
     "a lost dead letter": (
         lambda i: i.dead_letters.pop(), "outcomes", 1, "nothing became of it"),

@@ -8,9 +8,9 @@ import pytest
 from streamer.analysis.hints import by_host
 from streamer.analysis.hints.by_host import VerdictsByHost
 from streamer.analysis.hints.hint import HintLimits
-from streamer.analysis.verdicts import VerdictLine
 from streamer.errors import InputError
 from streamer.model import Decision, Location, Representative
+from streamer.run.verdict_lines import VerdictLine
 
 
 def verdict(offset: int, url: str, of: tuple[int, str] | None = None) -> VerdictLine:
