@@ -297,7 +297,7 @@ class Database:
                     entries.flush()
                     entries.delete_range(first, last)
                     entries.flush()
-            # Also what a process deleted that was killed. RocksDB takes in the file of the last key.
+            # Also what a killed process has deleted. RocksDB takes in the file of the last key.
             last = entry_key(family, end - 1) + b"\xff" * 8
             self._merger.submit(self._compact, entries, first, last)
 
