@@ -231,10 +231,14 @@ class IndexFolder:
 
         Raises:
             SettingsError: the key file is unusable or missing.
-            StoreMismatch: the index was made with other settings.
+            StoreMismatch: the index was made with other settings, or is a worker's.
             StoreDamaged: something of it is missing, or cannot be read.
             StoreUnavailable: it is in use, or the disk refuses.
         """
+        if shard := shard_folders(path)[0]:
+            raise StoreMismatch(
+                f"The folder {path} has {shard} of a worker. Name another folder with --index."
+            )
         secret = obtain_secret(path, key_file)
         identity = identity_of(signature, secret)
         store = Store.open(store_folder(path))
