@@ -89,6 +89,10 @@ def test_a_line_that_is_repaired_keeps_its_bytes_and_gets_its_text(place: Place)
     texts = (b"cut \xef\xbf\xbd", b"cut a \xef\xbf\xbd")
     wanted = [b'%b","text":"%b"}\n' % both for both in zip(bad, texts, strict=True)]
     assert kept.read_bytes() == b"".join(wanted)
+    for carried in ((), ("--carry", "id")):  # with these the whole message is repaired
+        out = place.folder / f"{len(carried)}.jsonl"
+        assert place.streamer("replay", pages, "--verdicts", out, *carried) == 0
+        assert place.streamer("score", pages, out) == 0
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
