@@ -124,7 +124,9 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
         make_folder(folder)
         return create_secret(own_key(folder))
     except OSError as error:
-        raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
+        raise StoreUnavailable(
+            f"Cannot write the index {folder}: {error.strerror}. Name a folder that can be written."
+        ) from error
 
 
 def identity_of(signature: SignatureSettings, secret: bytes) -> Identity:
