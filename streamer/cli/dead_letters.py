@@ -27,6 +27,7 @@ from streamer.pages.formats import CDX, format_by_name, is_of_messages
 from streamer.panels import SECURITY
 from streamer.run.output_checks import STANDARD_OUTPUT, check_distinct, check_new
 from streamer.run.outputs import StandardOutput, read_lines_within
+from streamer.wrong_values import did_you_mean
 
 # By code what to do, in the words of docs/dead-letters.md.
 REMEDIES = {
@@ -93,6 +94,12 @@ class LetterChoice:
     from_topic: str | None = None
     code: list[str] | None = None
 
+    def __post_init__(self) -> None:
+        """Raise SettingsError for a code that no dead letter has; a foreign message is unknown."""
+        for code in {*(self.code or ())} - REMEDIES.keys() - {"unknown"}:
+            near = did_you_mean(code, REMEDIES) or f" It may be {', '.join(sorted(REMEDIES))}."
+            raise SettingsError(f"There is no code {code}.{near}")
+
     def topic(self, settings: Settings) -> str | None:
         """Return the topic of dead letters that is named, itself or by its index; None: neither."""
         if self.from_topic or self.index_name is None:
@@ -136,7 +143,10 @@ def letters_in(path: Path) -> Iterator[DeadLetter]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
+        raise InputError(
+            f"{path}:{number}: not a dead letter ({error}); give what `replay` has written to "
+            "--dead-letters, by default VERDICTS.dead.jsonl"
+        ) from error
 
 
 # ---- counts --------------------------------------------------------------------------------------

@@ -49,7 +49,9 @@ def worker(
     Workers of one index share the pages; each shard of the index has one owner. SIGTERM ends a
     worker in order, and the next start continues from there. All workers need the same key.
 
-    Example: openssl rand -hex 32 > key && streamer worker --index my-index --key-file key
+    Example: (umask 077; openssl rand -hex 32 > key)
+
+    Example: streamer worker --index my-index --key-file key
 
     Example: streamer worker --preset nutch --preset balanced --index my-index --key-file key
 
@@ -62,7 +64,8 @@ def worker(
     if settings.key_file is None:
         raise SettingsError(
             "A worker needs a key that all workers of the index share. "
-            "Make one with `openssl rand -hex 32 > key`, and give it with --key-file key."
+            "Make one with `(umask 077; openssl rand -hex 32 > key)`, and give it with "
+            "--key-file key."
         )
     # Faust takes a quarter of a second to import, which the other commands do without.
     from streamer.kafka.worker import WorkerOptions, run_worker  # noqa: PLC0415 - as above

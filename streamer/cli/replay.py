@@ -353,7 +353,7 @@ def _run(
             for table in tables.values():
                 pages.enter(catalogue)
                 table.check(pages.sources, wanted[table.refs] or 0)
-        compile_with_bar(main_text=settings.signature.takes_main_text)
+        compile_with_bar(main_text=settings.signature.takes_main_text or targets.with_text)
         _note_changed(folder, references.name_in(settings.index), catalogue.totals.records)
         with open_engine(folder, catalogue, settings, parser, references) as engine:
             job = Replay(engine, settings.signing_threads, keep_going=handling.keep_going)

@@ -124,7 +124,9 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
         make_folder(folder)
         return create_secret(own_key(folder))
     except OSError as error:
-        raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
+        raise StoreUnavailable(
+            f"Cannot write the index {folder}: {error.strerror}. Name a folder that can be written."
+        ) from error
 
 
 def identity_of(signature: SignatureSettings, secret: bytes) -> Identity:
@@ -231,10 +233,14 @@ class IndexFolder:
 
         Raises:
             SettingsError: the key file is unusable or missing.
-            StoreMismatch: the index was made with other settings.
+            StoreMismatch: the index was made with other settings, or is a worker's.
             StoreDamaged: something of it is missing, or cannot be read.
             StoreUnavailable: it is in use, or the disk refuses.
         """
+        if shard := shard_folders(path)[0]:
+            raise StoreMismatch(
+                f"The folder {path} has {shard} of a worker. Name another folder with --index."
+            )
         secret = obtain_secret(path, key_file)
         identity = identity_of(signature, secret)
         store = Store.open(store_folder(path))

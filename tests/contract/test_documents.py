@@ -1,6 +1,7 @@
 """The documents name what there is: modules, files, commands, settings, exit codes."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,23 @@ def test_the_page_of_settings_has_the_table_of_all() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert [line for line in settings_table().splitlines() if line not in page.splitlines()] == []
     assert settings_table() in page, "python -m streamer.config prints it"
+
+
+def test_the_readme_names_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].keys() - {"dev", "bench"}
+    assert {name for name in extras if f"`{name}`" not in README} == set()
+
+
+def test_a_key_is_made_so_that_streamer_warns_of_nothing() -> None:
+    for file in (
+        "README.md",
+        "docs/settings.md",
+        "examples/scrapy/README.md",
+        "streamer/cli/kafka_commands.py",
+    ):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert text.count("openssl rand") == text.count("(umask 077; openssl rand -hex 32 > ") > 0
 
 
 def test_the_readme_is_short() -> None:

@@ -36,6 +36,19 @@ def value_of(name: str) -> str:
     return str(found)
 
 
+def test_the_manual_is_installed_where_no_other_page_is(tmp_path: Path) -> None:
+    text = (ROOT / "deploy" / "README.md").read_text("utf-8")
+    (line,) = re.findall(r"^make man && (.+)$", text, re.MULTILINE)
+    made = tmp_path / "build" / "man"
+    made.mkdir(parents=True)
+    pages = {"streamer.1", "streamer-worker.1"}
+    for page in pages:
+        (made / page).write_text(page)
+    tool("sh", "-ec", f"cd {tmp_path}; {line}".replace("/usr/local", str(tmp_path)))
+    found = {path.name for path in (tmp_path / "share" / "man" / "man1").iterdir()}
+    assert found == pages
+
+
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
     """Return the unit for the program of this environment, which is not in /opt."""

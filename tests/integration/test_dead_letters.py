@@ -72,6 +72,11 @@ def test_files_are_counted_by_code_and_source(place: Place, command: Command, na
     assert f"missing_url: 1. Check --fields.\n{example}\n" in shown
     assert shown.endswith("7 dead letters\n")
     assert command("list", letters, "--code", "empty_body").startswith("empty_body: 1.")
+    for action in ("list", "show"):
+        assert command(action, letters, "--code", "empty-body", code=2) == ""
+        assert "There is no code empty-body. Did you mean empty_body?" in command.err
+    command("retry", "--index-name", "a", "--code", "wrong", code=2)
+    assert "There is no code wrong. It may be" in command.err
     twice = json.loads(command("list", letters, letters, "--json"))
     assert sum(each["letters"] for each in twice) == 14
 

@@ -82,6 +82,19 @@ def test_without_main_text_it_is_all_that_is_visible(place: Place) -> None:
         assert each["text"].split() == visible.split()
 
 
+def test_a_line_that_is_repaired_keeps_its_bytes_and_gets_its_text(place: Place) -> None:
+    bad = [b'{"url": "http://a.example/", "body": "cut %b' % end for end in (rb"\ud800", b"a \xe2")]
+    pages, kept = place.write("in.jsonl", *(each + b'"}\n' for each in bad)), place.folder / "kept"
+    assert place.replay(pages, "--kept", kept, "--with-text") == 0
+    texts = (b"cut \xef\xbf\xbd", b"cut a \xef\xbf\xbd")
+    wanted = [b'%b","text":"%b"}\n' % both for both in zip(bad, texts, strict=True)]
+    assert kept.read_bytes() == b"".join(wanted)
+    for carried in ((), ("--carry", "id")):  # with these the whole message is repaired
+        out = place.folder / f"{len(carried)}.jsonl"
+        assert place.streamer("replay", pages, "--verdicts", out, *carried) == 0
+        assert place.streamer("score", pages, out) == 0
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
 def test_tables_have_it_as_a_column(place: Place, suffix: str) -> None:
     pages = written(place.folder / "in.parquet", "parquet")

@@ -264,6 +264,8 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     ]
     for command in commands:
         command += ["--text", "main"]
+    kept = ["--kept", f"{folder}/kept.jsonl", "--with-text", "--overwrite"]
+    commands.append(["replay", str(pages), "--verdicts", f"{folder}/k.jsonl", *kept])
     commands.append(["explain", str(text), "--index", index, "--texts", str(pages)])
     commands.append(["uniqueness", str(text), "--index", index])
     (mark,) = cache_of_main.rglob("complete-main-text")

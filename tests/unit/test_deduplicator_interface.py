@@ -79,6 +79,9 @@ def readme_program() -> str:
 
 
 def test_the_readme_program_does_what_it_says(tmp_path: Path) -> None:
+    """Also in the folder of the commands before it, whose index has a key of its own."""
+    (own,) = re.findall(r'Deduplicator\("(.+?)"', readme_program())
+    assert f"--index {own}" not in (ROOT / "README.md").read_text("utf-8")
     done = subprocess.run(
         [sys.executable, "-c", readme_program()], cwd=tmp_path, capture_output=True, text=True,
         check=False,

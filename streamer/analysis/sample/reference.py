@@ -14,6 +14,7 @@ read by the detector's own reader: with its field mapping, and its charset for b
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -166,7 +167,8 @@ class ReferencePages:
         exact: what is compared, by index.
         urls: by index.
         ordinals: the record in the page's file, from 0, by index.
-        text_bytes: by index, how long the detector finds the text: what is visible, and all of it.
+        text_bytes: by index, how long the detector may find the text: what is visible, and all of
+            it; as it came, and with what is not UTF-8 replaced.
     """
 
     def __init__(self) -> None:
@@ -238,14 +240,19 @@ def pages_of(sources: Sequence[Source], reader: PageReader) -> ReferencePages:
         names = tuple(dict.fromkeys((source, source.rpartition("/")[2])))
         columns = batch.sequences, map(bytes.decode, batch.urls), batch.bodies, batch.flags
         for ordinal, url, body, flags in zip(*columns, strict=True):
-            lengths = visible_bytes(body, flags), visible_bytes(body, flags & ~HTML)
+            bodies, kinds = {bytes(body), _utf8(body).encode()}, {flags, flags & ~HTML}
+            lengths = tuple(visible_bytes(*each) for each in itertools.product(bodies, kinds))
             pages.add(names, ordinal, url, shingler.exact(body_text(body, flags)), lengths)
     return pages
 
 
+def _utf8(body: Buffer) -> str:
+    return bytes(body).decode("utf-8", "replace")
+
+
 def body_text(body: Buffer, flags: int) -> str:
     """Return the visible text of a body: UTF-8 as `flags` say (text/visible.py)."""
-    text = bytes(body).decode("utf-8", "replace")
+    text = _utf8(body)
     if flags & ESCAPED:
         text = json.loads(f'"{text}"', strict=False)
     return visible_text(text) if flags & HTML else text

@@ -56,6 +56,14 @@ def test_an_index_made_with_a_key_file_asks_for_it(tmp_path: Path, key_file: Pat
     assert not (tmp_path / "index" / "secret.key").exists()
 
 
+def test_a_workers_folder_takes_no_index_next_to_its_shards(tmp_path: Path, key_file: Path) -> None:
+    make_index(tmp_path / "shard-0", key_file)
+    for key in (key_file, None):
+        with pytest.raises(StoreMismatch, match=r"shard-0 of a worker\. Name another folder"):
+            index_folder.IndexFolder.open(tmp_path, DEFAULTS, key)
+    assert {path.name for path in tmp_path.iterdir()} == {"given.key", "shard-0"}
+
+
 def test_a_bad_key_file_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="openssl rand"):
         index_folder.IndexFolder.open(tmp_path / "index", DEFAULTS, tmp_path / "missing.key")
@@ -64,7 +72,7 @@ def test_a_bad_key_file_is_refused_before_anything_is_made(tmp_path: Path) -> No
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnavailable, match="Cannot write the index"):
+    with pytest.raises(StoreUnavailable, match=r"Cannot write the index .* Name a folder that"):
         index_folder.obtain_secret(tmp_path / "file" / "index", None)
 
 
