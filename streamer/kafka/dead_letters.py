@@ -21,7 +21,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import reader_of
 from streamer.kafka.topic_input import WaitingLoop
-from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
+from streamer.kafka.topics import HEADERS_BYTES_MAX, Names, check_there
 from streamer.model import DeadLetter, Location
 from streamer.pages.chunk import KEPT_BYTES_MAX, RejectedRecord
 from streamer.panels import OWN_HEADERS
@@ -108,16 +108,20 @@ def read_dead_letters(
     """Yield the dead letters that a topic has now, by partition and offset; those of `index` only.
 
     Raises:
-        InputError: there is no such topic, or messages have expired or cannot be decoded.
+        InputError: there is no such topic or index, or messages have expired or cannot be decoded.
         StreamerError: the brokers cannot be reached, or refuse.
     """
+    is_known = index is None
     with WaitingLoop() as loop:
         reader = loop.enter(reader_of(connection))
         for partition, bounds in loop.run(reader.all_bounds(topic)).items():
             for chunk in loop.each(reader.read(topic, partition, *bounds)):
                 for message in chunk.records:
                     if index is None or is_of_index(message, index):
+                        is_known = True
                         yield dead_letter_in(message)
+        if index is not None and not is_known:  # it may have none, or a mistyped name
+            loop.run(check_there(reader, Names(index, topic)))
 
 
 def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above

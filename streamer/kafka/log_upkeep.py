@@ -35,7 +35,7 @@ from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, fetch, read_from, reader_of
-from streamer.kafka.topics import Names, topic_id
+from streamer.kafka.topics import Names, check_there, topic_id
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.forget import forget
@@ -175,15 +175,6 @@ async def _count(
                 fresh.take(wire.unpack_record(message.value, identity))
         fresh.flush(b"")
         return forget(fresh.store, Forget([*terms]), dry_run=True)
-
-
-async def check_there(reader: Reader, names: Names) -> None:
-    """Raise InputError unless there is an index of this name."""
-    if names.log(0) not in await reader.admin.list_topics():
-        raise InputError(
-            f"There is no index {names.index}: the topic {names.log(0)} is missing. Name one with "
-            "--index-name."
-        )
 
 
 async def _identity(reader: Reader, names: Names) -> wire.LogIdentity:

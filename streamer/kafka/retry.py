@@ -21,7 +21,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.publisher import open_producer
 from streamer.kafka.reader import Fetched, reader_of
 from streamer.kafka.topic_input import Wanted, resolve
-from streamer.kafka.topics import HEADERS_BYTES_MAX
+from streamer.kafka.topics import HEADERS_BYTES_MAX, Names, check_there
 
 SUFFIX = "-dlt"
 
@@ -73,7 +73,7 @@ async def send_again(
 
     Raises:
         SettingsError: `topic` is not named as topics of dead letters are.
-        InputError: there is no such topic, or it does not have the offsets that are wanted.
+        InputError: there is no such topic or index, or the topic lacks offsets that are wanted.
         StreamerError: the brokers cannot be reached, or refuse; with the offsets to go on from.
     """
     if not topic.removesuffix(SUFFIX) or not topic.endswith(SUFFIX):
@@ -101,6 +101,8 @@ async def send_again(
                 f"Cannot send to {done.topic}: {error!r}. {done.sent:,} messages were sent. Go on "
                 f"with --offsets {done.next_offsets}."
             ) from error
+        if which.index is not None and not (done.sent or done.cut or done.too_often):
+            await check_there(reader, Names(which.index, done.topic))
     return done
 
 

@@ -35,8 +35,8 @@ from aiokafka.protocol import types
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
 
-from streamer.errors import SettingsError, StreamerError
-from streamer.kafka.reader import RETRY_SECONDS, ask_again
+from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.kafka.reader import RETRY_SECONDS, Reader, ask_again
 
 _log = structlog.get_logger()
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -360,6 +360,15 @@ class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
 
     def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
         return request_struct_class([(_NO_ID, self._topic, {})], False, False, {})
+
+
+async def check_there(reader: Reader, names: Names) -> None:
+    """Raise InputError unless there is an index of this name."""
+    if names.log(0) not in await reader.admin.list_topics():
+        raise InputError(
+            f"There is no index {names.index}: the topic {names.log(0)} is missing. Name one with "
+            "--index-name."
+        )
 
 
 async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5.0) -> str:

@@ -113,7 +113,7 @@ def read_secret(path: Path) -> bytes:
     return secret
 
 
-_REMEDY = "It must hold 64 hexadecimal digits; `openssl rand -hex 32` makes such a file."
+_REMEDY = "It must hold 64 hexadecimal digits; `openssl rand -hex 32 > FILE` makes one."
 
 
 def create_secret(path: Path) -> bytes:

@@ -213,6 +213,9 @@ def test_the_letters_of_a_worker_are_those_of_its_topic(
     assert len(messages_of(brokers, names.dead_letters)[0]) == 6, "nothing is sent"
     command("list", "--from-topic", "none", "--brokers", brokers, code=1)
     assert "There is no topic none" in command.err
+    for way in ("list", "retry"):
+        command(way, *index[2:], "--index-name", "mistyped", code=1)
+        assert "There is no index mistyped" in command.err
 
 
 def test_what_is_sent_again_gets_verdicts_and_no_loop(

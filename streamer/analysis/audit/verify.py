@@ -30,9 +30,9 @@ from streamer.analysis.audit.shard_log import LogAudit
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
-from streamer.kafka.log_upkeep import bands_of_log, check_there
+from streamer.kafka.log_upkeep import bands_of_log
 from streamer.kafka.reader import Reader, reader_of
-from streamer.kafka.topics import Names, topic_id
+from streamer.kafka.topics import Names, check_there, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
 from streamer.run.reference_indexes import ReferenceIndexes
