@@ -389,14 +389,6 @@ def test_two_texts_are_aligned_and_scroll_together(tab: Page, urls: list[str]) -
     assert "#difference" in tab.url
 
 
-def test_dead_letters_are_a_table_with_remedies(tab: Page) -> None:
-    tab.goto("dead-letters")
-    row = tab.locator("tr", has_text="not_an_object")
-    assert "Check that the input is one message a line or record." in row.inner_text()
-    row.get_by_role("link").click()
-    assert tab.get_by_label("Records").locator("tbody tr").count() == MALFORMED
-
-
 @pytest.mark.parametrize(
     ("path", "said"),
     [

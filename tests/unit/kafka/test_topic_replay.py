@@ -17,11 +17,9 @@ from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogPosition, pack_record
 from streamer.pages.chunk import Chunk
-from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, open_catalogue, pack_catalogue
 from streamer.run.reading import Forgotten, SettingsChange
-from streamer.run.stages import parse
-from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, page, pages_record
+from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, pages_record
 
 
 def read(pages: PartitionsInput | OrderedInput, catalogue: Catalogue) -> list[Any]:
@@ -214,14 +212,6 @@ def test_pages_of_the_log_that_are_there_no_longer_end_the_run(
     pages = ordered(topics(TWO, bounds, LOG))
     with pytest.raises(InputError, match=said):
         read(pages, Catalogue())
-
-
-def test_other_pages_than_the_log_has_end_the_run() -> None:
-    messages = [page(0), (1, None, b"{"), page(2)]
-    batch = parse(PageParser(), Chunk(0, 3, messages=messages, expected_pages=[0, 2]))
-    assert (batch.sequences, [letter.sequence for letter in batch.dead]) == ([0, 2], [1])
-    with pytest.raises(StoreMismatch, match="--preset"):
-        parse(PageParser(), Chunk(0, 3, messages=messages, expected_pages=[0]))
 
 
 # ---- the catalogue -----------------------------------------------------------------------------

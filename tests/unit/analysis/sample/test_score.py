@@ -292,30 +292,6 @@ def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentati
         assert resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
 
 
-def test_the_score_on_documentation_pages_is_the_one_of_the_listed_pairs(
-    documentation: Path, tmp_path: Path
-) -> None:
-    """Judge decisions that are partly wrong, once by the scorer and once by the listed pairs."""
-    file, listed = documentation / "pages.jsonl", listed_pairs(documentation)
-    urls = [json.loads(line)["url"] for line in file.read_bytes().splitlines()]
-    expected = ConfusionCounts()
-    kept: list[int] = []
-    said: list[dict[str, Any]] = []
-    for ordinal, url in enumerate(urls):
-        near = [(listed.get(frozenset((url, urls[k])), 0.0), -k) for k in kept]
-        best, place = max(near, default=(0.0, 0))
-        duplicate = (best >= 0.78) != (ordinal % 29 == 3 and bool(kept))
-        expected.count(said=duplicate, right=(best >= 0.8) == duplicate)
-        if not duplicate:
-            kept.append(ordinal)
-        other = verdict(-place)["page"] if duplicate else None
-        of = {"page": other, "url": urls[-place]} if duplicate else None
-        said.append(verdict(ordinal, of=-place if duplicate else None, url=url, representative=of))
-    result = score([file], write_lines(tmp_path / "v.jsonl", said))
-    assert result.outcomes == expected
-    assert 0.8 < (result.outcomes.f1 or 0) < 0.98
-
-
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
