@@ -208,16 +208,6 @@ def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> N
     assert found == {k.value: n for k, n in counts.items() if k.value not in no_pages}
 
 
-@pytest.mark.parametrize(
-    "line", [b"{", b"[]", b'{"verdict":"perhaps"}', b"\xff\xfe", b"[" * 99_999]
-)
-def test_a_broken_verdict_file_is_an_input_error_with_the_line(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "v.jsonl"
-    path.write_bytes(b"\n" + line + b"\n")
-    with pytest.raises(InputError, match=r"v\.jsonl:2: not a verdict"):
-        list(read_verdicts(path))
-
-
 def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 verdicts are not in these files, first u5"):
         scored(tmp_path, [words(50)], [verdict(0), verdict(5)])
