@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from pyarrow import parquet
 from streamer.model import DeadLetter, Location
 from streamer.pages.formats import FORMATS
 from tests.helpers.cdx import archive, warc_record
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, lines, page, replay_through_kills
 
 PAGES = 260
 Record = dict[str, Any]
@@ -81,9 +80,7 @@ def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], 
     """Replay pages, killed before these calls; return the verdicts."""
     verdicts, index = place.folder / f"{name}.verdicts.jsonl", place.folder / f"{name}.index"
     outs = ("--verdicts", verdicts, "--index", index, *place.key)
-    for step, call in (*kills, (0, "")):
-        more = ("--head-pages", "30", "--complete")
-        assert killed_replay(step, call, *pages, *outs, *more) == (-signal.SIGKILL if step else 0)
+    replay_through_kills(kills, *pages, *outs, "--head-pages", "30", "--complete")
     return verdicts.read_bytes()
 
 

@@ -15,7 +15,7 @@ from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_pages, pa
 from streamer.run.index_folder import identity_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.sketch.settings import SignatureSettings
-from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder, Taken, take_snapshot
+from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.signed_pages import family_pages
 
@@ -165,28 +165,6 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Pa
     assert one.offset == 1
     assert take(one, 1, log[1])[0].verdicts
     one.close()
-
-
-def test_an_owner_goes_on_in_its_log_where_its_snapshot_is(tmp_path: Path, key: Path) -> None:
-    log, path = a_log(), tmp_path / "index"
-    snapshots, quiet = SnapshotFolder(tmp_path / "snapshots"), owner(tmp_path / "quiet", key)
-    wanted = [shown(take(quiet, offset, data)) for offset, data in enumerate(log)]
-    quiet.close()
-    for end in (1, 4, 9):
-        one = owner(path, key)
-        for offset in range(one.offset, end):
-            take(one, offset, log[offset])
-        one.flush(one.state())
-        one.close()
-        take_snapshot(path, snapshots, 0)
-    for number, end in enumerate((1, 4, 9), 1):
-        snapshots.restore(tmp_path / str(number), number)
-        one = owner(tmp_path / str(number), key)
-        assert one.offset == end
-        one.check(LogBounds(end - 1, len(log), log[end - 1]))
-        found = [shown(take(one, offset, log[offset])) for offset in range(end, len(log))]
-        assert found == wanted[end:]
-        one.close()
 
 
 def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(tmp_path: Path, key: Path) -> None:
