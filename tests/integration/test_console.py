@@ -27,7 +27,7 @@ from tests.helpers.missing import leave_out
 from tests.helpers.planted_crawl import LOST, MIRROR, SHOP, WALLED, planted_crawl
 from tests.helpers.verdict_lines import LETTER, unique
 from tests.helpers.wait import PATIENCE_S
-from tests.unit.run.test_page_check import text_of
+from tests.unit.test_deduplicator import text_of
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 SCRIPT = "<script>document.title='run'</script><img src=x onerror=document.title='run'>"

@@ -234,16 +234,6 @@ def test_it_is_neither_pickled_nor_copied() -> None:
                 refused(Signer())
 
 
-def test_an_index_that_this_process_has_open_is_named_so(tmp_path: Path) -> None:
-    with (
-        Deduplicator(tmp_path / "index"),
-        pytest.raises(StoreUnavailable, match="open in this process already"),
-    ):
-        Deduplicator(tmp_path / "index")
-    with Deduplicator(tmp_path / "index") as dedup:
-        assert len(dedup) == 0
-
-
 # ---- items ---------------------------------------------------------------------------------------
 
 

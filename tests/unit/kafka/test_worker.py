@@ -24,13 +24,6 @@ SECRET = bytes(range(32))
 CLOSING = 2
 
 
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "key"
-    path.write_text(SECRET.hex())
-    return path
-
-
 def options(key_file: Path, role: Role = Role.ALL, **given: Any) -> WorkerOptions:
     settings = load_settings(**{"role": role, **given})
     names = Names("index", "pages", settings.per_partition)

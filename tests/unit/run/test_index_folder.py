@@ -16,13 +16,6 @@ DEFAULTS = SignatureSettings(bands=BANDS)
 SECRET = bytes(range(32))
 
 
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "given.key"
-    path.write_text(SECRET.hex())
-    return path
-
-
 def make_index(folder: Path, key_file: Path | None = None) -> None:
     index = index_folder.IndexFolder.open(folder, DEFAULTS, key_file)
     replay_judge(index, IndexSettings()).flush(b"owner")
