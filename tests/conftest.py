@@ -88,6 +88,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Selection(config), "selection")
 
 
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    """A file with the secret of an index, the bytes 0 to 31, which only its owner can read."""
+    path = tmp_path / "secret"
+    path.write_text(bytes(range(32)).hex(), encoding="ascii")
+    path.chmod(0o600)
+    return path
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Call what is no text by its parameter: gzip holds the time, each process has another."""
     return argname if isinstance(val, bytes) and not val.isascii() else None

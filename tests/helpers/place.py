@@ -1,6 +1,8 @@
 """A folder in which a test replays files: pages to write there, and what a run has left."""
 
 import json
+import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,13 @@ def said(captured: pytest.CaptureFixture[str]) -> str:
 def killed_replay(step: int, call: str, *arguments: object) -> int:
     """Replay in small chunks, killed before the `step`-th such call; 0: not at all."""
     return code_of(KILLED, step, call, *arguments)
+
+
+def replay_through_kills(kills: Iterable[tuple[int, str]], *arguments: object) -> None:
+    """Replay in small chunks, killed before each of these calls, and then to the end."""
+    for step, call in (*kills, (0, "")):
+        code = killed_replay(step, call, *arguments)
+        assert code == (-signal.SIGKILL if step else 0), (step, call)
 
 
 class Place:

@@ -27,7 +27,7 @@ from tests.helpers.missing import leave_out
 from tests.helpers.planted_crawl import LOST, MIRROR, SHOP, WALLED, planted_crawl
 from tests.helpers.verdict_lines import LETTER, unique
 from tests.helpers.wait import PATIENCE_S
-from tests.unit.run.test_page_check import text_of
+from tests.unit.test_deduplicator import text_of
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 SCRIPT = "<script>document.title='run'</script><img src=x onerror=document.title='run'>"
@@ -387,14 +387,6 @@ def test_two_texts_are_aligned_and_scroll_together(tab: Page, urls: list[str]) -
     tab.get_by_role("link", name="The first difference").click()
     assert tab.locator("#difference").bounding_box() is not None
     assert "#difference" in tab.url
-
-
-def test_dead_letters_are_a_table_with_remedies(tab: Page) -> None:
-    tab.goto("dead-letters")
-    row = tab.locator("tr", has_text="not_an_object")
-    assert "Check that the input is one message a line or record." in row.inner_text()
-    row.get_by_role("link").click()
-    assert tab.get_by_label("Records").locator("tbody tr").count() == MALFORMED
 
 
 @pytest.mark.parametrize(

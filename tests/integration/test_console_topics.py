@@ -26,7 +26,7 @@ from tests.helpers.ports import free_port, listens
 from tests.helpers.verdict_lines import unique
 from tests.helpers.wait import PATIENCE_S
 from tests.integration.test_console import BROWSER, console, wait_until
-from tests.unit.run.test_page_check import text_of
+from tests.unit.test_deduplicator import text_of
 
 
 def pages(first: int, last: int) -> list[tuple[None, bytes]]:

@@ -1,27 +1,19 @@
 """`--exact`: near the threshold the shingles themselves decide, wherever the kept page is."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from streamer.analysis.sample.reference import read_pages
-from streamer.analysis.sample.score import KeptSoFar
-from streamer.analysis.trial import secret_of, select
+from streamer.analysis.trial import select
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.index.codec import SHINGLES
 from streamer.model import SIMILARITY_ONE
-from streamer.pages.files import Source
-from streamer.pages.parse import PageParser
 from streamer.sketch.hash_sets import SET_MAX
-from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import NativeSigner
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
-from streamer.testing import Replayer
 from tests.helpers.commands import run
 from tests.unit.analysis.sample.test_score import documentation  # noqa: F401 - a fixture
 
@@ -237,37 +229,3 @@ def test_kept_pages_are_explained_by_their_shingles(tmp_path: Path) -> None:
     reported = json.loads(run("explain", "b", *kept_in(tmp_path)))
     share = int(resemblance(one, other) * SIMILARITY_ONE) / SIMILARITY_ONE
     assert (reported["verdict"], reported["nearest"]["similarity"]) == ("unique", share)
-
-
-def test_on_documentation_pages_nothing_but_what_banding_misses_is_left(
-    streamer_replay: Replayer,
-    documentation: Path,  # noqa: F811 - the fixture
-    tmp_path: Path,
-) -> None:
-    """Of 881 pages in four releases each decision on a candidate is right.
-
-    Under this key one pair shares no band key.
-    """
-    file, secret = documentation / "pages.jsonl", secret_of(3)
-    found = streamer_replay(file, key_file=key_in(tmp_path, secret), exact=True)
-    keys = keys_of(file, secret)
-    kept = KeptSoFar(read_pages([file]).exact, 0.8, 5)
-    decisions: Counter[str] = Counter()
-    for place, verdict in enumerate(found):
-        matches = {other for other, _ in kept.matches(place)}
-        if verdict.representative:
-            decisions["duplicate"] += 1
-            assert verdict.representative.page.offset in matches
-            continue
-        decisions["missed"] += bool(matches)
-        assert not any(keys[place] & keys[other] for other in matches), verdict.url
-        kept.keep(place)
-    assert decisions == {"duplicate": 549, "missed": 1}
-
-
-def keys_of(file: Path, secret: bytes) -> list[set[int]]:
-    """Return the band keys of each page of a file."""
-    signer, parser = NativeSigner(SignatureSettings(), secret), PageParser()
-    batches = map(parser.parse, Source(str(file), is_regular=True).read())
-    signed = (signer.sign(batch.bodies, batch.flags).keys for batch in batches)
-    return [set(row) for keys in signed for row in keys.tolist()]

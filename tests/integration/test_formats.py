@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from pyarrow import parquet
 from streamer.model import DeadLetter, Location
 from streamer.pages.formats import FORMATS
 from tests.helpers.cdx import archive, warc_record
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, lines, page, replay_through_kills
 
 PAGES = 260
 Record = dict[str, Any]
@@ -81,9 +80,7 @@ def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], 
     """Replay pages, killed before these calls; return the verdicts."""
     verdicts, index = place.folder / f"{name}.verdicts.jsonl", place.folder / f"{name}.index"
     outs = ("--verdicts", verdicts, "--index", index, *place.key)
-    for step, call in (*kills, (0, "")):
-        more = ("--head-pages", "30", "--complete")
-        assert killed_replay(step, call, *pages, *outs, *more) == (-signal.SIGKILL if step else 0)
+    replay_through_kills(kills, *pages, *outs, "--head-pages", "30", "--complete")
     return verdicts.read_bytes()
 
 
@@ -97,19 +94,6 @@ def test_verdicts_are_those_of_json_lines_whatever_was_killed(place: Place, suff
     assert wanted.count(b'"duplicate"') == PAGES // 3
     assert judged(place, "quiet", path) == wanted
     assert judged(place, "killed", path, kills=kills) == wanted
-
-
-def test_a_folder_of_html_that_is_killed_goes_on_with_the_same_bytes(place: Place) -> None:
-    folder = place.folder / "site"
-    folder.mkdir()
-    for number, each in enumerate(records()):
-        html = f"<html><body><p>{each['body']}</p></body></html>"
-        (folder / f"{number:04}.html").write_text(html, encoding="utf-8")
-    kills = ((1, "_judge_new"), (1, "_begin_flush"))
-    wanted = judged(place, "quiet", folder)
-    assert wanted.count(b'"duplicate"') == PAGES // 3
-    assert wanted.count(b"\n") == PAGES
-    assert judged(place, "killed", folder, kills=kills) == wanted
 
 
 def test_a_table_is_mapped_as_messages_are_and_a_wrong_mapping_is_told(
@@ -190,23 +174,11 @@ def test_kept_rows_have_all_columns_and_kept_page_files_are_messages(place: Plac
     (folder / "4.txt").write_bytes(b"caf\xe9 and more")
     outs = ("--verdicts", place.folder / "v.jsonl", "--kept", place.folder / "site.jsonl")
     assert place.streamer("replay", folder, *outs, "--url-prefix", "https://a.example/") == 0
-    assert lines(place.folder / "site.jsonl") == [
-        {
-            "url": "https://a.example/0.html",
-            "content_type": "text/html",
-            "body": f"<p>{rows[0]['body']}",
-        },
-        {
-            "url": "https://a.example/1.html",
-            "content_type": "text/html",
-            "body": f"<p>{rows[1]['body']}",
-        },
-        {
-            "url": "https://a.example/4.txt",
-            "content_type": "text/plain",
-            "body_base64": "Y2Fm6SBhbmQgbW9yZQ==",
-        },
+    *pages, last = lines(place.folder / "site.jsonl")
+    assert [(each["content_type"], each["body"]) for each in pages] == [
+        ("text/html", f"<p>{row['body']}") for row in rows[:2]
     ]
+    assert (last["url"], last["body_base64"]) == ("https://a.example/4.txt", "Y2Fm6SBhbmQgbW9yZQ==")
 
 
 def test_every_format_is_tried_here() -> None:

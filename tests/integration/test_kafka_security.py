@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock, Mock
 
 import faust
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
@@ -85,28 +85,11 @@ async def send(connection: Connection, topic: str, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
-def test_a_message_goes_out_and_comes_back(broker: SecureBroker, topic: str, protocol: str) -> None:
-    secured = connection(broker, protocol)
-
-    async def there_and_back() -> bytes:
-        await reach(secured)
-        async with admin_of(secured) as admin:
-            await make(admin, topic)
-        await send(secured, topic, b"a page")
-        options = {"auto_offset_reset": "earliest", **secured.client_options()}
-        async with AIOKafkaConsumer(topic, **options) as consumer:
-            message = await asyncio.wait_for(consumer.getone(), 120)
-        value: bytes = message.value
-        return value
-
-    assert run(there_and_back()) == b"a page"
-
-
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_faust_reads_a_message(broker: SecureBroker, topic: str, protocol: str) -> None:
     secured = connection(broker, protocol)
 
     async def read() -> bytes:
+        await reach(secured)
         async with admin_of(secured) as admin:
             await make(admin, topic)
         await send(secured, topic, b"a page")

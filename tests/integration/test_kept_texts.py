@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pyarrow import feather, parquet
 from streamer.run.kept_tables import pack_refs
 from streamer.run.kept_texts import text_column
 from streamer.text.visible import HTML, visible_text
-from tests.helpers.place import Place, killed_replay, lines, said
+from tests.helpers.place import Place, lines, replay_through_kills, said
 from tests.integration.test_sites import crawl
 from tests.unit.pages.test_table_copy import write
 
@@ -126,9 +125,8 @@ def test_a_killed_run_goes_on_with_each_text_once(place: Place, form: str) -> No
         outputs = ("--verdicts", verdicts, "--index", place.folder / name, "--kept", kept)
         return (pages, *outputs, "--with-text", *SITES, *place.key, "--head-pages", "9")
 
-    for step, call in ((2, "_judge_new"), (2, "flush"), (4, "_write"), (3, "sync")):
-        assert killed_replay(step, call, *arguments("killed")) == -signal.SIGKILL, (step, call)
-    assert killed_replay(0, "", *arguments("killed")) == 0
+    kills = (2, "_judge_new"), (2, "flush"), (4, "_write"), (3, "sync")
+    replay_through_kills(kills, *arguments("killed"))
     assert place.streamer("replay", *arguments("quiet")) == 0
     killed, quiet = (place.folder / f"{name}.{suffix}" for name in ("killed", "quiet"))
     assert killed.read_bytes() == quiet.read_bytes()

@@ -14,7 +14,7 @@ import pytest
 from tests.helpers.ports import listens
 from tests.helpers.wait import wait_until
 from tests.integration.test_console import wait_until as wait_for
-from tests.unit.run.test_page_check import text_of
+from tests.unit.test_deduplicator import text_of
 
 
 @contextmanager

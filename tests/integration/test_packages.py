@@ -195,17 +195,6 @@ def test_a_service_user_judges_pages_with_a_read_only_package(installed: Install
     assert (done.returncode, done.stdout) == (0, "[False, True]\n"), done.stderr
 
 
-def test_a_command_names_the_extra_that_it_lacks(installed: Installed) -> None:
-    (installed.folder / "pages.parquet").write_bytes(b"PAR1")
-    done = installed.run("streamer", "replay", "pages.parquet", "--verdicts", "p.jsonl")
-    assert done.returncode == 2
-    assert "pip install '.[parquet]'" in " ".join(done.stderr.split())
-    (installed.folder / "none.jsonl").touch()
-    done = installed.run("streamer", "console", "none.jsonl", "--view", "view", "--port", "0")
-    assert done.returncode == 2
-    assert "pip install '.[console]'" in " ".join(done.stderr.split())
-
-
 NEWER = "9999.0"
 NEEDED = (
     "Makefile", "LICENSE", "NOTICE", "README.md", "pyproject.toml", ".ci", "requirements",

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -14,7 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 from streamer.compression import zstd
 from tests.helpers.growing_index import everything
 from tests.helpers.pipes import piped
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, lines, page, replay_through_kills
 from tests.integration.test_small_files import FILES, without_url, write_files
 
 BROKEN = b"{broken\n"
@@ -135,9 +134,8 @@ def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table
         verdicts = place.folder / f"{name}.verdicts.{table}"
         return (pages, "--verdicts", verdicts, "--index", place.folder / name, *outputs)
 
-    for step, call in ((3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (0, "")):
-        code = killed_replay(step, call, *arguments("killed"))
-        assert code == (-signal.SIGKILL if step else 0), (step, call)
+    kills = (3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write")
+    replay_through_kills(kills, *arguments("killed"))
     assert place.streamer("replay", *arguments("quiet")) == 0
     assert place.streamer("replay", *arguments("lines", "jsonl")) == 0
     verdicts = [place.folder / f"{name}.verdicts.{table}" for name in ("killed", "quiet")]

@@ -13,7 +13,7 @@ from streamer.kafka.topics import Names
 from tests.helpers.broker import make_topic, messages_of, send, verdicts_of
 from tests.helpers.fleet import fleet, streamer
 from tests.integration.chaos import make_crawl
-from tests.unit.run.test_page_check import text_of
+from tests.unit.test_deduplicator import text_of
 
 RAW = ("--value", "body")
 FIELDS = json.dumps(

@@ -68,6 +68,7 @@ REFUSALS = {
     "no settings file": ("pages.jsonl", "--config", "none.toml"),
     "an unknown preset": ("pages.jsonl", "--preset", "magic"),
     "a mapping that is none": ("pages.jsonl", "--fields", "{}"),
+    "two mappings": ("pages.jsonl", "--fields", '{"body": "/body"}', "--preset", "page"),
     "a field to carry that is none": ("pages.jsonl", "--carry", "/~"),
     "options of a topic without one": ("pages.jsonl", "--partitions", "0"),
     "files and a topic": ("pages.jsonl", "--from-topic", "pages"),

@@ -185,19 +185,3 @@ def test_uniqueness_looks_through_urls_and_lists_of_them(
     assert (found["percentage"], found["sources_total"]) == (0, 1)
     again = ("uniqueness", f"{same}?{SIGNED}", "--against", f"{same}?{SIGNED}")
     assert place.streamer(*again, "--against", library) == 0
-
-
-def test_collection_and_evaluate_take_page_files_by_their_urls(
-    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    here = place.write("some.jsonl", *map(page, (1, 2, 1, 3)))
-    url = f"{web.put('/some.jsonl', here.read_bytes())}?{SIGNED}"
-    outs = [place.folder / name for name in ("here.json", "there.json")]
-    for given, out in zip((str(here), url), outs, strict=True):
-        assert place.streamer("collection", "build", given, "--out", out) == 0
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-    [wanted], [found] = (
-        reported(place, capsys, "evaluate", given, "--methods", "minhash") for given in (here, url)
-    )
-    assert found["dataset"] == wanted["dataset"] == "some"
-    assert found["pages"] == wanted["pages"]

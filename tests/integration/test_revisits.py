@@ -17,7 +17,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.helpers.cdx import warc_record
 from tests.helpers.kubernetes_tools import TOOLS
 from tests.helpers.missing import leave_out
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, lines, page, replay_through_kills
 from tests.helpers.ports import free_port
 from tests.integration.test_page_outputs import expanded, text_of
 
@@ -119,21 +119,16 @@ def test_the_digest_is_the_one_that_the_representative_is_known_by(place: Place)
 def test_wherever_a_kill_comes_the_records_are_those_of_a_quiet_run(place: Place) -> None:
     file = warc(place, "pages.warc.gz", range(80))
 
-    def replay(name: str, call: str, step: int) -> tuple[int, bytes]:
-        revisits = place.folder / f"{name}.warc.zst"
-        code = killed_replay(
-            step, call, file, "--verdicts", place.folder / f"{name}.jsonl", "--index",
-            place.folder / name, *place.key, "--revisits", revisits,
-            "--head-pages", "4",
-        )  # fmt: skip
-        return code, expanded(revisits) if not code else b""
+    def replay(name: str, *kills: tuple[int, str]) -> bytes:
+        revisits, verdicts = (place.folder / f"{name}.{end}" for end in ("warc.zst", "jsonl"))
+        outputs = ("--verdicts", verdicts, "--revisits", revisits, "--index", place.folder / name)
+        replay_through_kills(kills, file, *outputs, *place.key, "--head-pages", "4")
+        return expanded(revisits)
 
-    code, quiet = replay("quiet", "-", 0)
-    assert (code, bool(quiet)) == (0, True)
-    for call, step in (("_judge_new", 3), ("flush", 2), ("sync", 5)):
-        name = f"{call}{step}"
-        assert replay(name, call, step)[0] == -9
-        assert replay(name, "-", 0) == (0, quiet)
+    quiet = replay("quiet")
+    assert quiet
+    for kill in ((3, "_judge_new"), (2, "flush"), (5, "sync")):
+        assert replay(kill[1], kill) == quiet
 
 
 def test_revisits_are_of_warc_files_only(place: Place, capfd: pytest.CaptureFixture[str]) -> None:

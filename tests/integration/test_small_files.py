@@ -3,7 +3,6 @@
 import gzip
 import json
 import random
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from streamer.index.codec import SOURCES, entry_key
 from streamer.run.catalogue import ENTRIES_A_BLOCK
 from streamer.run.index_folder import read_meta
 from streamer.stored.store import Store
-from tests.helpers.place import Place, killed_replay, lines, page
+from tests.helpers.place import Place, lines, page, replay_through_kills
 
 FILES = 150
 
@@ -89,8 +88,7 @@ def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(place
         verdicts = place.folder / f"{name}.jsonl"
         outs = (place.folder / "in", "--verdicts", verdicts, "--index", place.folder / name)
         more = (*place.key, "--head-pages", "10", "--complete")
-        for step, call in (*kills, (0, "")):
-            assert killed_replay(step, call, *outs, *more) == (-signal.SIGKILL if step else 0)
+        replay_through_kills(kills, *outs, *more)
         return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
     wanted = replay("quiet", ())

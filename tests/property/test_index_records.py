@@ -1,6 +1,5 @@
 """The promises of a shard over random records, flushes and restarts."""
 
-from collections import Counter
 from random import Random
 
 import numpy as np
@@ -11,57 +10,11 @@ from streamer.index.messages import CONFIG, Record
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from tests.helpers.memory_index import SOURCE, MemoryIndex, MemoryLookup
-from tests.helpers.serial_index import likeness, own_keys
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
 from tests.property.test_index_serial import run
 
 seeds = st.integers(0, 2**32)
 counts = st.integers(1, 50)
-deciding = st.sampled_from(["sketches", "sets"])
-
-
-@settings(max_examples=80, deadline=None)
-@given(seeds, counts, st.sampled_from([0.0, 0.2]), deciding)
-def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
-    seed: int, count: int, flush_share: float, decides: str
-) -> None:
-    pages = family_pages(Random(seed), count)
-    rules = IndexSettings(exact=decides == "sets", near_misses=0.2)
-    verdicts = run(MemoryIndex(rules, BANDS), pages, seed, flush_share)
-    assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
-    kept: set[int] = set()
-    for verdict in verdicts:
-        if verdict.similarity < 0:
-            kept.add(verdict.ref)
-            if verdict.near is not None:
-                score, other, exact, _ = verdict.near
-                assert other in kept
-                assert 6000 <= score < 8000
-                assert (score, exact) == likeness(pages, verdict.ref, other, rules)
-            continue
-        assert verdict.representative in kept
-        said = verdict.similarity, verdict.exact
-        assert said == likeness(pages, verdict.ref, verdict.representative, rules)
-        assert verdict.similarity >= 8000
-        assert verdict.near is None
-        assert verdict.url == pages.urls[verdict.representative]
-
-
-@settings(max_examples=80, deadline=None)
-@given(seeds, counts, st.sampled_from([0.0, 0.2]), deciding)
-def test_no_two_kept_pages_match(seed: int, count: int, flush_share: float, decides: str) -> None:
-    pages = family_pages(Random(seed), count)
-    rules = IndexSettings(exact=decides == "sets")
-    verdicts = run(MemoryIndex(rules, BANDS), pages, seed, flush_share)
-    kept = [verdict.ref for verdict in verdicts if verdict.similarity < 0]
-    keys = {ref: set(own_keys(pages, ref, rules)) for ref in kept}
-    matching = [
-        (one, other)
-        for one in kept
-        for other in kept
-        if one < other and keys[one] & keys[other] and likeness(pages, other, one, rules)[0] >= 8000
-    ]
-    assert matching == []
 
 
 @settings(max_examples=60, deadline=None)

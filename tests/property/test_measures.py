@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from streamer.sketch import method
 from streamer.sketch.method import Measure, pack_bits, pack_slots, similarity_of, sketch_similarity
-from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from tests.oracles import sketch_measures as oracle
@@ -107,13 +106,6 @@ def test_a_sketch_of_zeros_equals_another_and_none_that_holds_something(measure:
     assert similarity_of(measure, method.empty_sketch(), PACKED[measure]) == 0.0
     assert similarity_of(measure, PACKED[measure], method.empty_sketch()) == 0.0
     assert similarity_of(measure, PACKED[measure], PACKED[measure]) == 1.0
-
-
-def test_the_first_measure_is_the_resemblance_of_the_native_sketch() -> None:
-    texts = [b"one two three four five six seven", b"one two three four five six eight"]
-    a, b = NativeSigner(SignatureSettings(shingle_width=2), bytes(32)).sign(texts, [0, 0]).sketches
-    assert sketch_similarity(int(Measure.RESEMBLANCE), a, b) == similarity(a, b)
-    assert 0 < similarity(a, b) < 10_000
 
 
 def test_what_does_not_fit_into_a_sketch_is_refused() -> None:

@@ -2,14 +2,11 @@
 
 from functools import lru_cache
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch.minhash import EMPTY_MINIMUM, fill_empty, lower_minima
-from streamer.sketch.resemblance import similarity
-from streamer.sketch.settings import SignatureSettings, derive_seeds
+from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, NativeSigner, Signatures
 from streamer.text.visible import ESCAPED, HTML
 from tests.oracles import plain_signature as plain
@@ -132,34 +129,6 @@ def test_texts_with_equal_tokens_have_one_content_key_and_others_do_not() -> Non
     content = signer(DEFAULTS).sign(bodies, [0] * len(bodies)).keys[:, -1].tolist()
     assert content[0] == content[1]
     assert len(set(content)) == 4
-
-
-def test_another_secret_shares_nothing_with_a_signature() -> None:
-    body = b" ".join(b"w%d" % i for i in range(200))
-    one = signer(DEFAULTS).sign([body], [0])
-    other = NativeSigner(DEFAULTS, bytes(32)).sign([body], [0])
-    assert not np.intersect1d(one.keys, other.keys).size
-    assert similarity(one.sketches[0], other.sketches[0]) < 1500
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.sets(st.integers(0, 2**64 - 1), max_size=40), st.integers(0, 40))
-def test_min_hashes_depend_on_no_order_or_cut_of_the_shingles(values: set[int], cut: int) -> None:
-    whole, parts = np.full((2, 8), EMPTY_MINIMUM, np.uint32)
-    shingles = np.array(sorted(values), np.uint64)
-    lower_minima(shingles, len(shingles), whole)
-    for part in (shingles[cut:], shingles[:cut]):
-        lower_minima(part, len(part), parts)
-    assert whole.tolist() == parts.tolist()
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=40), st.integers(1, 60))
-def test_a_single_shingle_is_enough_to_fill_all_min_hashes(values: set[int], hashes: int) -> None:
-    keys = derive_seeds(SECRET, 5, hashes)
-    minima = np.full(hashes, EMPTY_MINIMUM, np.uint32)
-    fill_empty(np.array([*values], np.uint64), len(values), keys.round_masks, minima)
-    assert (minima != EMPTY_MINIMUM).all()
 
 
 def test_texts_around_each_change_of_the_sketchs_form_have_the_plain_signature() -> None:

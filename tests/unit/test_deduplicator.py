@@ -28,8 +28,6 @@ from streamer import (
 from streamer.cli.main import app
 from tests.helpers.added import added
 
-KEY = "12" * 32
-
 
 def text_of(seed: int, words: int = 120) -> str:
     rng = random.Random(seed)
@@ -45,13 +43,6 @@ def crawl(pages: int, seed: int = 1) -> Iterator[dict[str, Any]]:
         if kind < 0.3:
             text += f" and {text_of(number, rng.randrange(1, 30))}"
         yield {"url": f"https://h{number % 7}.example/{number}", "body": text}
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "key"
-    path.write_text(KEY, encoding="ascii")
-    return path
 
 
 def fields_of(verdict: dict[str, Any]) -> dict[str, Any]:
@@ -105,9 +96,7 @@ def test_a_page_is_a_page_in_every_form() -> None:
     assert {verdict.similarity for verdict in verdicts[1:]} == {1.0}
 
 
-def test_what_is_no_page_is_a_type_error() -> None:
-    with Deduplicator() as dedup, pytest.raises(TypeError, match="a page is a Page"):
-        list(dedup.add([object()]))  # type: ignore[list-item]  # what is tested
+def test_with_a_mapping_pages_are_dicts() -> None:
     with (
         Deduplicator(fields='{"url": "/u", "body": "/b"}') as dedup,
         pytest.raises(TypeError, match="pages are dicts"),

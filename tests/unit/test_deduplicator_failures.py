@@ -25,7 +25,6 @@ from streamer import (
     Deduplicator,
     Page,
     Rejected,
-    SettingsError,
     Signer,
     StoreUnavailable,
     Verdict,
@@ -235,16 +234,6 @@ def test_it_is_neither_pickled_nor_copied() -> None:
                 refused(Signer())
 
 
-def test_an_index_that_this_process_has_open_is_named_so(tmp_path: Path) -> None:
-    with (
-        Deduplicator(tmp_path / "index"),
-        pytest.raises(StoreUnavailable, match="open in this process already"),
-    ):
-        Deduplicator(tmp_path / "index")
-    with Deduplicator(tmp_path / "index") as dedup:
-        assert len(dedup) == 0
-
-
 # ---- items ---------------------------------------------------------------------------------------
 
 
@@ -372,10 +361,3 @@ def test_a_page_object_may_have_bytes_as_base64_text_only() -> None:
     with Deduplicator() as dedup:
         (result,) = added(dedup, [Page("https://a.example/", body_base64="c29tZSB3b3Jkcw==")])
         assert result.text_bytes == len("some words")
-
-
-def test_a_method_of_a_closed_one_says_so() -> None:
-    with Deduplicator() as dedup:
-        pass
-    with pytest.raises(SettingsError, match="is closed"):
-        dedup.check(("https://a.example/", "text"))

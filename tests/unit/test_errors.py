@@ -51,6 +51,7 @@ def test_no_message_shows_a_password_or_a_value_of_a_query(said: str, shown: str
         ("stop_words", "analysis", f"{REPLAY} --canonical stop_words=english"),
         ("snowballstemmer", "analysis", f"{REPLAY} --canonical stem=english"),
         ("matplotlib", "plot", "tune --plot out.png"),
+        ("jinja2", "console", "console verdicts.jsonl --view view --port 0"),
         ("obstore", "object-store", "snapshot index s3://bucket/place"),
         ("obstore", "object-store", "replay https://a.example/a.jsonl --verdicts out.jsonl"),
     ],

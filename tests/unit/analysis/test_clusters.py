@@ -244,16 +244,6 @@ def test_rows_as_json_lines_and_as_csv(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "'"])
-def test_a_cell_of_csv_that_a_spreadsheet_would_run_is_text(tmp_path: Path, start: str) -> None:
-    url = f"{start}HYPERLINK('http://a.example')"
-    file, grouping = grouped(tmp_path, [verdict(0), verdict(1, 0, url)])
-    table = io.StringIO(newline="")
-    write_csv(table, rows(file, grouping))
-    cells = [row["url"] for row in csv.DictReader(io.StringIO(table.getvalue(), newline=""))]
-    assert cells == ["http://a.example/0", f"'{url}"]
-
-
 def test_a_cluster_with_a_large_share_of_a_source_is_suspicious(tmp_path: Path) -> None:
     other = [verdict(n, None if n == 0 else 0, page=place(n, "crawl", 3)) for n in range(1, 20)]
     said = [verdict(n) for n in range(80)]

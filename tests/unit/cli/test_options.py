@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import re
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import streamer
 from streamer.cli.main import COMMANDS, app
 from streamer.cli.options import command
 from streamer.config import Declared, Settings, list_settings
@@ -198,19 +196,3 @@ def test_a_record_of_options_and_the_settings_reach_the_command_as_one_value_eac
     ]
     assert runner.invoke(alone, ["p"]).exit_code == 2, "--first is missing"
     assert runner.invoke(alone, ["p", "--first", "x", "--rows", "9"]).exit_code == 2
-
-
-def test_no_function_of_the_command_line_is_long_or_takes_more_than_ten_parameters() -> None:
-    folder = Path(streamer.__file__).parent
-    files = [folder / "config.py", *folder.glob("cli/*.py"), *folder.glob("analysis/cli/*.py")]
-    functions = [
-        (file.name, one)
-        for file in files
-        for one in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    assert len(functions) > 100
-    for name, one in functions:
-        assert one.end_lineno
-        assert one.end_lineno - one.lineno < 60, (name, one.name)
-        assert len([*one.args.args, *one.args.kwonlyargs]) <= 10, (name, one.name)

@@ -11,7 +11,6 @@ from rich.table import Table
 from streamer.cli.main import run
 from streamer.cli.progress import amount_bar, count_bar
 from streamer.cli.terminal import Terminal
-from streamer.errors import SettingsError
 
 NAMES = ["no[red]such", "a[/x]b", "[bold]", "[plot]", ":warning:", "[link]"]
 
@@ -67,18 +66,6 @@ def test_an_error_shows_the_name_with_brackets(
     ended, printed = streamer(monkeypatch, capsys, *(each.format(name) for each in arguments))
     assert (ended, name in printed) == (code, True), printed
     assert "Traceback" not in printed
-
-
-@pytest.mark.parametrize("extra", ["object-store", "plot", "main-text", "[red]"])
-def test_a_remedy_names_the_extra(
-    extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_any: object, **_others: object) -> None:
-        raise SettingsError(f"It needs: pip install 'streamer-dedup[{extra}]'.")
-
-    monkeypatch.setattr("streamer.cli.main.app", refuse)
-    ended, printed = streamer(monkeypatch, capsys)
-    assert (ended, printed) == (2, f"Error: It needs: pip install 'streamer-dedup[{extra}]'.\n")
 
 
 def test_notes_and_the_summary_of_a_replay_show_names_with_brackets(

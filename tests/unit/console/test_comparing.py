@@ -18,7 +18,7 @@ from streamer.run.page_reader import PageReader
 from tests.helpers.verdict_lines import duplicate, unique
 from tests.unit.console.conftest import folded
 from tests.unit.console.test_server import ask
-from tests.unit.run.test_page_check import text_of
+from tests.unit.test_deduplicator import text_of
 from tests.unit.text.test_main_text import PAGE
 
 MENU = "<nav><ul><li><a href=/a>One</a></li><li><a href=/b>Two</a></li></ul></nav>"

@@ -16,7 +16,8 @@ from streamer.run.page_reader import PageReader
 from tests.helpers.added import added, message_of
 from tests.helpers.commands import run
 from tests.helpers.wait import wait_until
-from tests.unit.run.test_page_check import KEPT, page, text_of
+from tests.unit.run.test_page_check import KEPT, page
+from tests.unit.test_deduplicator import text_of
 
 PAGES = [*KEPT[:5], page(10, 0), page(11, 1, text_of(99, 5))]
 

@@ -1,4 +1,3 @@
-import gzip
 import os
 from pathlib import Path
 
@@ -36,34 +35,6 @@ def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
     assert next(batches).position == whole
     with pytest.raises(CutOff, match="ends within a line"):
         next(batches)
-
-
-def test_a_compressed_part_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
-    lines = written(tmp_path / "v.jsonl", UNIQUE, *(duplicate(n, of=0) for n in range(1, 2000)))
-    path = tmp_path / "v.jsonl.gz"
-    path.write_bytes(gzip.compress(lines.read_bytes())[:-20])
-    found: list[int] = []
-    with pytest.raises(CutOff, match="compressed part"):
-        found.extend(len(batch.lines) for batch in read_batches(path, 0, 0, lines_max=100))
-    assert 0 < sum(found) < 2000
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (b'{"page":1}', "Expected `object`"),
-        (b'{"page":{"topic":"t","partition":0,"offset":0}}', "missing required field"),
-        (b"<html>", "malformed"),
-        (b"\xff\xfe", "malformed"),
-    ],
-    ids=["no_page", "no_verdict", "html", "bytes"],
-)
-def test_another_line_is_named_by_its_number(tmp_path: Path, line: bytes, said: str) -> None:
-    path = written(tmp_path / "v.jsonl", UNIQUE)
-    with path.open("ab") as file:
-        file.write(line + b"\n" + msgspec.json.encode(duplicate(1, of=0)) + b"\n")
-    with pytest.raises(InputError, match=f"v.jsonl:2: neither .*{said}"):
-        [*read_batches(path, 0, 0)]
 
 
 def test_a_folder_is_all_its_files_and_verdicts_bring_dead_letters(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_pages, pa
 from streamer.run.index_folder import identity_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.sketch.settings import SignatureSettings
-from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder, Taken, take_snapshot
+from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.signed_pages import family_pages
 
@@ -23,14 +23,6 @@ SECRET = bytes(range(32))
 SIGNATURE = SignatureSettings()
 FINGERPRINT = str(identity_of(SIGNATURE, SECRET)["fingerprint"])
 IDENTITY = LogIdentity(FINGERPRINT, "origin")
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    path = tmp_path / "key"
-    path.write_text(SECRET.hex())
-    path.chmod(0o600)
-    return path
 
 
 def a_log(records: int = 12, pages: int = 20, seed: int = 1) -> list[bytes]:
@@ -44,9 +36,9 @@ def a_log(records: int = 12, pages: int = 20, seed: int = 1) -> list[bytes]:
     return [pack_record(record, IDENTITY) for record in log]
 
 
-def owner(path: Path, key: Path, **changed: object) -> Owner:
+def owner(path: Path, key_file: Path, **changed: object) -> Owner:
     fields: dict[str, Any] = {"number": 0, "topic_id": "log", "identity": IDENTITY, **changed}
-    return Owner(path, ShardLog(**fields), SIGNATURE, key, JudgeOptions(LOG_FLUSHES, 30))
+    return Owner(path, ShardLog(**fields), SIGNATURE, key_file, JudgeOptions(LOG_FLUSHES, 30))
 
 
 def shown(outputs: list[Output]) -> list[object]:
@@ -67,16 +59,16 @@ def fold(target: Owner, log: list[bytes]) -> list[object]:
     return result
 
 
-def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key: Path) -> None:
+def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key_file: Path) -> None:
     log = a_log()
-    quiet = owner(tmp_path / "quiet", key)
+    quiet = owner(tmp_path / "quiet", key_file)
     wanted = fold(quiet, log)
     quiet.close()
     draw = random.Random(2)
     path = tmp_path / "killed"
     emitted: dict[int, list[object]] = {}
     for _ in range(8):
-        one = owner(path, key)
+        one = owner(path, key_file)
         one.check(LogBounds(0, len(log), log[one.offset - 1] if one.offset else None))
         for offset in range(one.offset, draw.randrange(one.offset, len(log) + 1)):
             made = shown(take(one, offset, log[offset]))
@@ -84,16 +76,16 @@ def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key: Path) -> Non
             if draw.random() < 0.3:
                 one.flush(one.state())
         one.close()  # as a kill: without a flush
-    last = owner(path, key)
+    last = owner(path, key_file)
     for offset in range(last.offset, len(log)):
         emitted[offset] = shown(take(last, offset, log[offset]))
     assert [each for offset in range(len(log)) for each in emitted[offset]] == wanted
     last.close()
 
 
-def test_a_record_that_is_applied_emits_nothing_again(tmp_path: Path, key: Path) -> None:
+def test_a_record_that_is_applied_emits_nothing_again(tmp_path: Path, key_file: Path) -> None:
     log = a_log(2)
-    one = owner(tmp_path / "index", key)
+    one = owner(tmp_path / "index", key_file)
     assert fold(one, log)
     assert one.offset == 3
     assert take(one, 1, log[1]) == []
@@ -101,9 +93,9 @@ def test_a_record_that_is_applied_emits_nothing_again(tmp_path: Path, key: Path)
     one.close()
 
 
-def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: Path) -> None:
+def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key_file: Path) -> None:
     log = a_log(3)
-    one = owner(tmp_path / "index", key)
+    one = owner(tmp_path / "index", key_file)
     fold(one, log)
     one.flush(one.state())
     one.check(LogBounds(0, 4, log[3]))
@@ -124,22 +116,28 @@ def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: 
     ],
 )
 def test_an_index_of_something_else_is_refused(
-    tmp_path: Path, key: Path, changed: dict[str, object], message: str
+    tmp_path: Path, key_file: Path, changed: dict[str, object], message: str
 ) -> None:
-    one = owner(tmp_path / "index", key)
+    one = owner(tmp_path / "index", key_file)
     fold(one, a_log(1))
     one.flush(one.state())
     one.close()
     with pytest.raises(StoreMismatch, match=message):
-        owner(tmp_path / "index", key, **changed)
-    owner(tmp_path / "index", key).close()  # the refusal has released it
+        owner(tmp_path / "index", key_file, **changed)
+    owner(tmp_path / "index", key_file).close()  # the refusal has released it
 
 
-def test_few_kept_pages_are_flushed_after_many_records_or_long(tmp_path: Path, key: Path) -> None:
+def test_few_kept_pages_are_flushed_after_many_records_or_long(
+    tmp_path: Path, key_file: Path
+) -> None:
     now = [0.0]
     log = ShardLog(0, "log", IDENTITY)
     one = Owner(
-        tmp_path / "index", log, SIGNATURE, key, JudgeOptions(LOG_FLUSHES, clock=lambda: now[0])
+        tmp_path / "index",
+        log,
+        SIGNATURE,
+        key_file,
+        JudgeOptions(LOG_FLUSHES, clock=lambda: now[0]),
     )
     now[0] += LOG_FLUSHES.seconds + 1
     assert not one.flush_is_due, "nothing has been applied"
@@ -156,9 +154,9 @@ def test_few_kept_pages_are_flushed_after_many_records_or_long(tmp_path: Path, k
     one.close()
 
 
-def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Path) -> None:
+def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key_file: Path) -> None:
     log = a_log(1)
-    one = owner(tmp_path / "index", key)
+    one = owner(tmp_path / "index", key_file)
     take(one, 0, log[0])
     with pytest.raises(StoreMismatch):
         take(one, 1, b"\x91\x63")
@@ -167,34 +165,14 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Pa
     one.close()
 
 
-def test_an_owner_goes_on_in_its_log_where_its_snapshot_is(tmp_path: Path, key: Path) -> None:
-    log, path = a_log(), tmp_path / "index"
-    snapshots, quiet = SnapshotFolder(tmp_path / "snapshots"), owner(tmp_path / "quiet", key)
-    wanted = [shown(take(quiet, offset, data)) for offset, data in enumerate(log)]
-    quiet.close()
-    for end in (1, 4, 9):
-        one = owner(path, key)
-        for offset in range(one.offset, end):
-            take(one, offset, log[offset])
-        one.flush(one.state())
-        one.close()
-        take_snapshot(path, snapshots, 0)
-    for number, end in enumerate((1, 4, 9), 1):
-        snapshots.restore(tmp_path / str(number), number)
-        one = owner(tmp_path / str(number), key)
-        assert one.offset == end
-        one.check(LogBounds(end - 1, len(log), log[end - 1]))
-        found = [shown(take(one, offset, log[offset])) for offset in range(end, len(log))]
-        assert found == wanted[end:]
-        one.close()
-
-
-def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(tmp_path: Path, key: Path) -> None:
+def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(
+    tmp_path: Path, key_file: Path
+) -> None:
     log, reported, now = a_log(3), list[object](), [0.0]
     to = SnapshotFolder(tmp_path / "snapshots")
     regular = RegularSnapshots(tmp_path / "index", to, 60, 2, reported.append, lambda: now[0])
     where = ShardLog(0, "log", IDENTITY)
-    one = Owner(tmp_path / "index", where, SIGNATURE, key, snapshots=regular)
+    one = Owner(tmp_path / "index", where, SIGNATURE, key_file, snapshots=regular)
     assert not one.flush_is_due, "there is nothing yet"
     for offset, due in enumerate((True, False, False, True)):
         take(one, offset, log[offset])

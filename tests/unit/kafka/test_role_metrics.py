@@ -26,9 +26,8 @@ from tests.helpers.memory_index import MemoryIndex
 from tests.helpers.metric_values import metrics_in_use, observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.signed_pages import made_pages
-from tests.unit.kafka.test_owner import a_log, key, owner
+from tests.unit.kafka.test_owner import a_log, owner
 
-__all__ = ["key"]
 HEAD_PAGES = 10
 NAMES = Names("index", "pages")
 
@@ -173,9 +172,9 @@ def test_a_store_shows_its_pages_with_those_in_the_head_and_what_it_takes(tmp_pa
 
 
 @pytest.fixture
-def one(tmp_path: Path, key: Path) -> Iterator[Owner]:
+def one(tmp_path: Path, key_file: Path) -> Iterator[Owner]:
     """Make an owner of a shard on disk."""
-    with closing(owner(tmp_path / "index", key)) as one:
+    with closing(owner(tmp_path / "index", key_file)) as one:
         yield one
 
 

@@ -30,9 +30,8 @@ from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
 from streamer.model import page_ref
 from tests.helpers import kafka_doubles
-from tests.unit.kafka.test_owner import IDENTITY, a_log, key, owner
+from tests.unit.kafka.test_owner import IDENTITY, a_log, owner
 
-__all__ = ["key"]
 NAMES = Names("index", "pages")
 PLACE = TP("index.bands.0", 0)
 
@@ -139,8 +138,8 @@ class Owning:
 
 
 @pytest.fixture
-def owning(tmp_path: Path, key: Path) -> Iterator[Owning]:
-    made = Owning(tmp_path / "index", key)
+def owning(tmp_path: Path, key_file: Path) -> Iterator[Owning]:
+    made = Owning(tmp_path / "index", key_file)
     yield made
     if not made.stopped:
         made.owner.close()
@@ -180,14 +179,14 @@ async def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) ->
 @pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
 @kafka_doubles.in_loop
 async def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
-    tmp_path: Path, key: Path, committed: int
+    tmp_path: Path, key_file: Path, committed: int
 ) -> None:
-    owning = Owning(tmp_path / "index", key)
+    owning = Owning(tmp_path / "index", key_file)
     log = a_log(10)
     await owning.run(chunk(log, 0, 4))
     owning.owner.flush(owning.owner.state())
     owning.owner.close()
-    again = Owning(tmp_path / "index", key)
+    again = Owning(tmp_path / "index", key_file)
     again.log.log = log
     again.consumer.end = 11
     first = max(committed, 4)
@@ -308,10 +307,10 @@ async def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) 
 
 
 @kafka_doubles.in_loop
-async def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) -> None:
+async def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key_file: Path) -> None:
     log, verdicts = a_log(6), []
     for name, ends in (("quiet", (7,)), ("rebuilt", (3, 4, 7))):
-        owning = Owning(tmp_path / name, key)
+        owning = Owning(tmp_path / name, key_file)
         await owning.run(*(chunk(log, *bounds) for bounds in pairwise((0, *ends))))
         owning.owner.close()
         verdicts.append(sorted(owning.verdicts, key=str))
@@ -344,8 +343,8 @@ async def test_it_has_caught_up_at_the_end_that_the_log_had_at_assignment(owning
 
 
 @kafka_doubles.in_loop
-async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> None:
-    owning = Owning(tmp_path / "index", key, IndexSettings(threshold=0.9))
+async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key_file: Path) -> None:
+    owning = Owning(tmp_path / "index", key_file, IndexSettings(threshold=0.9))
     await owning.run(chunk(a_log(1), 0, 2))
     with capture_logs() as logs:
         await owning.app._configure()  # noqa: SLF001 - the watch calls it

@@ -18,11 +18,10 @@ from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogPosition, pack_record
 from streamer.pages.chunk import Chunk
-from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, open_catalogue, pack_catalogue
 from streamer.run.reading import Forgotten
 from streamer.run.stages import parse
-from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, page, pages_record
+from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, pages_record
 
 
 def read(pages: PartitionsInput | OrderedInput, catalogue: Catalogue) -> list[Any]:
@@ -103,16 +102,13 @@ def test_messages_that_expired_unread_end_the_run_unless_a_start_is_named(topics
     assert read(PartitionsInput(later, named), catalogue) == [(0, 3, 8, [5])]
 
 
-def test_a_topic_that_has_lost_messages_or_was_made_anew_is_refused(topics: Topics) -> None:
+def test_a_topic_that_has_lost_messages_is_refused(topics: Topics) -> None:
     catalogue = Catalogue()
     topic = topics(TWO, TWO_BOUNDS)
     read(PartitionsInput(topic, whole(topic)), catalogue)
     shorter = topics(TWO, {0: (2, 7), 1: (0, 5)})
     with pytest.raises(StoreMismatch, match="ends at 7, the index is at 8"):
         PartitionsInput(shorter, whole(shorter)).enter(catalogue)
-    topic.id = "another"
-    with pytest.raises(StoreMismatch, match="made again"):
-        PartitionsInput(topic, whole(topic)).enter(catalogue)
 
 
 LOG = [
@@ -130,11 +126,6 @@ ORDERED = [0.8, (1, 0, 3, [0]), (0, 0, 4, [2, 3]), 0.9, (1, 3, 5, [4]), (0, 4, 8
 
 def ordered(topic: PageTopic) -> OrderedInput:
     return OrderedInput(topic, Names("streamer", "pages"), "fingerprint")
-
-
-def test_pages_come_in_the_order_of_the_log_under_its_settings(topics: Topics) -> None:
-    for _ in range(10):
-        assert read(ordered(topics(TWO, TWO_BOUNDS, LOG)), Catalogue()) == ORDERED
 
 
 def test_a_resumed_run_goes_on_in_the_order_with_the_settings_of_the_place(topics: Topics) -> None:
@@ -217,22 +208,7 @@ def test_pages_of_the_log_that_are_there_no_longer_end_the_run(
         read(pages, Catalogue())
 
 
-def test_other_pages_than_the_log_has_end_the_run() -> None:
-    messages = [page(0), (1, None, b"{"), page(2)]
-    batch = parse(PageParser(), Chunk(0, 3, messages=messages, expected_pages=[0, 2]))
-    assert (batch.sequences, [letter.sequence for letter in batch.dead]) == ([0, 2], [1])
-    with pytest.raises(StoreMismatch, match="--preset"):
-        parse(PageParser(), Chunk(0, 3, messages=messages, expected_pages=[0]))
-
-
 # ---- the catalogue -----------------------------------------------------------------------------
-
-
-def test_partitions_are_located_by_topic_partition_and_offset() -> None:
-    catalogue = Catalogue()
-    assert [catalogue.enter_partition("pages", "id", p) for p in (3, 0, 3)] == [0, 1, 0]
-    location = catalogue.locator()((0 << 40) + 17)
-    assert (location.topic, location.partition, location.offset) == ("pages", 3, 17)
 
 
 def test_an_index_of_a_worker_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:

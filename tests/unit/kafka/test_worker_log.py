@@ -82,16 +82,6 @@ def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["two\nlines", 'a "quoted" word', "\x1b[31mred", "\ud800 alone", "日本 \u2028 語"]
-)
-def test_whatever_the_text_it_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    worker_log.configure_logs("json", "info")
-    own_log().info("event", url=text)
-    (line,) = lines(capsys)
-    assert line["url"] == text
-
-
 def test_a_record_of_a_library_is_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
     worker_log.configure_logs("json", "info")
     logging.getLogger("aiokafka.client").warning("Unable to connect to %s\n%r", "a:9092", "why")

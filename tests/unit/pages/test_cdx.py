@@ -185,11 +185,6 @@ def test_archives_that_are_not_compressed_and_arc_files_are_read(folder: Path) -
     assert [(chunk.start, chunk.end) for chunk in chunks] == [(0, 2), (2, 4), (4, 6)]
 
 
-def test_archives_may_be_elsewhere(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    read = source(tmp_path_factory.mktemp("lists"), A.line(1, url_of(1)), base=f"{folder}/")
-    assert len(whole([*all_chunks(read)])) == 1
-
-
 def test_reading_on_gives_the_same_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.pages.chunk.CHUNK_BYTES_MAX", 3_000)
     monkeypatch.setattr(cdx, "WINDOW_LINES", 7)
@@ -259,12 +254,6 @@ def test_places_that_are_wrong_are_dead_letters_and_the_others_are_read(folder: 
             lines[number].rstrip(), len(lines[number]) - 1
         )  # fmt: skip
     assert (dead[12].value_bytes, len(dead[12].value)) == (200_007, 64 << 10)
-
-
-def test_a_folder_of_archives_that_is_away_ends_the_run(folder: Path) -> None:
-    read = source(folder, A.line(0, url_of(0)), base=str(folder / "away"))
-    with pytest.raises(InputError, match="the folder of the archives is not there"):
-        list(all_chunks(read))
 
 
 def test_an_archive_that_is_replaced_within_a_chunk_ends_the_run(

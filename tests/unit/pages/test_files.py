@@ -180,15 +180,6 @@ def test_a_last_line_that_gets_its_newline_later_is_the_same_record(path: Path) 
                 assert lines_of(list(records.chunks(2, Ending()))) == rest
 
 
-def test_a_line_without_an_end_is_left_unless_the_file_is_complete(path: Path) -> None:
-    path.write_bytes(b'{}\n{"a": 1}')
-    source, ending = Source(str(path), is_regular=True), Ending()
-    with source.open() as records:
-        chunks = list(records.chunks(0, ending, complete=False))
-    assert (lines_of(chunks), ending.unended_bytes) == ({0: b"{}"}, 8)
-    assert lines_of(read(path)) == {0: b"{}", 1: b'{"a": 1}'}
-
-
 def test_a_byte_order_mark_is_no_part_of_the_first_line(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n")
     assert lines_of(read(path)) == {0: b"a", 1: b"\xef\xbb\xbfb"}
@@ -267,20 +258,6 @@ def test_a_file_that_goes_away_before_it_is_read_is_an_input_error(tmp_path: Pat
         list(source.read())
     with pytest.raises(InputError, match=r"gone\.jsonl: No such file"):
         source.identity()
-
-
-def test_a_file_that_has_grown_is_known_again_and_a_changed_one_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"one\n")
-    old = identify(str(path))
-    assert (old.size_bytes, old.head_bytes) == (4, 4)
-    path.write_bytes(b"one\ntwo\n")
-    assert old.is_continued_by(str(path))
-    assert identify(str(path)).head_digest != old.head_digest
-    path.write_bytes(b"One\ntwo\n")
-    assert not old.is_continued_by(str(path))
-    path.write_bytes(b"on")
-    assert not old.is_continued_by(str(path))
 
 
 def test_the_digest_covers_no_more_than_the_head(tmp_path: Path) -> None:

@@ -53,10 +53,10 @@ def code_of(batch: PageBatch) -> str:
 MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 
 
-def parse_fixture(name: str, suffix: str = "jsonl") -> PageBatch:
-    (source,) = open_sources([str(MESSAGES / f"{name}.{suffix}")]).sources
+def parse_fixture(path: Path) -> PageBatch:
+    (source,) = open_sources([str(path)]).sources
     (chunk,) = source.read()
-    return PageParser(PRESETS[name], carry=["fetched_at", "content_type"]).parse(chunk)
+    return PageParser(PRESETS[path.stem], carry=["fetched_at", "content_type"]).parse(chunk)
 
 
 def test_a_pointer_walks_objects_and_arrays() -> None:
@@ -358,89 +358,24 @@ def test_a_message_of_a_topic_has_the_time_that_the_topic_has() -> None:
     assert (batch.sequences, batch.times) == ([0, 2], [500, 700])
 
 
-def test_scrapy_cluster() -> None:
-    batch = parse_fixture("scrapy-cluster")
-    assert batch.urls == [b"http://shop.example/new", b"http://shop.example/b64"]
-    assert list(batch.bodies) == [
-        b"<html><body><p>Twelve chairs in stock.</p></body></html>",
-        "<html><p>Täglich frisch</p></html>".encode(),
-    ]
-    assert batch.flags == [HTML, HTML]
-    assert batch.carried[0] == (
-        b'{"fetched_at":"2026-03-04T05:06:07.250Z","content_type":"text/html; charset=utf-8"}'
-    )
-    assert batch.skipped == {"status_not_2xx": 1}
-    ((sequence, code, detail),) = ((d.sequence, d.code, d.detail) for d in batch.dead)
-    assert (sequence, code, detail) == (3, "invalid_json", "the producer's own encoding failed")
-
-
-def test_nutch() -> None:
-    batch = parse_fixture("nutch")
-    assert batch.urls == [b"http://news.example/1", b"http://news.example/2"]
-    assert list(batch.bodies) == [b"Rain is expected where 3 < 5 and later.", b"<p>Sun</p>"]
-    assert batch.flags == [0, HTML]
-    assert batch.skipped == {"type_not_text": 1}
-    assert b'"fetched_at":"2026-01-01T00:00:00Z"' in batch.carried[0]
-
-
-def test_norconex() -> None:
-    batch = parse_fixture("norconex")
-    assert batch.urls == [
-        b"https://docs.example/start", b"https://docs.example/next", b"https://docs.example/file",
-    ]  # fmt: skip
-    assert bytes(batch.bodies[0]) == b"How to begin, in three steps."
-    assert bytes(batch.bodies[2]) == b"What a file says, in one step."
-    assert batch.flags == [ESCAPED, ESCAPED | HTML, HTML]
-    assert batch.carried[1:] == [b'{"content_type":"text/html"}'] * 2
-    assert batch.skipped == {"type_not_text": 1}
-    assert [(dead.sequence, dead.code) for dead in batch.dead] == [(4, "missing_url")]  # a delete
-    deleted = PageParser(PRESETS["norconex"]).parse_messages(0, 1, [(0, b"https://x", None)])
-    assert deleted.skipped == {"deletion": 1}
-
-
-def test_browsertrix() -> None:
-    batch = parse_fixture("browsertrix")
-    assert batch.urls == [b"https://site.example/"]
-    assert bytes(batch.bodies[0]) == rb"Welcome to the site\n1 < 2 in plain text"
-    assert batch.flags == [ESCAPED]
-    assert batch.carried == [
-        b'{"fetched_at":"2026-01-31T12:00:00.123Z","content_type":"text/html"}'
-    ]
-    assert batch.skipped == {"status_not_2xx": 1, "type_not_text": 1}
-    assert [(dead.sequence, dead.code) for dead in batch.dead] == [
-        (0, "missing_url"), (4, "missing_body"),
-    ]  # fmt: skip
-
-
-def test_frontera() -> None:
-    batch = parse_fixture("frontera")
-    assert batch.urls == [b"http://blog.example/"]
-    assert list(batch.bodies) == [b"<html><h1>A blog</h1></html>"]
-    assert batch.skipped == {"status_not_2xx": 1}
-    assert [(dead.sequence, dead.code) for dead in batch.dead] == [(2, "missing_body")]
-
-
-def test_page() -> None:
-    batch = parse_fixture("page")
-    assert batch.urls == [b"https://plain.example/a", b"https://plain.example/b"]
-    assert bytes(batch.bodies[0]) == rb"A line.\nAnother \"quoted\" one."
-    assert batch.bodies[1] == "grün".encode()
-    assert batch.carried[1] == b'{"fetched_at":"2026-01-01T00:00:00Z","content_type":"text/plain"}'
-
-
-def test_warc() -> None:
-    batch = parse_fixture("warc", "warc")
-    assert batch.sequences == [2, 3]
-    assert batch.urls == [b"http://bakery.example/"] * 2
-    assert list(batch.bodies) == [b"<html><body>Bread at five.</body></html>", b"Bread at six."]
-    assert batch.flags == [HTML, 0]
-    assert batch.skipped == {"warc_warcinfo": 1, "warc_request": 1}
-    assert batch.carried[0] == b'{"fetched_at":"2026-02-03T04:05:06Z","content_type":"text/html"}'
+FLAGS = {0: "plain", HTML: "html", ESCAPED: "escaped", ESCAPED | HTML: "escaped html"}
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_preset_has_a_fixture(name: str) -> None:
-    assert list(MESSAGES.glob(f"{name}.*"))
+def test_messages_of_a_crawler_are_read_as_expected(name: str) -> None:
+    """What is expected is next to the messages, in `expected.json`."""
+    (path,) = MESSAGES.glob(f"{name}.*")
+    batch = parse_fixture(path)
+    pages = zip(batch.sequences, batch.urls, batch.bodies, batch.flags, batch.carried, strict=True)
+    expected = json.loads((MESSAGES / "expected.json").read_text("utf-8"))[name]
+    assert expected == {
+        "pages": [
+            [number, url.decode(), bytes(body).decode(), FLAGS[flags], json.loads(carried or b"{}")]
+            for number, url, body, flags, carried in pages
+        ],
+        "skipped": batch.skipped,
+        "dead": [[dead.sequence, dead.code, dead.detail] for dead in batch.dead],
+    }
 
 
 def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:

@@ -248,13 +248,6 @@ def test_without_a_sign_of_changes_a_file_is_refused(web: WebServer) -> None:
         look_up([web.put("/a.jsonl", DATA, "")])
 
 
-def test_an_empty_file_has_no_bytes(web: WebServer) -> None:
-    url = web.put("/a.jsonl", b"")
-    with opened(url) as file:
-        assert file.read() == b""
-    assert list(all_chunks(only(url))) == []
-
-
 def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
     url = web.put("/a b%C3%A9.jsonl", line(1) * 3).replace(" ", "%20")
     web.files["/a%20b%C3%A9.jsonl"] = web.files["/a b%C3%A9.jsonl"]

@@ -1,6 +1,5 @@
 """Objects in an array, over several lines or several on a line are read as one object a line."""
 
-import gzip
 import io
 import json
 import subprocess
@@ -146,15 +145,6 @@ def test_an_array_that_grows_goes_on_where_it_ended(tmp_path: Path) -> None:
     pages[3] = page(77)
     path.write_text(json.dumps(pages, indent=1))
     assert isinstance(replay(tmp_path, str(path)).exception, StoreMismatch)
-
-
-@pytest.mark.parametrize("name", ["pages.json.gz", "pages.jsonl"])
-def test_indented_objects_are_pages(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    text = "".join(json.dumps(page(n), indent=4) + "\n" for n in range(12)).encode()
-    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    assert replay(tmp_path, str(path)).exit_code == 0
-    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(12)]
 
 
 @pytest.mark.parametrize("between", ["", " ; ", "\r", ",\n", "\n|\n", "\n\x1e"])

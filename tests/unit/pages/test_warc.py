@@ -1,6 +1,5 @@
 import gzip
 import io
-import zlib
 from pathlib import Path
 
 import brotli
@@ -193,21 +192,13 @@ def in_chunks(body: bytes) -> bytes:
         (in_chunks(PAGE), []),
         (in_chunks(PAGE), [("X-Crawler-Transfer-Encoding", "chunked")]),
         (PAGE, [("Transfer-Encoding", "chunked")]),
-        (gzip.compress(PAGE), [("Content-Encoding", "gzip")]),
-        (gzip.compress(PAGE), []),
-        (PAGE, [("Content-Encoding", "gzip")]),
-        (zlib.compress(PAGE), [("Content-Encoding", "deflate")]),
-        (zlib.compress(PAGE)[2:-4], [("Content-Encoding", "deflate")]),
         (brotli.compress(PAGE), [("X-Crawler-Content-Encoding", "br")]),
-        (zstd.compress(PAGE), [("Content-Encoding", "zstd")]),
-        (gzip.compress(gzip.compress(PAGE)), [("Content-Encoding", "gzip")]),
-        (gzip.compress(brotli.compress(PAGE)), [("Content-Encoding", "br, gzip")]),
         (in_chunks(gzip.compress(PAGE)), [("Transfer-Encoding", "gzip, chunked")]),
         (in_chunks(gzip.compress(PAGE)), [("Content-Encoding", "gzip")]),
         (b"\r\n" + in_chunks(gzip.compress(PAGE)), [("Transfer-Encoding", "gzip, chunked")]),
         (b"\n\n" + gzip.compress(PAGE), [("Content-Encoding", "gzip")]),
     ],
-    ids=range(17),  # gzip writes the time: bytes would name the tests differently in each process
+    ids=range(9),  # gzip writes the time: bytes would name the tests differently in each process
 )
 def test_transfer_and_content_encodings_are_undone_whatever_the_headers_say(
     path: Path, body: bytes, headers: list[tuple[str, str]]

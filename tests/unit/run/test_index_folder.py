@@ -2,9 +2,11 @@
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.settings import IndexSettings
 from streamer.run import index_folder
@@ -16,15 +18,10 @@ DEFAULTS = SignatureSettings(bands=BANDS)
 SECRET = bytes(range(32))
 
 
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "given.key"
-    path.write_text(SECRET.hex())
-    return path
-
-
-def make_index(folder: Path, key_file: Path | None = None) -> None:
-    index = index_folder.IndexFolder.open(folder, DEFAULTS, key_file)
+def make_index(
+    folder: Path, key_file: Path | None = None, signature: SignatureSettings = DEFAULTS
+) -> None:
+    index = index_folder.IndexFolder.open(folder, signature, key_file)
     replay_judge(index, IndexSettings()).flush(b"owner")
     index.store.close()
 
@@ -77,24 +74,45 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "named"),
+    ("there", "here", "named"),
     [
-        ({"rows": 7}, ["--rows is 6 there and 7 here"]),
-        ({"bands": 12}, ["--bands is 14 there and 12 here"]),
-        ({"shingle_width": 4}, ["--shingle-width is 5 there and 4 here"]),
-        ({"rows": 7, "bands": 12}, ["--rows is 6", "--bands is 14"]),
+        ({}, {"rows": 7}, ["--rows is 6 there and 7 here"]),
+        ({}, {"bands": 12}, ["--bands is 14 there and 12 here"]),
+        ({}, {"shingle_width": 4}, ["--shingle-width is 5 there and 4 here"]),
+        ({}, {"rows": 7, "bands": 12}, ["--rows is 6", "--bands is 14"]),
+        ({}, {"method": "banding"}, ["--method is minhash there and banding here"]),
+        ({"method": "banding"}, {}, ["--method is banding there and minhash here"]),
+        (
+            {},
+            {"accept": "exact_content"},
+            ["--accept is none there and exact_content here", "accept.hash is not set there"],
+        ),
+        (
+            {"method": "bottom_k"},
+            {"method": "bottom_k", "method_option": ["k=32"]},
+            ["--method-option k is 64 there and 32 here"],
+        ),
+        (
+            {"canonical": ["stem=english"]},
+            {"canonical": ["stem=russian"]},
+            ["--canonical stem is english there and russian here"],
+        ),
+        (
+            {},
+            {"canonical": ["stem=english"]},
+            ["--canonical stem is not set there and english here"],
+        ),
     ],
 )
 def test_an_index_of_other_settings_is_refused_by_their_names(
-    tmp_path: Path, signature: dict[str, int], named: list[str]
+    tmp_path: Path, there: dict[str, Any], here: dict[str, Any], named: list[str]
 ) -> None:
-    make_index(tmp_path / "index")
-    other = DEFAULTS.model_copy(update=signature)
+    make_index(tmp_path / "index", signature=load_settings(**there).signature)
     for _ in range(2):  # a refusal leaves no lock behind
         with pytest.raises(
             StoreMismatch, match="Use the index's settings, or another --index"
         ) as caught:
-            index_folder.IndexFolder.open(tmp_path / "index", other)
+            index_folder.IndexFolder.open(tmp_path / "index", load_settings(**here).signature)
         assert all(part in str(caught.value) for part in named)
         assert str(caught.value).count(" there and ") == len(named)
 

@@ -1,4 +1,3 @@
-import random
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,7 @@ from streamer.run.page_check import PageChecker
 from streamer.run.read_index import ASKED
 from tests.helpers.added import message_of
 from tests.helpers.damage import digests
-
-KEY = "12" * 32
-
-
-def text_of(seed: int, words: int = 120) -> str:
-    rng = random.Random(seed)
-    return " ".join(f"w{rng.randrange(1_000_000)}" for _ in range(words))
+from tests.unit.test_deduplicator import text_of
 
 
 def page(number: int, seed: int, more: str = "") -> dict[str, Any]:
@@ -34,13 +27,6 @@ ASKED_PAGES = [
     {"url": "https://empty.example/", "body": " <p> "},
     KEPT[3],
 ]
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    path = tmp_path / "key"
-    path.write_text(KEY, encoding="ascii")
-    return path
 
 
 def without_place(verdict: Verdict) -> bytes:

@@ -72,13 +72,6 @@ def test_words_on_few_pages_are_left_out_and_count_as_unseen() -> None:
     assert (found.share("a"), found.share("b")) == (1, 1 / 3)
 
 
-def test_idf_is_the_logarithm_of_the_share() -> None:
-    found = count_words([["a", "b"], ["a"], ["a"]], DEFAULT)
-    assert idf("a", found.share) == 0
-    assert idf("b", found.share) == pytest.approx(math.log(2))
-    assert idf("unseen", found.share) == pytest.approx(math.log(4))
-
-
 def test_the_command_counts_visible_words_and_the_file_gives_them_back(tmp_path: Path) -> None:
     out = build(tmp_path, ["The bridge, the river", "<p>River<b>side</b></p><!-- bridge -->", ""])
     found = load_collection(out)
@@ -142,26 +135,18 @@ def test_a_methods_parameters_say_its_collections_fingerprint(tmp_path: Path, na
     assert write_options(method(name, {}, SECRET).parameters)["collection"] == ""
 
 
-@pytest.mark.parametrize("name", USERS)
-def test_a_collection_under_another_canonical_form_is_an_error(tmp_path: Path, name: str) -> None:
-    out = build(tmp_path, ["one page", "other"], "--canonical", "stem=english")
-    more = {"weight": "idf"} if name == "simhash" else {}
-    one = method(name, {"collection": str(out), **more}, SECRET)
-    with pytest.raises(SettingsError, match="other canonical options"):
-        one.sign(PageText("one page"))
-    assert one.sign(PageText("one page", canonical=CanonicalOptions(stem="english"))).keys
-
-
-@pytest.mark.parametrize("place", ["method", "accept"])
+@pytest.mark.parametrize(
+    ("name", "accept"), [*((name, "") for name in USERS), ("minhash", "lexicon")]
+)
 def test_a_collection_under_another_canonical_form_is_refused_before_the_first_page(
-    tmp_path: Path, place: str
+    tmp_path: Path, name: str, accept: str
 ) -> None:
     out = build(tmp_path, ["one page", "other"], "--canonical", "stem=english")
-    name, accept = {"method": ("lexicon", ""), "accept": ("minhash", "lexicon")}[place]
-    option = f"{'accept.' * (place == 'accept')}collection={out}"
+    options = [f"{'accept.' if accept else ''}collection={out}"]
+    options += ["weight=idf"] if name == "simhash" else []
     with pytest.raises(SettingsError, match="other canonical options"):
-        choose(name, accept=accept, options=[option])
-    assert choose(name, accept=accept, options=[option], canonical=["stem=english"])
+        choose(name, accept=accept, options=options)
+    assert choose(name, accept=accept, options=options, canonical=["stem=english"])
 
 
 def test_a_collection_changes_what_is_rare() -> None:
@@ -169,10 +154,8 @@ def test_a_collection_changes_what_is_rare() -> None:
     found = count_words(pages, DEFAULT)
     one = method("idf_string", {"collection": found, "min_words": 1, "kept_percent": 50}, SECRET)
     assert one.string(PageText("Cat incomprehensibilities")) == "cat"  # type: ignore[attr-defined]
-
-
-def test_without_a_collection_the_length_of_words_tells() -> None:
-    assert collection.shares_for(None, DEFAULT)("cat") == 1 / 4
+    with pytest.raises(SettingsError, match="other canonical options"):
+        one.sign(PageText("cat", canonical=CanonicalOptions(stem="english")))
 
 
 # ---- how rare words are without a collection -------------------------------------------------

@@ -2,13 +2,12 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from streamer.analysis.sample.crawl import Crawl
 from streamer.config import Settings, load_settings
-from streamer.errors import StoreMismatch
 from streamer.index.messages import Pages
 from streamer.pages.chunk import PageBatch
 from streamer.pages.parse import PageParser
@@ -106,34 +105,3 @@ def test_a_restart_in_the_middle_shows_in_no_verdict(choice: str, tmp_path: Path
     found += judge_part(again, pages, middle, len(pages))
     again.close()
     assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("there", "here", "said"),
-    [
-        ({}, {"method": "banding"}, "--method is minhash there and banding here"),
-        ({"method": "banding"}, {}, "--method is banding there and minhash here"),
-        ({"method": "mod_p"}, {"method": "simhash"}, "--method is mod_p there and simhash here"),
-        ({}, {"accept": "simhash"}, "--accept is none there and simhash here"),
-        (
-            {"method": "bottom_k"},
-            {"method": "bottom_k", "method_option": ["k=32"]},
-            "settings: --method-option k is 64 there and 32 here. Use",
-        ),
-        (
-            {"canonical": ["stem=english"]},
-            {"canonical": ["stem=russian"]},
-            "settings: --canonical stem is english there and russian here. Use",
-        ),
-        ({}, {"canonical": ["stem=english"]}, "--canonical stem is not set there and english here"),
-    ],
-)  # fmt: skip
-def test_an_index_of_one_method_refuses_another_by_name(
-    there: dict[str, Any], here: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    judge = opened(tmp_path / "index", load_settings(**there))
-    judge.flush(b"")
-    judge.close()
-    with pytest.raises(StoreMismatch) as caught:
-        opened(tmp_path / "index", load_settings(**here))
-    assert said in str(caught.value)

@@ -142,8 +142,9 @@ def test_the_python_interface_has_scopes_too() -> None:
         ({"scope": "domain"}, "no scope domain"),
         ({"scope": "tenant", "track_changes": True}, "does not go with"),
         ({"scope": "tenant", "tombstones": "forget"}, "does not go with"),
+        ({"scope": "host", "keep_pages": 10}, "does not go with --keep-pages"),
     ],
-    ids=["domain", "changes", "tombstones"],
+    ids=["domain", "changes", "tombstones", "keep pages"],
 )
 def test_what_would_join_scopes_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
@@ -167,11 +168,6 @@ def test_a_url_is_of_the_host_that_a_browser_asks(tmp_path: Path) -> None:
     urls = ["http://attacker.example\\@victim.example/x", "http://victim.example/real"]
     found = judged(tmp_path, [page("a", url, *VICTIM) for url in urls], "--scope", "host")
     assert [each["verdict"] for each in found] == ["unique", "unique"]
-
-
-def test_pages_are_not_counted_over_all_scopes() -> None:
-    with pytest.raises(SettingsError, match="does not go with --keep-pages"):
-        load_settings(scope="host", keep_pages=10)
 
 
 def test_kernels_are_compiled_for_an_index_with_a_scope() -> None:

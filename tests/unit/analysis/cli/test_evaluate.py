@@ -1,7 +1,6 @@
 """The commands `evaluate` and `tune`: what they print, draw and refuse."""
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from streamer.analysis.sample.crawl import Kind, write_crawl
 from streamer.analysis.trial import Trial
 from streamer.analysis.tuning import rank_bandings
 from streamer.config import load_settings
-from streamer.errors import InputError, SettingsError
-from tests.helpers.commands import refusal, run
+from streamer.errors import InputError
+from tests.helpers.commands import run
 
 
 def rows_of(output: str) -> list[list[str]]:
@@ -68,16 +67,6 @@ def test_candidates_are_counted_on_the_sample(tmp_path: Path) -> None:
         assert true > 0
         assert below >= 0
         assert 0.5 < recall <= 1
-
-
-def test_without_matplotlib_one_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    error, printed = refusal("tune", "--plot", tmp_path / "curve.png")
-    assert isinstance(error, SettingsError)
-    assert "pip install '.[plot]'" in str(error)
-    assert printed == "", "before any work"
 
 
 def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:

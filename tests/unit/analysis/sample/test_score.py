@@ -208,16 +208,6 @@ def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> N
     assert found == {k.value: n for k, n in counts.items() if k.value not in no_pages}
 
 
-@pytest.mark.parametrize(
-    "line", [b"{", b"[]", b'{"verdict":"perhaps"}', b"\xff\xfe", b"[" * 99_999]
-)
-def test_a_broken_verdict_file_is_an_input_error_with_the_line(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "v.jsonl"
-    path.write_bytes(b"\n" + line + b"\n")
-    with pytest.raises(InputError, match=r"v\.jsonl:2: not a verdict"):
-        list(read_verdicts(path))
-
-
 def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 verdicts are not in these files, first u5"):
         scored(tmp_path, [words(50)], [verdict(0), verdict(5)])
@@ -290,30 +280,6 @@ def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentati
     for urls, listed in list(listed_pairs(documentation).items())[::10]:
         left, right = (pages.exact[index[url]] for url in urls)
         assert resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
-
-
-def test_the_score_on_documentation_pages_is_the_one_of_the_listed_pairs(
-    documentation: Path, tmp_path: Path
-) -> None:
-    """Judge decisions that are partly wrong, once by the scorer and once by the listed pairs."""
-    file, listed = documentation / "pages.jsonl", listed_pairs(documentation)
-    urls = [json.loads(line)["url"] for line in file.read_bytes().splitlines()]
-    expected = ConfusionCounts()
-    kept: list[int] = []
-    said: list[dict[str, Any]] = []
-    for ordinal, url in enumerate(urls):
-        near = [(listed.get(frozenset((url, urls[k])), 0.0), -k) for k in kept]
-        best, place = max(near, default=(0.0, 0))
-        duplicate = (best >= 0.78) != (ordinal % 29 == 3 and bool(kept))
-        expected.count(said=duplicate, right=(best >= 0.8) == duplicate)
-        if not duplicate:
-            kept.append(ordinal)
-        other = verdict(-place)["page"] if duplicate else None
-        of = {"page": other, "url": urls[-place]} if duplicate else None
-        said.append(verdict(ordinal, of=-place if duplicate else None, url=url, representative=of))
-    result = score([file], write_lines(tmp_path / "v.jsonl", said))
-    assert result.outcomes == expected
-    assert 0.8 < (result.outcomes.f1 or 0) < 0.98
 
 
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:

@@ -100,14 +100,6 @@ def test_the_string_of_a_page_is_what_the_method_says(
 # ---- IDF string --------------------------------------------------------------------------------
 
 
-def test_repeats_and_another_frequent_word_do_not_change_the_idf_string() -> None:
-    text = "letters houses bridge window captain book ink"
-    plain = string(IdfString, text)
-    assert string(IdfString, text + " ink Bridge") == plain
-    assert string(IdfString, text.replace("ink", "pen")) == plain
-    assert string(IdfString, text.replace("houses", "towers")) != plain
-
-
 # ---- optimum frequency -------------------------------------------------------------------------
 
 
@@ -294,12 +286,6 @@ def test_without_a_description_the_first_512_bytes_of_text_stand_for_it() -> Non
     assert one.description(left) == one.description(PageText(beginning))
     assert one.sign(left).keys == one.sign(right).keys
     assert one.sign(PageText("x" + beginning)).keys != one.sign(left).keys
-
-
-def test_two_pages_without_description_and_with_different_text_are_no_match() -> None:
-    one = made(Digests, variant="description")
-    assert one.sign(PageText("one text")).keys != one.sign(PageText("other text")).keys
-    assert similarity_of_pages(one, PageText("one text"), PageText("other text")) == 0.0
 
 
 @pytest.mark.parametrize("variant", ["con", "sort", "con_weights", "sort_weights"])

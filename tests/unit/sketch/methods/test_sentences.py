@@ -1,7 +1,5 @@
 """What the methods of sentences make of a page, by their definitions."""
 
-import math
-from collections import Counter
 from itertools import chain
 
 import pytest
@@ -11,19 +9,9 @@ from hypothesis import strategies as st
 from streamer.errors import SettingsError
 from streamer.sketch.method import ABSENT_KEY, PageText, similarity_of
 from streamer.sketch.methods.sentences import PageVector, Segments, cut
-from tests.unit.sketch.methods.test_lexical import made, string
+from tests.unit.sketch.methods.test_lexical import made
 
 # ---- page vector -------------------------------------------------------------------------------
-
-
-@given(st.lists(st.sampled_from(["cat", "dog", "owl", "fox"]), max_size=40), st.integers(1, 4))
-def test_steps_are_shares_of_the_greatest_count_rounded_up(words: list[str], steps: int) -> None:
-    counts = Counter(words)
-    most = max(counts.values(), default=0)
-    plain = {word: math.ceil(round(steps * count / most, 9)) for word, count in counts.items()}
-    ordered = sorted(plain, key=lambda word: (-plain[word], word))
-    expected = " ".join(f"{word}:{plain[word]}" for word in ordered)
-    assert string(PageVector, " ".join(words), words=max(1, len(counts)), steps=steps) == expected
 
 
 def test_a_language_without_stop_words_is_an_error_that_lists_the_others() -> None:
@@ -44,13 +32,6 @@ def test_pieces_hold_all_parts_in_order_and_are_of_like_size(parts: list[str], p
     sizes = [len(piece) for piece in result]
     assert len(sizes) == pieces
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_a_page_is_cut_into_equal_numbers_of_words() -> None:
-    strings = made(Segments, segments=3, equal=1, min_words=2).strings(
-        PageText("One two, three four. Five six seven")
-    )
-    assert strings == ["one two", "three four", "five six seven"]
 
 
 def test_a_page_is_cut_between_sentences_by_that_rule() -> None:

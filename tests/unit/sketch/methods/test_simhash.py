@@ -49,12 +49,6 @@ def test_blocks_are_all_bits_in_order(value: int, count: int) -> None:
     assert joined == value
 
 
-@given(HASHES, st.sets(st.integers(0, 63), max_size=3))
-def test_signatures_three_bits_apart_share_a_block_of_four(value: int, flipped: set[int]) -> None:
-    other = value ^ sum(1 << bit for bit in flipped)
-    assert any(one == two for one, two in zip(blocks(value, 4), blocks(other, 4), strict=True))
-
-
 @pytest.mark.parametrize("distance", [0, 3, 15])
 def test_there_is_a_key_more_than_bits_may_differ(distance: int) -> None:
     one = made(distance=distance)
@@ -83,10 +77,3 @@ def test_features_weigh_as_often_as_they_stand_on_the_page() -> None:
 def test_idf_weighs_a_feature_by_the_sum_of_its_words() -> None:
     page = PageText("dog house")  # on one page in 4, and in 16: ln 4 and ln 16
     assert list(made(weight="idf", width=2).weights(page).values()) == [1386 + 2773]
-
-
-def test_shingles_are_features_that_see_order() -> None:
-    words = made(width=1), made(width=2)
-    one, other = PageText("a b c d e f"), PageText("f e d c b a")
-    assert words[0].weights(one) == words[0].weights(other)
-    assert words[1].weights(one) != words[1].weights(other)
