@@ -20,7 +20,6 @@ from streamer.kafka.wire import LogPosition, pack_record
 from streamer.pages.chunk import Chunk
 from streamer.run.catalogue import Catalogue, open_catalogue, pack_catalogue
 from streamer.run.reading import Forgotten
-from streamer.run.stages import parse
 from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, pages_record
 
 
