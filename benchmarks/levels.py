@@ -2,8 +2,8 @@
 
     python -m benchmarks.levels --pages 30000000
 
-A table has room for some 20,000 pages instead of some ten million, and a step of a merge is as much
-smaller, so an index of thirty million pages has the levels of one of fifteen thousand million.
+A table has room for some 20,000 pages instead of some ten million, so an index of thirty million
+pages has the levels of one of fifteen thousand million.
 Pages are those of growth.py: two of five are copies of any earlier one.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from streamer.index.codec import Entry
     from streamer.index.postings import Keys, Places, Probed
 
-PAGES, MEMORY, STEP_BYTES = 30_000_000, 24 << 20, 1 << 20
+PAGES, MEMORY, STEP_BYTES = 30_000_000, 24 << 20, 16 << 20  # smaller steps cost by their number
 
 
 class Counted(NamedTuple):
