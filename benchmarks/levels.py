@@ -22,7 +22,7 @@ from benchmarks import growth
 from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from streamer.index.postings import KEYS_END
-from streamer.stored import frozen
+from streamer.stored import generations
 from streamer.stored.frozen import FrozenKeys
 from streamer.stored.store import Store
 
@@ -88,7 +88,7 @@ def measure(folder: Path, pages: int, memory: int, step_bytes: int) -> Table:
     before, kept = counter.now, 0
     with (
         tempfile.TemporaryDirectory(dir=folder) as scratch,
-        mock.patch.object(frozen, "STEP_BYTES", step_bytes),
+        mock.patch.object(generations, "STEP_BYTES", step_bytes),
         # A method of another class would not be given the object.
         mock.patch.object(FrozenKeys, "_probe", lambda *given: counter.probe(*given)),  # noqa: PLW0108
         mock.patch.object(FrozenKeys, "_read", lambda *given: counter.read(*given)),  # noqa: PLW0108

@@ -39,7 +39,8 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
         [],
     ),
     "streamer/stored/frozen.py": (
-        ["tests/unit/stored/test_frozen.py", "tests/property/test_frozen_keys.py"], [],
+        ["tests/unit/stored/test_frozen.py", "tests/property/test_frozen_keys.py"],
+        ["streamer/stored/generations.py"],
     ),
     "streamer/index/rule.py": (
         [
@@ -54,7 +55,10 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
             "tests/unit/index/test_postings.py", "tests/unit/stored/test_key_table.py",
             "tests/unit/stored/test_frozen.py", "tests/property/test_frozen_keys.py",
         ],
-        [f"streamer/stored/{name}.py" for name in ("key_table", "frozen", "row_blocks")],
+        [
+            f"streamer/stored/{name}.py"
+            for name in ("key_table", "frozen", "generations", "row_blocks")
+        ],
     ),
     "tests/oracles/log_time.py": (["tests/property/test_log_time.py"], []),
     "tests/helpers/serial_index.py": (

@@ -27,7 +27,7 @@ from streamer.run.catalogue import read_catalogue
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.sketch.settings import NATIVE, SignatureSettings, derive_seeds, read_secret
 from streamer.stored.deep_check import Finding, check_index, index_bytes
-from streamer.stored.frozen import read_note
+from streamer.stored.generations import read_note
 from streamer.stored.store import Store
 
 ROWS_AT_ONCE = 1 << 16

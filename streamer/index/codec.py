@@ -3,7 +3,7 @@
     key                        value
     "r" | block u64            eight rows (row_blocks.py)
     "k" | block u64            the keys of 512 rows, except what the rows have (row_blocks.py)
-    "b" | number u64           frozen keys (frozen.py)
+    "b" | number u64           frozen keys (generations.py)
     "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
     "u" | generation u64 | key u64   the newest version of a URL (url_versions.py)
     "c" | block u64            256 sources of the catalogue (run/catalogue.py)
@@ -99,7 +99,7 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 10  # of this file, row_blocks.py, frozen.py and url_versions.py; another one is refused
+FORMAT = 10  # of this, row_blocks.py, generations.py and url_versions.py; another one is refused
 
 SOURCES = b"c"  # in the family of the state
 ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with

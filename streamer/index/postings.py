@@ -5,9 +5,9 @@ of the row modulo ROWS_MAX. An index has no more rows at a time, so `rows_before
 is. The 8 bits of the key before these choose its segment, and are not in the word. Words of a
 segment are in order. The remaining 24 bits are stored with the row, as its marks.
 
-Frozen postings (frozen.py) are in blocks by their tags. Tags are spread evenly, so a key determines
-its block without a search. The blocks are behind a Bloom filter, whose bits for one key are in one
-cache line.
+Frozen postings (generations.py) are in blocks by their tags. Tags are spread evenly, so a key
+determines its block without a search. The blocks are behind a Bloom filter, whose bits for one key
+are in one cache line.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 
 from streamer.errors import StoreDamaged
 from streamer.index.codec import FORMAT, StoreMeta
-from streamer.stored.frozen import read_generation, read_note
+from streamer.stored.generations import read_generation, read_note
 from streamer.stored.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,

@@ -39,7 +39,7 @@ from streamer.index.log_time import LogTime
 from streamer.index.messages import Forget
 from streamer.index.ports import BEFORE_ALL, FlushedRows, KeptRows
 from streamer.index.url_versions import is_hidden
-from streamer.stored.frozen import thaw
+from streamer.stored.generations import thaw
 from streamer.stored.row_blocks import (
     NO_ROW,
     ROWS_A_BLOCK,

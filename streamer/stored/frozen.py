@@ -1,22 +1,12 @@
 """Frozen keys: what does not fit the key table, in the database, behind filters in memory.
 
-A full table becomes a generation: blocks of its words on disk, and a Bloom filter in memory
-(postings.py). So a key that is not there costs one look into memory for each generation, and a read
-in one of two hundred cases. Four generations of a level are merged into one of the next level, so
-their number grows with the logarithm.
-
-A merge goes through the keys in steps, the lowest level first. A step writes one range of keys,
-notes that the new generation has it and the old ones have not, and then drops what these had. So a
-key is looked for in either, a kill costs one step, and a merge needs the room of one step.
+A full table becomes a generation (generations.py): blocks of its words on disk, and a Bloom filter
+in memory. So a key that is not there costs one look into memory for each generation, and a read in
+one of two hundred cases.
 
 A known page has all its keys in one generation, and most keys have one row there. So one key is
 read, and the row that it leads to. Where this row's marks (row_blocks.py) agree with another key of
 the page, and the filter says that the other key has one row, the other key need not be read.
-
-    "b" | generation u32, block u32        postings, ascending; see `pack`
-    "b" | generation u32, 2^31 | piece     a MiB of the filter, or the last of a step's
-    "b" | 2^24 - 1, number u32             the slots of rows: runs, int64[3, n]
-    "frozen"                               the note of what there is, as MessagePack
 
 All of it is derived from the keys in the store. It is durable nevertheless, so that a start need
 not read those keys. The note is written last, in one atomic step, with the slot from which on keys
@@ -46,137 +36,43 @@ from streamer.errors import damage_error
 from streamer.index.codec import BANDS, Entry, entry_key
 from streamer.index.postings import (
     KEYS_END,
-    LINE_BITS,
     LINE_BYTES,
-    PART_SEGMENTS,
     PARTS,
-    ROWS_MAX,
-    SEGMENTS,
     TAG_BITS,
     Keys,
     Places,
     Postings,
     Probed,
-    Shape,
     cut,
     explain,
     filled,
     find_in_blocks,
     pack,
     probe,
-    unpack,
+)
+from streamer.stored.generations import (
+    FILES,
+    NOTE,
+    PIECE_BYTES,
+    RUNS,
+    Generation,
+    Note,
+    batched,
+    first_block,
+    make_generation,
+    next_merge,
+    parts_of_table,
+    passed_blocks,
+    read_note,
+    read_words,
+    rows_of,
 )
 from streamer.stored.key_table import KeyTable, address_of, memory_of
 from streamer.stored.row_blocks import PADDING, join_blocks
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
 
-MERGED = 4  # generations of a level that become one of the next
-STEP_BYTES = 128 << 20  # of the blocks that a step of a merge writes, at most
-FILES = 4  # of these blocks: space is given back by whole files, as RocksDB would rewrite others
-FILTER_BITS = 12  # a posting: one key in two hundred is taken for one that is there
-BLOCK_WORDS = 448  # about 3.6 kB: one page is read
-_FILTER = 1 << 31  # the blocks from there on are pieces of the filter
-_PIECE_BYTES = 1 << 20
 _PIECES_AT_ONCE = 16
-_RUNS = (1 << 24) - 1  # no generation's number
-_NOTE = b"frozen"
-
-
-class Generation(msgspec.Struct, array_like=True):
-    """So many postings that were frozen or merged together, of rows from the first to the last.
-
-    Each segment has so many `blocks`, and so many `lines` of the filter. It was written in so many
-    `steps`, of equal ranges of keys. While it is merged, only keys in [low, high) are there: of the
-    new generation those that are done, of the old ones the others. A key is its upper 40 bits.
-    """
-
-    number: int
-    level: int
-    count: int
-    first_row: int
-    last_row: int
-    blocks: int
-    lines: int
-    steps: int = 1
-    low: int = 0
-    high: int = KEYS_END
-
-    @property
-    def filter_bytes(self) -> int:
-        """Return the bytes of its filter."""
-        low, high = (key * self.lines >> TAG_BITS for key in (self.low, self.high))
-        return (high - low) * LINE_BYTES
-
-    @property
-    def shape(self) -> Shape:
-        """Return what its blocks are read and written by."""
-        row_bits = max(1, (self.last_row - self.first_row).bit_length())
-        tag_bits = (((1 << TAG_BITS) - 1) // self.blocks).bit_length()
-        return Shape(self.blocks, self.first_row, row_bits, max(8, row_bits + tag_bits))
-
-    @property
-    def step_filter_bytes(self) -> int:
-        """Return the bytes of the filter that a step writes."""
-        return SEGMENTS * self.lines * LINE_BYTES // self.steps
-
-    @property
-    def steps_there(self) -> range:
-        """Return the steps of which keys are there."""
-        size = KEYS_END // self.steps
-        return range(self.low // size, -(-self.high // size))
-
-    def parts(self, step: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of keys in which a step is written; each has whole blocks."""
-        size = KEYS_END // (PARTS * self.steps)
-        for part in range(PARTS * step, PARTS * (step + 1)):
-            yield part * size, (part + 1) * size
-
-    def numbers(self, low: int, high: int) -> range:
-        """Return the numbers of the blocks where keys in [low, high) are."""
-        base = _base(self.number)
-        first, last = (key * self.blocks >> TAG_BITS for key in (low, high - 1))
-        return range(base + first, base + last + 1)
-
-    def filter_numbers(self, step: int) -> range:
-        """Return the numbers under which the filter of a step lies."""
-        pieces = -(-self.step_filter_bytes // _PIECE_BYTES)
-        first = _base(self.number) + _FILTER + step * pieces
-        return range(first, first + pieces)
-
-
-class Note(msgspec.Struct, array_like=True):
-    """What is frozen: all rows in slots before `slot`, in these generations.
-
-    `next` is the number of the next one; `runs` are the numbers under which the runs of the rows
-    lie, each with the slot where they end.
-    """
-
-    slot: int = 0
-    next: int = 0
-    generations: list[Generation] = []
-    runs: list[tuple[int, int]] = []
-
-    @property
-    def count(self) -> int:
-        """Return how many postings are frozen."""
-        return sum(each.count for each in self.generations)
-
-    @property
-    def filter_bytes(self) -> int:
-        """Return the bytes of the filters."""
-        return sum(each.filter_bytes for each in self.generations)
-
-
-def read_note(store: Store) -> Note:
-    """Return what is frozen."""
-    data = store.note(_NOTE)
-    return msgspec.msgpack.decode(data, type=Note) if data else Note()
-
-
-def _base(number: int) -> int:
-    """Return the number of a generation's first block."""
-    return number << 32
 
 
 class _Filters(NamedTuple):
@@ -286,7 +182,7 @@ class FrozenKeys:
     def take_up_runs(self) -> None:
         """Update the slots of rows that are frozen."""
         for number, _ in self.note.runs:
-            [data] = self._store.band_blocks([_base(_RUNS) + number])
+            [data] = self._store.band_blocks([first_block(RUNS) + number])
             self._rows.slots.put(np.frombuffer(data, np.int64).reshape(3, -1))
 
     def freeze(self, table: KeyTable, slot: int, release: Callable[[], None]) -> None:
@@ -298,10 +194,10 @@ class FrozenKeys:
         before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
         runs = self._rows.slots.runs_from(before.slot, slot)
         number = before.next
-        self._store.write_bands([[(entry_key(BANDS, _base(_RUNS) + number), runs.tobytes())]])
+        self._store.write_bands([[(entry_key(BANDS, first_block(RUNS) + number), runs.tobytes())]])
         rows = int(runs[0].min(initial=1 << 62)), int(runs[1].max(initial=0))  # all that are left
         new = make_generation(number, 0, table.count, rows)
-        parts = _parts_of_table(table, new)
+        parts = parts_of_table(table, new)
         for step in range(new.steps):
             self._write_step(new, step, parts)
         left = [run for run in before.runs if run[1] > first_slot]
@@ -349,14 +245,14 @@ class FrozenKeys:
 
     def _change(self, after: Note, release: Callable[[], None]) -> None:
         """Note what is there from now on, and remove what is not when nobody reads it."""
-        before, base = self.note, _base(_RUNS)
+        before, base = self.note, first_block(RUNS)
         runs = {number for number, _ in before.runs} - {number for number, _ in after.runs}
         dropped = [(base + number, base + number + 1) for number in runs]
         left = {each.number: each for each in after.generations}
         for each in before.generations:
             now = left.get(each.number)
-            dropped += [self._range(each.number)] if now is None else _passed(each, now)
-        self._store.put_note(_NOTE, msgspec.msgpack.encode(after))
+            dropped += [self._range(each.number)] if now is None else passed_blocks(each, now)
+        self._store.put_note(NOTE, msgspec.msgpack.encode(after))
         with self._alone():
             self.note = after
             self._filters = self._current()
@@ -371,14 +267,14 @@ class FrozenKeys:
         """Remove what a kill has left: all generations that are not noted."""
         if not self._is_swept:
             noted = sorted(each.number for each in self.note.generations)
-            limits = [-1, *noted, _RUNS]
+            limits = [-1, *noted, RUNS]
             gaps = [(low + 1, high) for low, high in itertools.pairwise(limits) if low + 1 < high]
             base = [(self._range(low)[0], self._range(high)[0]) for low, high in gaps]
             self._store.drop_bands(base)
             self._is_swept = True
 
     def _range(self, number: int) -> tuple[int, int]:
-        return _base(number), _base(number + 1)
+        return first_block(number), first_block(number + 1)
 
     def _write_step(self, new: Generation, step: int, parts: Iterator[Postings]) -> None:
         """Write the postings of a step's parts, and fill its filter."""
@@ -396,7 +292,7 @@ class FrozenKeys:
         def filter_pieces() -> Iterator[Entry]:
             filled = memory[step * size : (step + 1) * size]
             for i, number in enumerate(new.filter_numbers(step)):
-                yield entry_key(BANDS, number), filled[i * _PIECE_BYTES : (i + 1) * _PIECE_BYTES]
+                yield entry_key(BANDS, number), filled[i * PIECE_BYTES : (i + 1) * PIECE_BYTES]
 
         self._store.write_bands([*map(blocks_of, range(FILES)), filter_pieces()])
 
@@ -406,7 +302,7 @@ class FrozenKeys:
         """Add the postings of a range of keys to the filter, and yield its blocks."""
         (words, starts), address = postings, address_of(self._memory[new.number])
         numbers = new.numbers(*keys)
-        begin = keys[0] >> TAG_BITS, numbers.start - _base(new.number)
+        begin = keys[0] >> TAG_BITS, numbers.start - first_block(new.number)
         limits, ends = np.zeros((2, len(numbers) + 1), np.int64)
         cut(words, starts, begin, new.blocks, new.lines, address, limits[1:])
         size = len(words) * new.shape.bits // 8 + len(numbers) + len(PADDING)
@@ -431,7 +327,7 @@ class FrozenKeys:
             for each, by_segment in zip(left, read, strict=True):
                 each.count -= sum(map(len, by_segment))
             there = [
-                [words[_rows(words, each.first_row) >= first_row] for words in by_segment]
+                [words[rows_of(words, each.first_row) >= first_row] for words in by_segment]
                 for each, by_segment in zip(old, read, strict=True)
             ]
             merged = [np.concatenate(own) for own in zip(*there, strict=True)]
@@ -445,7 +341,7 @@ class FrozenKeys:
         memory = _memory(size * generation.steps)
         for step in generation.steps_there:
             memory.seek(step * size)
-            for numbers in _batched(generation.filter_numbers(step), _PIECES_AT_ONCE):
+            for numbers in batched(generation.filter_numbers(step), _PIECES_AT_ONCE):
                 memory.write(b"".join(self._store.band_blocks(numbers)))
             if memory.tell() != (step + 1) * size:
                 what = f"the filter of generation {generation.number}"
@@ -460,143 +356,7 @@ class FrozenKeys:
             np.array([address_of(memory) for memory in self._memory.values()], np.int64),
             np.array([each.lines for each in own], np.int64),
             np.array([each.blocks for each in own], np.int64),
-            np.array([_base(each.number) for each in own], np.int64),
+            np.array([first_block(each.number) for each in own], np.int64),
             np.array([(each.low, each.high) for each in own], np.int64).reshape(-1, 2),
             np.array([each.shape for each in own], np.int64).reshape(-1, 4),
         )
-
-
-def thaw(store: Store) -> None:
-    """Remove all that is frozen; the next one to open the index reads its keys.
-
-    Raises:
-        StoreUnavailable: the disk refuses.
-    """
-    store.put_note(_NOTE, b"")
-    store.drop_bands([(0, _base(_RUNS + 1))])
-
-
-def make_generation(number: int, level: int, count: int, rows: tuple[int, int]) -> Generation:
-    """Return an empty one, with room for so many postings, of rows in [first, end)."""
-    blocks = max(1, _ceil(count, SEGMENTS * BLOCK_WORDS))
-    lines = max(1, _ceil(count * FILTER_BITS, SEGMENTS * LINE_BITS))
-    new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
-    while count * new.shape.bits > 8 * STEP_BYTES * new.steps:
-        new.steps *= 2
-    parts = max(1, PARTS * new.steps // SEGMENTS)  # of a segment: each has whole blocks and lines
-    new.blocks, new.lines = (_ceil(each, parts) * parts for each in (new.blocks, new.lines))
-    return new
-
-
-def _ceil(count: int, of: int) -> int:
-    return -(-count // of)
-
-
-def _batched(numbers: range, count: int) -> Iterator[range]:
-    for start in range(0, len(numbers), count):
-        yield numbers[start : start + count]
-
-
-def next_merge(generations: Sequence[Generation]) -> tuple[list[Generation], Generation | None]:
-    """Return which generations of the lowest level to merge, and into which, if that is begun.
-
-    What a merge has begun with goes on being merged, without what came later.
-    """
-    for level in sorted({each.level for each in generations}):
-        own = [each for each in generations if each.level == level and each.high == KEYS_END]
-        for begun in generations:
-            if begun.level == level + 1 and begun.high < KEYS_END:
-                return [each for each in own if each.low], begun
-        if len(own) >= MERGED:
-            return own, None
-    return [], None
-
-
-def _passed(before: Generation, now: Generation) -> list[tuple[int, int]]:
-    """Return the numbers [start, end) of what a merge has passed in a generation, whole files."""
-    if before.low == now.low:
-        return []
-    size = KEYS_END // (FILES * now.steps)
-    blocks = [each.numbers(each.low // size * size, KEYS_END).start for each in (before, now)]
-    filters = [each.filter_numbers(each.steps_there.start).start for each in (before, now)]
-    return [(start, end) for start, end in (blocks, filters) if start < end]
-
-
-def _select_rows(postings: Postings, first: int, end: int) -> Postings:
-    """Return the postings of the rows in [first, end); others have been dropped."""
-    words, starts = postings
-    there = _rows(words, first) < end
-    if there.all():
-        return postings
-    before = np.append(0, np.cumsum(there))
-    return Postings(words[there], before[starts])
-
-
-def _rows(words: Keys, first: int) -> Places:
-    """Return the rows of words, none of which comes before the first."""
-    numbers = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return first + (numbers - first) % ROWS_MAX
-
-
-def _parts_of_table(table: KeyTable, new: Generation) -> Iterator[Postings]:
-    """Yield the postings of a table's rows, for each part of a generation."""
-    read, rows = range(0), (new.first_row, new.last_row + 1)
-    own = Postings(np.empty(0, np.uint64), np.zeros(1, np.int64))
-    for step in range(new.steps):
-        for low, high in new.parts(step):
-            segments = range(low >> TAG_BITS, ((high - 1) >> TAG_BITS) + 1)
-            if segments != read:
-                read, own = segments, _select_rows(table.words(segments), *rows)
-            if high - low < 1 << TAG_BITS:
-                words = _between(own.words, low, high)
-                yield Postings(words, np.array([0, len(words)]))
-            else:
-                yield own
-
-
-def _between(words: Keys, low: int, high: int) -> Keys:
-    """Return those words of the segment of the key `low` whose keys are in [low, high)."""
-    first = low >> TAG_BITS << TAG_BITS
-    limits = np.array([low - first, min(high - first, 1 << TAG_BITS)], np.uint64)
-    start, end = np.searchsorted(words >> np.uint64(TAG_BITS), limits)
-    return words[start:end]
-
-
-def read_words(store: Store, generation: Generation, low: int, high: int) -> list[Keys]:
-    """Return the words of the keys in [low, high), by segment."""
-    numbers, shape = generation.numbers(low, high), generation.shape
-    data, limits = join_blocks(store.band_blocks(numbers))
-    before, ends = numbers.start - _base(generation.number), np.zeros(len(limits), np.int64)
-    words = np.empty(8 * len(data) // shape.bits, np.uint64)
-    unpack(data, limits, shape, before, words, ends)
-    found = []
-    for segment in range(low >> TAG_BITS, ((high - 1) >> TAG_BITS) + 1):
-        places = np.array([segment, segment + 1]) * shape.blocks - before
-        first, last = ends[places.clip(0, len(numbers))].tolist()
-        found.append(_between(words[first:last], max(low, segment << TAG_BITS), high))
-    return found
-
-
-def read_generation(store: Store, generation: Generation) -> Iterator[int]:
-    """Read all that a generation has; yield how many bytes that are, part by part.
-
-    Raises:
-        StoreDamaged: it cannot be read, or there is more or less of it than was noted.
-    """
-    base, count, size = _base(generation.number), 0, 0
-    numbers = generation.numbers(generation.low, generation.high)
-    for own in _batched(numbers, PART_SEGMENTS * generation.blocks):
-        blocks = store.band_blocks(own)
-        count += sum(8 * len(block) // generation.shape.bits for block in blocks)
-        yield sum(map(len, blocks))
-    begin = _ceil((numbers.start - base) << TAG_BITS, generation.blocks)
-    if begin < generation.low:  # a merge has passed a part of the first block
-        count -= sum(map(len, read_words(store, generation, begin, generation.low)))
-    for step in generation.steps_there:
-        for number in generation.filter_numbers(step):
-            [piece] = store.band_blocks([number])
-            size += len(piece)
-            yield len(piece)
-    steps = len(generation.steps_there)
-    if (count, size) != (generation.count, steps * generation.step_filter_bytes):
-        raise damage_error(store.path, f"generation {generation.number} of its bands")

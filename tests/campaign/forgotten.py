@@ -14,7 +14,7 @@ from random import Random
 
 from streamer.index.url_versions import url_of
 from streamer.run.index_folder import store_folder
-from streamer.stored.frozen import read_note
+from streamer.stored.generations import read_note
 from streamer.stored.row_blocks import gather_rows, rows_at
 from streamer.stored.store import Store
 from tests.helpers.commands import ended

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import streamer.stored.frozen
+import streamer.stored.generations
 from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
 from streamer.index.postings import (
@@ -32,15 +32,8 @@ from streamer.index.postings import (
     sort_postings,
     unpack,
 )
-from streamer.stored.frozen import (
-    MERGED,
-    STEP_BYTES,
-    FrozenKeys,
-    Generation,
-    Stopped,
-    read_generation,
-    thaw,
-)
+from streamer.stored.frozen import FrozenKeys, Stopped
+from streamer.stored.generations import MERGED, STEP_BYTES, Generation, read_generation, thaw
 from streamer.stored.key_table import KeyTable
 from streamer.stored.rows import RowSlots, StoredRows
 from streamer.stored.store import Store
@@ -117,7 +110,7 @@ def expected(listed: list[Posting], keys: Keys) -> list[Posting]:
 @contextmanager
 def steps_of(step_bytes: int) -> Iterator[None]:
     """Have merges write so many bytes of blocks in a step."""
-    with mock.patch.object(streamer.stored.frozen, "STEP_BYTES", step_bytes):
+    with mock.patch.object(streamer.stored.generations, "STEP_BYTES", step_bytes):
         yield
 
 

@@ -171,7 +171,7 @@ def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(
 def test_what_has_expired_leaves_frozen_keys_too(
     tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 200)  # a merge takes some steps
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 200)  # a merge takes some steps
     folder = tmp_path / "store"
 
     def found(lookup: StoredLookup) -> list[int]:

@@ -17,7 +17,7 @@ from streamer.run.index_folder import store_folder
 from streamer.run.judge import Judge
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
-from streamer.stored.frozen import read_note
+from streamer.stored.generations import read_note
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store

@@ -12,11 +12,11 @@ from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
 from streamer.index.postings import KEYS_END, TAG_BITS
 from streamer.stored.database import Database
-from streamer.stored.frozen import (
+from streamer.stored.frozen import FrozenKeys
+from streamer.stored.generations import (
     FILES,
     MERGED,
     STEP_BYTES,
-    FrozenKeys,
     Generation,
     make_generation,
     next_merge,
@@ -131,7 +131,7 @@ def four_generations(store: Store) -> FrozenKeys:
 def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 1000)
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 1000)
     with a_store() as store:
         frozen = four_generations(store)
         before, filters = stored_blocks(store), frozen.note.filter_bytes
@@ -148,7 +148,7 @@ def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
 
 
 def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 60)
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
     keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
     with a_store() as store:
         frozen = opened(store)
@@ -166,7 +166,7 @@ def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.Monk
 def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 2000)
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 2000)
     with a_store() as store:
         frozen, gone = four_generations(store), 0
         before, new = files_of(store), 0

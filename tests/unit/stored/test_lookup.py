@@ -72,7 +72,7 @@ def test_a_table_that_is_full_waits_for_no_merge_unless_generations_are_many(
         assert frozen.wait(LONG)
         return merge()
 
-    monkeypatch.setattr("streamer.stored.frozen.STEP_BYTES", 1000)
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 1000)
     monkeypatch.setattr(lookup.frozen, "merge", slow_merge)
     flush(store, lookup, range(300, 400))  # the fourth
     waiting = Thread(target=flush, args=(store, lookup, range(400, 500)))
