@@ -114,7 +114,7 @@ def steps_of(step_bytes: int) -> Iterator[None]:
         yield
 
 
-some_bytes = st.sampled_from([10, 60, STEP_BYTES])
+some_bytes = st.sampled_from([40, 200, STEP_BYTES])
 
 
 @settings(max_examples=20, deadline=None)

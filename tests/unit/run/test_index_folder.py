@@ -58,7 +58,7 @@ def test_a_workers_folder_takes_no_index_next_to_its_shards(tmp_path: Path, key_
     for key in (key_file, None):
         with pytest.raises(StoreMismatch, match=r"shard-0 of a worker\. Name another folder"):
             index_folder.IndexFolder.open(tmp_path, DEFAULTS, key)
-    assert {path.name for path in tmp_path.iterdir()} == {"given.key", "shard-0"}
+    assert {path.name for path in tmp_path.iterdir()} == {key_file.name, "shard-0"}
 
 
 def test_a_bad_key_file_is_refused_before_anything_is_made(tmp_path: Path) -> None:

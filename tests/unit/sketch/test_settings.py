@@ -100,7 +100,7 @@ def test_a_bad_key_file_is_refused_with_how_to_make_one(tmp_path: Path, content:
     path = tmp_path / "bad.key"
     path.write_bytes(content)
     with pytest.raises(
-        SettingsError, match=r"64 hexadecimal digits; `openssl rand -hex 32`"
+        SettingsError, match=r"64 hexadecimal digits; `openssl rand -hex 32 > FILE`"
     ) as caught:
         read_secret(path)
     assert str(path) in str(caught.value)

@@ -148,12 +148,12 @@ def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
 
 
 def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
     keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
     with a_store() as store:
         frozen = opened(store)
         for number in range(MERGED):
             freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
+        monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
         assert frozen.merge()
         *old, new = frozen.note.generations
         assert new.high < 1 << TAG_BITS
