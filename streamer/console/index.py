@@ -283,9 +283,9 @@ class IndexReader:
         return time.monotonic() >= self._opens_after and self.flushes != known
 
     def _open_checkers(self) -> _Checkers:
-        own, began = self, time.monotonic()
+        began, page_bytes_max = time.monotonic(), self.texts.reader.page_bytes_max
         checkers = [
-            PageChecker(each, own.key_file, own.topic, own.also, own.texts.reader.page_bytes_max)
+            PageChecker(each, self.key_file, self.topic, self.also, page_bytes_max)
             for each in folders_of(self._folder)
         ]
         ended = time.monotonic()
