@@ -217,20 +217,26 @@ def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) 
     """
     start = at
     inside = uint64(now[_IN_WORD])
+    words = of_words = of_points = of_capitals = of_digits = int64(0)  # in registers
     more = True
     while more:
         letters, points, capitals, digits, others = ascii_lanes(text, at)
         size = min(int64(trailing_zeros(others)), end - at, VECTOR_BYTES)
         counted = uint64(_ALL) >> uint64(64 - size)
         letters &= counted
-        sums[WORDS] += int64(popcount(letters & ~(letters << uint64(1) | inside)))
-        sums[LETTERS] += int64(popcount(letters))
-        sums[POINTS] += int64(popcount(points & counted))
-        sums[CAPITALS] += int64(popcount(capitals & counted))
-        sums[DIGITS] += int64(popcount(digits & counted))
+        words += int64(popcount(letters & ~(letters << uint64(1) | inside)))
+        of_words += int64(popcount(letters))
+        of_points += int64(popcount(points & counted))
+        of_capitals += int64(popcount(capitals & counted))
+        of_digits += int64(popcount(digits & counted))
         inside = letters >> uint64(size - 1) & uint64(1)
         at += size
         more = size == VECTOR_BYTES and at < end and text[at] < NOT_ASCII
+    sums[WORDS] += words
+    sums[LETTERS] += of_words
+    sums[POINTS] += of_points
+    sums[CAPITALS] += of_capitals
+    sums[DIGITS] += of_digits
     now[_IN_WORD] = int64(inside)
     sums[CHARACTERS] += at - start
     last = at - 1

@@ -133,7 +133,8 @@ def _find_shapes(records: Records, count: int, sums: Sums) -> None:
             continue
         hashed = uint64(record[blocks.KIND] << 8 | record[blocks.DEPTH])
         for k in range(blocks.COUNTS, blocks.COLUMNS):
-            hashed = (hashed ^ uint64(record[k])) * uint64(0x9E3779B97F4A7C15)
+            hashed += uint64(record[k]) * uint64(2 * k + 1)
+        hashed *= uint64(0x9E3779B97F4A7C15)
         place = int64(hashed >> uint64(40)) & (size - 1)
         while sums.slots[place] and not _same_shape(records[sums.slots[place] - 1], record):
             place = (place + 1) & (size - 1)
@@ -176,8 +177,7 @@ def sum_up(records: Records, count: int, sums: Sums) -> None:
         _add_block(record, i, sums.shapes, sums.shape[i])
         sums.kinds[record[blocks.KIND]] += record[blocks.WORDS]
         for bit in range(_BITS):
-            if record[blocks.COUNTS + bit]:
-                sums.bits[bit] += record[blocks.WORDS]
+            sums.bits[bit] += record[blocks.WORDS] if record[blocks.COUNTS + bit] else 0
         before, after = sums.before[i], sums.before[i + 1]
         after[_BEFORE_WORDS] = before[_BEFORE_WORDS] + record[blocks.WORDS]
         after[_BEFORE_LINKS] = before[_BEFORE_LINKS] + record[blocks.LINK_WORDS]

@@ -126,7 +126,7 @@ _NOSCRIPT, _NOSCRIPT_END = name_number("noscript"), len("</noscript")
 _NUMBERS = by_slot({name: name_number(name) for name in _LISTED})
 
 
-@kernel
+@inline_kernel
 def read_name(source: Bytes, start: int, end: int) -> tuple[int, int]:
     """Read the tag name at `start`; return its number (0 if it is too long) and where it ends."""
     number = 0
@@ -341,7 +341,7 @@ def hidden(state: State, at: int) -> bool:
     return bool(state[TEMPLATE_MEMO] > 0 and at + 2 <= state[LAST_ENDS + TEMPLATE_MEMO])
 
 
-@kernel
+@inline_kernel
 def copy_text(
     source: Bytes, at: int, end: int, out: Bytes, place: int, stop_byte: int
 ) -> tuple[int, int]:

@@ -194,7 +194,8 @@ def find_cut(main: MainText, count: int) -> tuple[int, int]:
             place = _bin_of(main.scores[i])
             bins[place] += main.records[i, blocks.WORDS]
     for i in range(_BINS):
-        total += bins[i] // unit * _LIKELY[i]
+        if bins[i]:  # most are empty, and divisions are slow
+            total += bins[i] // unit * _LIKELY[i]
     words = likely = taken = int64(0)
     best, of, cut = int64(-1), int64(1), int64(_BINS)
     for i in range(_BINS - 1, -1, -1):

@@ -1,6 +1,6 @@
 """An ensemble of decision trees over rows of small integers, asked for many rows at a time.
 
-The trees are asked without branches, 32 rows at a time: each node whose test fails strikes out the
+The trees are asked without branches, 16 rows at a time: each node whose test fails strikes out the
 leaves that cannot be reached any more, and the first leaf that is left is the answer (QuickScorer:
 Lucchese et al., SIGIR 2015). All is integer arithmetic, so every machine decides alike.
 """
@@ -24,8 +24,8 @@ from streamer.text.scan import in_all_lanes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LANES = 32  # rows that are scored at a time
-LEAVES_MAX = 16
+LANES = 16  # rows that are scored at a time
+LEAVES_MAX = 15
 NODES_MAX = LEAVES_MAX - 1
 SCORE_ONE = 1024  # a score of 1, in log odds
 SUM_MAX = 1 << 30
@@ -40,12 +40,12 @@ class Forest(NamedTuple):
     Attributes:
         nodes: int16[trees, NODES_MAX, 3]: a feature, a threshold, and the leaves that are left, as
             bits, where the feature of a row is above it.
-        leaves: int32[trees, LEAVES_MAX], scores, from left to right.
+        leaves: int16[trees, LEAVES_MAX], scores, from left to right.
         base: int32[1], the score before any tree.
     """
 
     nodes: Rows
-    leaves: Integers
+    leaves: Rows
     base: Integers
 
 
@@ -88,7 +88,8 @@ def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> A
             is_left = builder.icmp_unsigned("!=", bit, ir.Constant(bits, [0] * LANES))
             answer = builder.select(is_left, values[leaf], answer)
         total = builder.bitcast(sum_data, wide.as_pointer())
-        builder.store(builder.add(builder.load(total, align=4), answer), total, align=4)
+        score = builder.add(builder.load(total, align=4), builder.sext(answer, wide))
+        builder.store(score, total, align=4)
         return context.get_dummy_value()
 
     return types.void(forest, rows, sums, types.intp), generate
@@ -113,7 +114,7 @@ def forest_of(trees: Sequence[Any], base: int, features_count: int) -> Forest:
     """
     kinds = (np.int16, np.int16, np.uint16)
     nodes = np.full((len(trees), NODES_MAX, 3), (0, 0, -1), np.int16)  # -1: a node that keeps all
-    leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
+    leaves = np.zeros((len(trees), LEAVES_MAX), np.int16)
     for own, row, tree in zip(nodes, leaves, trees, strict=True):
         row[: len(tree["leaves"])] = tree["leaves"]
         columns = list(zip(*tree["nodes"], strict=True)) or [(), (), ()]

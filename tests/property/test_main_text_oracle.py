@@ -25,7 +25,7 @@ OTHER: dict[str, Any] = {
         {"nodes": [[0, 2, 0xFFFE]], "leaves": [0, 700]},
         {"nodes": [[1, 300, 0xFFFC], [FEATURES.index("depth"), 1, 0xFFFD]],
          "leaves": [900, 12_000, -800]},
-        {"nodes": [[FEATURES.index("shape_blocks"), 1, 0xFFFE]], "leaves": [-99_000, 77]},
+        {"nodes": [[FEATURES.index("shape_blocks"), 1, 0xFFFE]], "leaves": [-32_000, 77]},
     ],
 }  # fmt: skip
 OTHER_MEMORY = new_main_text(model_of(OTHER["trees"], OTHER["base"]))

@@ -249,8 +249,9 @@ def written(features: int = 3, base: int = 0, nodes: Any = (), leaves: Any = (0,
         (written(features=1), "of version 1, not 3"),
         (written(nodes=[[999, 0, 1]]), "beyond"),
         (written(nodes=[[0, 99_999, 1]]), "int16"),
+        (written(leaves=[0, 99_999]), "int16"),
         (written(base=2_000_000_000), "too large"),
-        (written(leaves=[0] * 17), "shape"),
+        (written(leaves=[0] * 16), "shape"),
         (written(leaves=None), "TypeError"),
     ],
 )
@@ -262,7 +263,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: str, said: 
 
 
 def test_a_tree_that_leaves_no_leaf_gives_its_last_one() -> None:
-    tree = {"nodes": [[0, -1, 0]], "leaves": [*range(15), 77]}
+    tree = {"nodes": [[0, -1, 0]], "leaves": [*range(14), 77]}
     main = main_text.new_main_text(main_text.model_of([tree], 5))
     source, out = arrays(b"<p>word")
     main_text.html_to_main_text(source, 0, len(source), out, main)
