@@ -266,8 +266,9 @@ class PageParser:
             plain[i] = not foreign_kind(data[starts[i] : ends[i]].data)
         begins = may_begin_html(first)
         vague = plain & (kinds == _VAGUE)
-        keep_marked(data, spans, HEAD_BYTES, vague)
-        for i in np.flatnonzero(vague).tolist():
+        inside = vague & ~begins
+        keep_marked(data, spans, HEAD_BYTES, inside)
+        for i in np.flatnonzero(vague & begins | inside).tolist():
             body = data[starts[i] : ends[i]].data
             html[i] = sniff_html(body) if begins[i] else has_element(body)
         batch.flags = (np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)).tolist()

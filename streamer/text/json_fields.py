@@ -352,13 +352,16 @@ def mark_sure(
 
 @kernel
 def keep_marked(data: Bytes, spans: Spans, bytes_max: int, wanted: Mask) -> None:
-    """Leave those wanted whose body has a `<` or an escape among its first bytes: maybe markup."""
+    """Leave those wanted whose body has a `<` among its first bytes, maybe escaped: maybe markup."""
     for i in range(spans.shape[0]):
         if wanted[i]:
             start = spans[i, BODY, 0]
             end = min(spans[i, BODY, 1], start + bytes_max)
             wanted[i] = find_byte(data, start, end, _LESS) < end
-            wanted[i] |= find_byte(data, start, end, BACKSLASH) < end
+            at = find_byte(data, start, end, BACKSLASH)
+            while at < end and not wanted[i]:
+                wanted[i] = code_unit(data, at, end) == _LESS
+                at = find_byte(data, at + 1, end, BACKSLASH)
 
 
 @kernel

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamer.pages import parse
 from streamer.pages.parse import PageParser
 from streamer.text import json_fields
 from streamer.text.json_fields import TYPE, find_page_fields, gather, mark_sure, mark_type_changes
@@ -17,7 +19,9 @@ from streamer.text.visible import ESCAPED, HTML, Buffer
 URL_BYTES = 12
 
 urls = st.text("ab/ ?\x7f\x80é\u3000\\", max_size=14) | st.text(max_size=5)
-bodies = st.text(" \n\\a<é", max_size=4) | st.sampled_from(["<html>", " <p>x", "text"])
+bodies = st.text(" \n\\a<é", max_size=4) | st.sampled_from(
+    ["<html>", " <p>x", "text", "a\n<p>x</p>", "a<\\/p>", " " * 5000 + "<html>", "\n" * 900 + "<html>"]
+)
 kinds = st.sampled_from([None, "", "text/plain", "text/html", "text/html;", "image/png", "x" * 200])
 values = st.fixed_dictionaries({"url": urls, "body": bodies}, optional={"content_type": kinds})
 messages = st.builds(
@@ -66,6 +70,17 @@ def test_a_type_changes_where_it_is_not_the_one_before(batch: list[bytes]) -> No
 def test_strings_without_newlines_are_gathered_as_they_are(strings: list[bytes]) -> None:
     slices = Slices.joined(strings)
     assert gather(slices.data, slices.starts, slices.ends) == strings
+
+
+def test_bodies_without_a_type_are_looked_at_alone_only_if_they_have_a_tag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone: list[bytes] = []
+    monkeypatch.setattr(parse, "has_element", lambda body: bool(alone.append(bytes(body))))
+    bodies = [rb"one\ntwo \u00e9", rb"x \u003cp>", b"a <b> c", rb"\\u"]
+    lines = [b'{"url": "u", "body": "' + body + b'"}' for body in bodies]
+    PageParser().parse_messages(0, 4, [(i, b"", line) for i, line in enumerate(lines)])
+    assert alone == bodies[1:3]
 
 
 def text_of(body: Buffer, flags: int) -> str:
