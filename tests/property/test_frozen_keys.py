@@ -33,7 +33,7 @@ from streamer.index.postings import (
     unpack,
 )
 from streamer.stored.frozen import FrozenKeys, Stopped
-from streamer.stored.generations import MERGED, STEP_BYTES, Generation, read_generation, thaw
+from streamer.stored.generations import MERGED, STEP_BYTES, Generation, read_generation
 from streamer.stored.key_table import KeyTable
 from streamer.stored.rows import RowSlots, StoredRows
 from streamer.stored.store import Store
@@ -217,37 +217,6 @@ def stored_generations(store: Store) -> set[int]:
 
 def noted_generations(frozen: FrozenKeys) -> set[int]:
     return {each.number for each in frozen.note.generations}
-
-
-def test_generations_without_rows_that_are_left_go_and_merging_leaves_dropped_rows_out() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        slots = frozen._rows.slots  # noqa: SLF001 - what it knows of rows
-        assert isinstance(slots, AnySlots)
-        for i in range(3):
-            slots.runs = np.array([[10 * i], [10 * i + 10], [0]])
-            freeze(frozen, [(i << 40, 10 * i + j) for j in range(10)])
-        slots.runs, slots.first_row = np.array([[30], [50], [0]]), 15
-        freeze(frozen, [(3 << 40, 30), (3 << 40, 51)])
-        assert len(frozen.note.generations) == 3
-        assert stored_generations(store) == noted_generations(frozen)
-        assert not frozen.merge(), "three of a level are left"
-        freeze(frozen, [(4 << 40, 40)])
-        assert frozen.merge()
-        asked = np.array([i << 40 for i in range(5)], np.uint64)
-        assert found(frozen, asked) == [
-            *((1, row) for row in range(15, 20)), *((2, row) for row in range(20, 30)), (3, 30),
-            (4, 40),
-        ]  # fmt: skip
-        assert frozen.note.count == 17
-
-
-def test_what_was_thawed_is_not_there() -> None:
-    with a_store() as store:
-        freeze(opened(store), [(1 << 40, 3)])
-        thaw(store)
-        assert found(opened(store), np.array([1 << 40], np.uint64)) == []
-        assert not stored_generations(store)
 
 
 def test_a_block_that_is_missing_is_refused() -> None:

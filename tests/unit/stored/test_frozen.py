@@ -23,16 +23,17 @@ from streamer.stored.generations import (
     read_generation,
     thaw,
 )
-from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
-from tests.helpers.stored_rows import POSTINGS_A_ROW, flush, keys_of
+from tests.helpers.stored_rows import flush
 from tests.property.test_frozen_keys import (
     AnySlots,
     a_store,
     found,
     freeze,
+    noted_generations,
     opened,
     stored_blocks,
+    stored_generations,
     table_of,
 )
 from tests.unit.index.test_shard_expiry import after
@@ -207,6 +208,7 @@ def test_a_generation_goes_when_its_last_row_is_dropped() -> None:
         freeze(frozen, [(10 << 40, 30)])
         assert len(frozen.note.generations) == 2
         assert found(frozen, KEYS) == []
+        assert stored_generations(store) == noted_generations(frozen)
 
 
 def test_runs_stay_as_long_as_a_slot_of_theirs(tmp_path: Path) -> None:
@@ -260,30 +262,6 @@ def test_a_generation_that_is_not_as_noted_is_damaged(counted: int, size: int) -
                 list(read_generation(store, own))
         else:
             assert sum(read_generation(store, own)) > own.filter_bytes
-
-
-def test_each_posting_is_found_once_and_one_block_is_read_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        closing(Store.open(tmp_path / "store")) as store,
-        closing(StoredLookup(store, 0)) as lookup,
-    ):
-        lookup.refresh(flush(store, range(100)))
-        lookup.wait()
-        assert lookup.table.count == 0
-        read: list[int] = []
-        blocks = store.band_blocks
-
-        def noted(own: list[int]) -> list[bytes]:
-            read.extend(own)
-            return blocks(own)
-
-        monkeypatch.setattr(store, "band_blocks", noted)
-        assert lookup.find(keys_of([0, 1, 99])).rows.tolist() == [
-            row for row in (0, 1, 99) for _ in range(POSTINGS_A_ROW)
-        ]
-        assert len(read) <= 5, "of 9 keys: that of each page, and what the filter takes for several"
 
 
 def test_nothing_of_what_is_thawed_is_left() -> None:

@@ -12,7 +12,6 @@ import pytest
 from streamer.index.messages import Keys
 from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
-from streamer.stored.row_blocks import ROWS_A_BLOCK
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
 from tests.helpers.memory_index import MemoryLookup
@@ -65,15 +64,6 @@ def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Pa
         assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
 
 
-def test_rows_with_gaps_in_their_numbers_are_found(folder: Path) -> None:
-    rows = [0, 3, 4, 9, *range(20, 60, 2), 1000]
-    assert len(rows) > ROWS_A_BLOCK
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, rows)
-        flush(store, [5, 1001])
-        assert_holds(store, [*rows, 5, 1001])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_are_found_by_one_search_whichever_flush_brought_them(
     folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -97,13 +87,6 @@ def test_rows_are_found_by_one_search_whichever_flush_brought_them(
             for lost in sorted({*range(-1, 1502)} - {*kept}):
                 with pytest.raises(AssertionError, match=f"row {lost} is in no flush"):
                     each.rows(np.array([kept[0], lost]))
-
-
-def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, [0, 1])
-        with pytest.raises(AssertionError, match="row 2 is in no flush"):
-            StoredLookup(store).rows(np.array([2]))
 
 
 def test_keys_never_posted_read_no_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,20 +120,6 @@ def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path)
         lookup.refresh(flush(store, range(40, 60)))
         found = lookup.find(keys_of(range(80)))
         assert (found.flushes, set(found.rows.tolist())) == (1, set(range(60)))
-
-
-def test_what_agrees_with_a_key_in_the_bits_of_the_table_only_is_not_found(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(20))
-        lookup = StoredLookup(store)
-        keys = keys_of(range(20))
-        near = keys ^ np.uint64(1)
-        assert len(lookup.table.find(near.reshape(-1))[0]) == near.size
-        assert lookup.find(near).rows.size == 0
-        keys[3:9] = near[3:9]
-        found = lookup.find(keys)
-        assert sorted({*found.rows.tolist()}) == [*range(3), *range(9, 20)]
-        assert found.places.tolist() == [*range(9), *range(27, 60)]
 
 
 def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) -> None:

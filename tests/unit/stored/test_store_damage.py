@@ -255,14 +255,6 @@ def test_a_disk_that_does_not_answer_is_no_damage(number: int) -> None:
     assert "remove its folder" not in str(caught.value)
 
 
-def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
-    with (
-        contextlib.closing(Database.write_to(folder)),
-        pytest.raises(StoreUnavailable, match="in use by another process"),
-    ):
-        Database.write_to(folder)
-
-
 def make_index(folder: Path) -> None:
     judge = opened(folder)
     judge.judge(0, 0, 60, family_pages(Random(1), 60))
@@ -324,16 +316,6 @@ def test_a_deep_check_tells_rows_and_keys_that_do_not_fit(folder: Path) -> None:
     found = {finding.part: finding.damage for finding in check_index(folder.parent)}
     assert found["rows"] == ["those of block 1 have other keys than that says"]
     assert found["keys"] == []
-
-
-def test_a_damaged_database_is_named_by_a_deep_check(tmp_path: Path) -> None:
-    make_index(tmp_path)
-    path = newest(tmp_path / "store", "*.sst")
-    Damage("flip", str(path.relative_to(tmp_path)), 800).do(tmp_path)
-    code, said = ended("check", "--deep", "--index", tmp_path)
-    assert (code, path.name in said) == (3, True)
-    assert ended("inspect", tmp_path)[0] == 3
-    assert ended("check", "--index", tmp_path, "--bands", str(BANDS))[0] == 3
 
 
 READ_ALL = """

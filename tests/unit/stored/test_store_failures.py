@@ -26,21 +26,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_a_reader_beside_a_writer_sees_the_flush_that_was_last_when_it_opened(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as writer:
-        flush(writer, [0], b"first")
-        with contextlib.closing(Store.open(folder, writable=False)) as reader:
-            flush(writer, [1], b"second")
-            assert reader.meta is not None
-            assert reader.meta.owner == b"first"
-            assert_holds(reader, [0])
-        with contextlib.closing(Store.open(folder, writable=False)) as reader:
-            assert (reader.meta and reader.meta.owner) == b"second"
-            assert_holds(reader, [0, 1])
-        flush(writer, [2])
-        assert_holds(writer, [0, 1, 2])
-
-
 def test_a_reader_of_a_missing_index_says_which_folder_to_name(folder: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"There is no index in .*--index"):
         Store.open(folder, writable=False)
