@@ -1,6 +1,4 @@
-"""The promises of a shard over random records, flushes and restarts."""
-
-from random import Random
+"""A shard takes a record by the rule of intervals, whatever records come."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,41 +7,8 @@ from hypothesis import strategies as st
 from streamer.index.messages import CONFIG, Record
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from tests.helpers.memory_index import SOURCE, MemoryIndex, MemoryLookup
-from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
-from tests.property.test_index_serial import run
-
-seeds = st.integers(0, 2**32)
-counts = st.integers(1, 50)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seeds, counts)
-def test_a_shard_restarted_from_its_state_goes_on_as_if_nothing_was(seed: int, count: int) -> None:
-    pages = family_pages(Random(seed), count)
-    rules = IndexSettings(exact=True, near_misses=0.2)
-    steady, restarted = MemoryIndex(rules, BANDS), MemoryIndex(rules, BANDS)
-    run(steady, pages, seed, 0.0)
-    moments = Random(seed + 1)
-
-    def maybe_restart() -> bool:
-        if moments.random() < 0.3:
-            state = restarted.shard.state()
-            restarted.restart()
-            assert restarted.shard.state() == state
-        return False
-
-    restarted.run(pages, Random(seed).randrange, maybe_restart)
-    assert restarted.verdicts == steady.verdicts
-    assert [each.start for each in restarted.outputs] == [each.start for each in steady.outputs]
-    one, other = restarted.shard, steady.shard
-    assert (one.positions, one.verdicts, one.applied) == (
-        other.positions,
-        other.verdicts,
-        other.applied,
-    )
-    assert (one.next_row, one.refused) == (other.next_row, other.refused)
-    assert one.settings == other.settings
+from tests.helpers.memory_index import SOURCE, MemoryLookup
+from tests.helpers.signed_pages import made_pages, unlike
 
 
 intervals = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=12)

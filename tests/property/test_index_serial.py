@@ -15,7 +15,7 @@ from streamer.rules import Rule
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.store import Store
 from tests.helpers.dates import dates_of, few_dates
-from tests.helpers.memory_index import MemoryIndex, MemoryLookup
+from tests.helpers.memory_index import MemoryIndex
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
 
@@ -83,7 +83,6 @@ class StoredIndex:
         self.machine.shard.next_row = rows
         self.store = Store.open(folder / "store")
         self.folder = folder
-        self.plain = MemoryLookup()
         self.connect()
 
     def connect(self) -> None:
@@ -91,7 +90,6 @@ class StoredIndex:
         self.machine.use(self.lookup, self.flush)
 
     def flush(self, flushed: FlushedRows) -> None:
-        self.plain.add(flushed)
         self.lookup.refresh(self.store.flush({"exact": "yes"}, flushed, b"owner"))
         self.store.delete_dropped()
 
@@ -158,22 +156,3 @@ def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
             index.open_again()
         index.close()
     assert verdicts == serial_verdicts(pages, rules)
-
-
-@settings(max_examples=6, deadline=None)
-@given(seeds, st.integers(20, 80), bounds)
-def test_a_look_up_in_runs_is_that_in_a_dict(seed: int, count: int, memory_max: int | None) -> None:
-    pages = family_pages(Random(seed), count)
-    with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), IndexSettings(), memory_max)
-        run(index.machine, pages, seed, 0.2)
-        index.machine.flush()
-        expected, hits = index.plain.find(pages.keys), index.lookup.find(pages.keys)
-        assert hits.places.tolist() == expected.places.tolist()
-        assert hits.starts.tolist() == expected.starts.tolist()
-        assert hits.rows.tolist() == expected.rows.tolist()
-        kept, again = index.plain.rows(hits.rows), index.lookup.rows(hits.rows)
-        assert again.refs == kept.refs
-        assert again.urls == kept.urls
-        assert again.sketches.tolist() == kept.sketches.tolist()
-        index.close()

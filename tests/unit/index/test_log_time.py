@@ -49,18 +49,6 @@ def test_after_a_pause_the_time_moves_with_the_51st_page(pause: int) -> None:
     assert taken(log, [NOW + pause + DAY + 1])[1] == [NOW + pause + 1]
 
 
-def test_with_the_time_go_the_dates_that_follow_in_steps_of_a_day() -> None:
-    log = settled()
-    taken(log, [NOW + 9 * DAY] * (HALF - 1))
-    last = [NOW + 10 * DAY, NOW + 11 * DAY + 1]
-    assert taken(log, last)[0] == [NOW + HALF, NOW + 10 * DAY]
-
-
-def test_of_an_even_number_of_dates_the_earlier_median_counts() -> None:
-    times, _ = taken(LogTime(TimeState()), [NOW] * 26 + [NOW + 9 * DAY] * 26)
-    assert times[-2:] == [NOW, NOW + 1]
-
-
 @pytest.mark.parametrize("first", [1, NOW - 5_000 * DAY, WRONG])
 def test_the_first_date_may_be_wrong(first: int) -> None:
     log = LogTime(TimeState())

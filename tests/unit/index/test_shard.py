@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.codec import PendingForget, ShardState, pack_state
 from streamer.index.messages import CONFIG, FORGET, Forget, Record
-from streamer.index.ports import NO_HORIZON
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.index.shard import Shard
@@ -31,14 +29,6 @@ def test_a_candidate_matches_at_the_threshold(*, flush: bool, changed: int, matc
 
 
 @flushing
-@pytest.mark.parametrize(("threshold", "match"), [(0.8007, True), (0.8008, False)])
-def test_similarity_at_the_threshold_counts(*, flush: bool, threshold: float, match: bool) -> None:
-    pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [SAME, apart(136)])
-    verdicts = judge(index(threshold=threshold), pages, flush=flush)
-    assert representatives(verdicts) == [None, 0 if match else None]
-
-
-@flushing
 def test_equal_pages_that_share_no_key_never_meet(*, flush: bool) -> None:
     pages = made_pages([shares(0, 0, 0, 0), shares(0, 0, 0, 0)], [SAME, SAME])
     assert representatives(judge(index(), pages, flush=flush)) == [None, None]
@@ -53,15 +43,6 @@ def test_the_most_similar_page_represents_another(*, flush: bool, order: tuple[i
         [apart(first), apart(second, 500), SAME],
     )
     assert representatives(judge(index(), pages, flush=flush)) == [None, None, order.index(50)]
-
-
-@flushing
-def test_of_equally_similar_pages_the_earliest_is_the_representative(*, flush: bool) -> None:
-    pages = made_pages(
-        [shares(0, 0, 1, 0), shares(2, 0, 0, 0), shares(2, 0, 1, 0)],
-        [apart(100), apart(100, 500), SAME],
-    )
-    assert representatives(judge(index(), pages, flush=flush)) == [None, None, 0]
 
 
 @pytest.mark.parametrize("flushed", range(4))
@@ -294,11 +275,3 @@ def test_what_a_flush_takes_stays_as_it_is_until_it_is_flushed() -> None:
     assert (len(before.rows), shard.memtable.count, shard.memtable.capacity >= 40) == (4, 40, True)
     for name in ("rows", "refs", "sketches", "keys", "masks", "urls"):
         assert np.array_equal(getattr(flushed, name), getattr(before, name)), name
-
-
-def test_equal_states_give_equal_bytes_in_whatever_order_they_came_about() -> None:
-    one, other = (
-        ShardState(None, dict(positions), 0, 0, 0, 0, NO_HORIZON, (0, 0, 0), PendingForget(), {})
-        for positions in ([("pages:0", 1), ("config", 2)], [("config", 2), ("pages:0", 1)])
-    )
-    assert pack_state(one) == pack_state(other)

@@ -49,16 +49,6 @@ def test_a_duplicate_does_not_make_its_representative_younger(*, flushed: bool) 
     assert representatives(verdicts) == [None, 0, None]
 
 
-def test_a_page_that_is_dated_before_others_counts_as_old_as_the_newest_of_them() -> None:
-    machine = index(expire_after_ms=3 * HOUR)
-    assert representatives(judge(machine, same_pages(10, 20, 1, 22))) == [None, None, 1, 1]
-
-
-def test_a_page_without_a_time_has_that_of_the_page_before() -> None:
-    machine = index(expire_after_ms=3 * HOUR)
-    assert representatives(judge(machine, same_pages(0, 10, 0, 12, 0))) == [None, None, 1, 1, 1]
-
-
 @pytest.mark.parametrize("flushed", [False, True])
 def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
     machine = index(keep_pages=2)
@@ -107,20 +97,6 @@ def test_what_has_expired_stays_so_under_other_settings(*, flushed: bool) -> Non
     after = machine.give(pages, 3, 4) + machine.give(pages, 4, 5)
     assert representatives(after) == [1, 1]
     assert machine.shard.horizon.time == int(2.5 * HOUR)
-
-
-@pytest.mark.parametrize("flushed", [False, True])
-def test_after_a_pause_what_came_before_it_expires_with_the_51st_page(*, flushed: bool) -> None:
-    machine = index(expire_after_ms=30 * HOUR)
-    first, later = 400_000, 400_400
-    pages = same_pages(*[first] * 60, *[later] * 61, later + 15, later + 30, later + 31)
-    new = [60, 121, 122, 123]  # of another content, the first one right after the pause
-    pages.keys[new] = shares(2, 0, 0, 8)
-    pages.sketches[new] = FAR[1]
-    found = representatives(judge(machine, pages, flush=flushed))
-    assert found[:61] == [None, *[0] * 59, None]
-    assert found[61:121] == [*[0] * 49, None, *[110] * 10]
-    assert found[121:] == [60, 60, None]
 
 
 # ---- the store ----------------------------------------------------------------------------------

@@ -180,20 +180,6 @@ def test_a_url_with_the_key_of_one_is_new(judge: Judge, monkeypatch: pytest.Monk
 # ---- expiry -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_a_version_older_than_what_answers_is_not_known(tmp_path: Path, *, flushed: bool) -> None:
-    rules = TRACKED.model_copy(update={"expire_after_ms": 3 * HOUR})
-    hours = [10, 13, 15.9, 16, 19.1, 19.2, 30]
-    reported = []
-    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
-        for number, hour in enumerate(hours):
-            reported.append(change(judge, page(number, b"a", 1, SAME, hour)))
-            if flushed:
-                judge.flush(b"")
-    new, unchanged = ("new", -1), ("unchanged", 10_000)
-    assert reported == [new, *[unchanged] * 3, new, unchanged, new]
-
-
 def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
     rules = TRACKED.model_copy(update={"expire_after_ms": 10 * HOUR})
     counts, generations = [], []
@@ -212,17 +198,6 @@ def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
             for place, known in enumerate((59, 50, 48))
         ]
     assert reported == [("unchanged", 10_000), ("unchanged", 10_000), ("new", -1)]
-
-
-def test_the_newest_version_of_several_generations_counts(tmp_path: Path) -> None:
-    rules = TRACKED.model_copy(update={"expire_after_ms": 8 * HOUR})
-    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
-        for number, content in enumerate((1, 2, 1, 3)):
-            change(judge, page(number, b"a", content, FAR[content], 1 + 2 * number))
-            judge.flush(b"")
-        assert len(versions_in(judge.store)) == 4
-    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
-        assert change(judge, page(4, b"a", 3, FAR[3], 9)) == ("unchanged", 10_000)
 
 
 # ---- forgetting, and what looks at an index -----------------------------------------------------
