@@ -1,7 +1,6 @@
 """Tokens (SASL OAUTHBEARER) on a real broker that verifies them, and ends connections with them."""
 
 import asyncio
-import json
 import logging
 import signal
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
 from streamer.kafka.topics import Names
-from tests.helpers.fleet import KEY, fleet, streamer
+from tests.helpers.fleet import fleet, streamer
 from tests.helpers.secure_broker import SecureBroker, run, running_secure_broker
 from tests.helpers.tokens import TokenSigner
 from tests.helpers.wait import wait_until
@@ -112,25 +111,3 @@ def test_a_token_that_the_broker_does_not_take_is_named(
     assert "it refuses the login" in str(refused.value)
     assert str(refused.value).endswith("check --sasl-username and the password, or the token.")
     assert "eyJ" not in str(refused.value) + caplog.text
-
-
-def test_commands_name_a_token_command_that_fails(broker: SecureBroker, tmp_path: Path) -> None:
-    file = tmp_path / "pages.jsonl"
-    file.write_text(json.dumps({"url": "https://a.example/", "body": "x"}) + "\n")
-    (key := tmp_path / "key").write_text(KEY)
-    key.chmod(0o600)
-    for command, code, said in (
-        ("false", 1, "the token command failed with exit code 1"),
-        ("no-such-program", 2, "there is no program 'no-such-program'"),
-    ):
-        given = login(broker, command).items()
-        flags = [part for name, value in given for part in (f"--{name.replace('_', '-')}", value)]
-        for arguments in (
-            ("produce", file, "--topic", "t"),
-            ("tail",),
-            ("worker", "--index", tmp_path / "index", "--health-port", 0, "--key-file", key),
-        ):
-            done = streamer(*arguments, "--brokers", broker.sasl_ssl, *flags)
-            assert (done.returncode, said in done.stderr.replace("\n", " ")) == (code, True), (
-                arguments, done.stderr,
-            )  # fmt: skip

@@ -152,22 +152,3 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
         assert len(verdicts_of(brokers, names)) == 12
         assert dead_letters(workers) == []
         assert workers.kill("all", signal.SIGTERM) == 0
-
-
-def test_a_replay_judges_as_the_worker_did_before_the_registry_learnt_a_schema(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
-    make_topic(brokers, names.pages)
-    with fake_registry() as reported, fleet(
-        tmp_path, brokers, names, options=("--registry-url", reported.url)
-    ) as workers:  # fmt: skip
-        reported.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
-        send(brokers, names.pages, [(by_number(1 + n % 2, page(n)), []) for n in range(6)])
-        workers.settle("all", "--index", tmp_path / "index")
-        assert [dict(each.headers)[CODE] for each in dead_letters(workers)] == [
-            b"unknown_schema"
-        ] * 3
-        reported.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
-        found = verdicts_of(brokers, names)
-        assert len(found) == 3
-        assert sorted(workers.replayed()) == sorted(found)

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -304,18 +303,6 @@ async def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) 
     assert "from 2 on, the index is at 0" in str(owning.failures[0])
     assert owning.consumer.acknowledged == []
     assert owning.owner.offset == 0
-
-
-@kafka_doubles.in_loop
-async def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key_file: Path) -> None:
-    log, verdicts = a_log(6), []
-    for name, ends in (("quiet", (7,)), ("rebuilt", (3, 4, 7))):
-        owning = Owning(tmp_path / name, key_file)
-        await owning.run(*(chunk(log, *bounds) for bounds in pairwise((0, *ends))))
-        owning.owner.close()
-        verdicts.append(sorted(owning.verdicts, key=str))
-    assert verdicts[0] == verdicts[1]
-    assert {partition for partition, _, _ in verdicts[0]} == {0}
 
 
 @kafka_doubles.in_loop
