@@ -3,7 +3,6 @@
 What they cost in memory is a row of the campaign `damage` (tests/campaign/bombs.py).
 """
 
-import base64
 import gzip
 import io
 import json
@@ -24,7 +23,6 @@ from streamer.text.charset import other_charset
 from tests.campaign.judging import check_batch
 from tests.helpers.chunks import all_chunks
 
-MIB = 1 << 20
 GOOD = b'{"url": "http://a.example/", "body": "words"}\n'
 
 
@@ -68,26 +66,6 @@ def test_forged_members_and_records_cost_time_by_their_size(tmp_path: Path, cont
 
     quarter = seconds(len(content) // 4)
     assert seconds(len(content)) < 8 * quarter + 0.2, "16 times, were it the square"
-
-
-def test_a_page_of_20_mib_is_refused_and_one_of_15_mib_passes(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    with path.open("wb") as file:
-        for mebibytes in (20, 15):
-            file.write(b'{"url": "u", "body": "' + b"x" * (mebibytes * MIB) + b'"}\n')
-    batches = parse(path)
-    assert [(dead.sequence, dead.code) for batch in batches for dead in batch.dead] == [
-        (0, "record_too_large")
-    ]
-    assert [sequence for batch in batches for sequence in batch.sequences] == [1]
-
-
-@pytest.mark.parametrize("charset", ["klingon-8", "utf-8", "windows-1252", "\x00", "x" * 9999])
-def test_an_unknown_or_wrong_charset_still_gives_a_page_in_utf8(charset: str) -> None:
-    body = "<p>Добрый день, как дела</p>".encode("koi8-r")
-    message = {"url": "u", "body_base64": base64.b64encode(body).decode(), "charset": charset}
-    (text,) = PageParser().parse_messages(0, 1, [(0, None, json.dumps(message).encode())]).bodies
-    assert bytes(text).decode().startswith("<p>")
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.warc", "a.jsonl.gz", "a.warc.gz"])

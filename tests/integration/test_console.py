@@ -349,16 +349,6 @@ def test_a_view_is_a_table_of_csv(tab: Page) -> None:
     assert found.text().splitlines()[1:3] == [",3,0,0.0", "copy.example,20,20,1.0"]
 
 
-@pytest.mark.parametrize("text", ["https://own.example/1", "own.example/1", "OWN.example/1"])
-def test_a_page_is_looked_up_by_a_part_of_its_url(tab: Page, text: str) -> None:
-    tab.goto("page?" + urlencode({"page": text[:-1]}))
-    found = tab.locator("tbody tr")
-    assert found.count() == 20
-    assert all("https://own.example/" in each for each in found.all_inner_texts())
-    tab.get_by_role("link", name="https://own.example/17").click()
-    assert words(tab, "h1") == "https://own.example/17"
-
-
 def test_a_slash_goes_to_the_search(browser: Browser, address: str) -> None:
     tab = browser.new_page(base_url=address)
     tab.goto("clusters")

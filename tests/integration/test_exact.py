@@ -11,7 +11,6 @@ from streamer.analysis.trial import select
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.index.codec import SHINGLES
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.hash_sets import SET_MAX
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
 from tests.helpers.commands import run
@@ -101,13 +100,6 @@ def test_where_the_sketches_leave_no_doubt_the_similarity_is_theirs(tmp_path: Pa
     assert (near["verdict"], near["exact"]) == ("duplicate", False)
 
 
-def test_a_page_of_too_many_shingles_is_judged_by_its_sketch(tmp_path: Path) -> None:
-    words = [f"w{i}" for i in range(SET_MAX + 10)]
-    cut = [*words[: int(0.82 * len(words))]]
-    verdicts = judged(tmp_path, "pages", [page("a", words), page("b", cut)], "--exact")
-    assert (verdicts[1]["verdict"], verdicts[1]["exact"]) == ("duplicate", False)
-
-
 def test_an_index_is_with_shingles_or_without_for_good(tmp_path: Path) -> None:
     judged(tmp_path, "pages", [page("a", [f"w{i}" for i in range(50)])], "--exact")
     out = ["--verdicts", tmp_path / "other", "--index", tmp_path / "index"]
@@ -115,14 +107,6 @@ def test_an_index_is_with_shingles_or_without_for_good(tmp_path: Path) -> None:
         run("replay", tmp_path / "pages.jsonl", *out, "--key-file", key_in(tmp_path))
     shown = json.loads(run("inspect", tmp_path / "index", "--json"))
     assert (shown["identity"]["exact"], shown["settings"]["exact"]) == ("yes", True)
-
-
-def test_methods_that_estimate_something_else_refuse(tmp_path: Path) -> None:
-    pages = tmp_path / "pages.jsonl"
-    pages.write_text("")
-    said = "--exact does not go with the method simhash.*minhash, one_permutation, words"
-    with pytest.raises(SettingsError, match=said):
-        run("replay", pages, "--verdicts", "-", "--exact", "--method", "simhash")
 
 
 def sets_on_disk(index: Path) -> int:
@@ -168,19 +152,6 @@ def test_shingles_go_with_the_rows_that_expire(tmp_path: Path) -> None:
         judged(tmp_path, f"part{part}", lines, "--exact", "--expire-after", "150s")
     assert 20 <= sets_on_disk(tmp_path / "index") <= 30
     assert not any(finding.damage for finding in check_index(tmp_path / "index"))
-
-
-def test_a_restored_index_decides_by_its_shingles(tmp_path: Path) -> None:
-    pairs = near_pairs(10)
-    judged(tmp_path, "first", [page(f"a{i}", one) for i, (one, _) in enumerate(pairs)], "--exact")
-    run("snapshot", tmp_path / "index", tmp_path / "snapshots")
-    second = [page(f"b{i}", other) for i, (_, other) in enumerate(pairs)]
-    expected = judged(tmp_path, "second", second, "--exact")
-    (tmp_path / "index").rename(tmp_path / "lost")
-    (tmp_path / "second.verdicts.jsonl").unlink()
-    run("restore", tmp_path / "snapshots", tmp_path / "index")
-    assert judged(tmp_path, "second", second, "--exact") == expected
-    assert sum(bool(each.get("exact")) for each in expected) >= 3
 
 
 def test_an_evaluation_runs_methods_with_shingles_and_without() -> None:

@@ -132,31 +132,6 @@ def test_pages_without_urls_have_places(place: Place, capsys: pytest.CaptureFixt
     assert "--track-changes needs URLs" in capsys.readouterr().err
 
 
-def test_a_column_that_a_later_file_lacks_makes_dead_letters(place: Place) -> None:
-    folder = place.folder / "set"
-    folder.mkdir()
-    for number in range(3):
-        pages = records()[number * 20 : number * 20 + 20]
-        if number == 2:
-            pages = [{"url": each["url"], "text": each["body"]} for each in pages]
-        write_parquet(folder / f"part-{number}.parquet", pages)
-    assert place.replay(folder) == 2  # a source of which nothing is a page
-    assert place.replay(folder, "--keep-going") == 1
-    dead = lines(Path(f"{place.verdicts}.dead.jsonl"))
-    assert [each["code"] for each in dead] == ["missing_body"] * 20
-    assert {Path(each["page"]["topic"]).name for each in dead} == {"part-2.parquet"}
-
-
-def test_a_table_that_has_changed_is_refused(place: Place) -> None:
-    path = place.folder / "pages.parquet"
-    write_parquet(path, records())
-    assert place.replay(path) == 0
-    before = place.verdicts.read_bytes()
-    write_parquet(path, records()[::-1])
-    assert place.replay(path) == 3
-    assert place.verdicts.read_bytes() == before
-
-
 def test_kept_rows_have_all_columns_and_kept_page_files_are_messages(place: Place) -> None:
     path, kept = place.folder / "pages.parquet", place.folder / "kept.jsonl"
     rows = [{**each, "score": number} for number, each in enumerate(records())]

@@ -127,19 +127,6 @@ def test_a_damaged_file_is_judged_up_to_there_and_repaired_goes_on(
     assert "Nothing new" in place.said
 
 
-def test_a_cut_off_file_is_refused_where_other_records_come_in_its_place(place: HalfRead) -> None:
-    lines = [*map(page, range(300))]
-    path = place.write("a.jsonl.gz", cut(gzip.compress(b"".join(lines))))
-    assert place.replay(path) == 1
-    before = place.verdicts.read_bytes()
-    assert len(before.splitlines()) > 100
-    lines[50] = page(1050)
-    path.write_bytes(gzip.compress(b"".join(lines)))
-    assert place.replay(path) == 3
-    assert "records that were judged are others now" in place.said
-    assert place.verdicts.read_bytes() == before
-
-
 def test_a_repaired_file_may_be_compressed_otherwise(place: HalfRead) -> None:
     content = b"".join(map(page, range(300)))
     path = place.write("a.jsonl.gz", cut(gzip.compress(content)))

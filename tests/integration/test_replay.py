@@ -18,33 +18,6 @@ from streamer.config import Settings
 from tests.helpers.place import Place, lines, page
 
 
-def test_kept_pages_expire_by_the_time_of_their_fetching(place: Place) -> None:
-    hours = [1, 3, 4.5, 5, 2, 9, 9.5]  # of 1970, when each date is believed
-    pages = [page(0, fetched_at=int(hour * 3_600)) for hour in hours]
-    expected = [None, 0, None, 2, 2, None, 5]
-    whole = place.write("pages.jsonl", *pages)
-    place.write("one.jsonl", *pages[:3])
-    place.write("two.jsonl", *pages[3:])
-
-    def offsets(path: Path) -> list[int | None]:
-        pages = sorted(
-            lines(path), key=lambda each: (each["page"]["topic"], each["page"]["offset"])
-        )
-        return [
-            each["representative"] and each["representative"]["page"]["offset"] for each in pages
-        ]
-
-    assert place.replay(whole, "--expire-after", "3h", "--head-pages", "1") == 0
-    assert offsets(place.verdicts) == expected
-    index = "--index", place.folder / "other", "--verdicts", place.folder / "other.jsonl"
-    for name in ("one.jsonl", "two.jsonl"):
-        rules = "--expire-after", "3h"
-        assert place.streamer("replay", place.folder / name, *rules, *index) == 0
-    split = [None, 0, None, 2, 2, None, 2]  # of the second file the records count from 0 again
-    assert offsets(place.folder / "other.jsonl") == split
-    assert place.replay(whole, "--complete") == 0
-
-
 @pytest.mark.parametrize("wrong", [0, 75, 149])
 def test_a_page_dated_in_the_future_expires_no_other(
     place: Place, wrong: int, capsys: pytest.CaptureFixture[str]
@@ -60,15 +33,6 @@ def test_a_page_dated_in_the_future_expires_no_other(
     last = f"record {wrong} of {source}"
     assert (said["wrong_dates"], said["examples"]["wrong_date"]) == (1, last)
     assert f"(the last: {last})" in capsys.readouterr().err
-
-
-def test_of_kept_pages_the_newest_answer(place: Place) -> None:
-    pages = place.write("pages.jsonl", *map(page, (0, 1, 0, 2, 0)))
-    assert place.replay(pages, "--keep-pages", "2") == 0
-    assert [each["verdict"] for each in lines(place.verdicts)] == [
-        *("unique", "unique", "duplicate", "unique", "unique")
-    ]
-    assert place.replay(pages, "--expire-after", "30") == 2
 
 
 def test_an_open_key_file_is_warned_of(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
@@ -271,14 +235,6 @@ def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> Non
     pages = b"".join(map(page, range(9000)))
     subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
     assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(9000))
-
-
-def test_changed_thresholds_hold_from_the_next_page_on(place: Place) -> None:
-    edited = " ".join(["new", *json.loads(page(1))["body"].split()[3:]])
-    other = json.dumps({"url": "http://a.example/e", "body": edited}).encode() + b"\n"
-    assert place.replay(place.write("one.jsonl", page(1), other)) == 0
-    assert place.replay(place.write("two.jsonl", other), "--threshold", "1.0") == 0
-    assert [v["verdict"] for v in lines(place.verdicts)] == ["unique", "duplicate", "unique"]
 
 
 def test_inspect_and_check_tell_of_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,19 +102,6 @@ def test_an_archive_that_has_changed_is_refused(
     assert offsets(place) == [*range(PAGES)]
 
 
-def test_an_archive_here_may_grow(place: Place) -> None:
-    path = place.write("index.cdxj", *LINES[:100])
-    put(place, CRAWL._replace(data=CRAWL.data[: CRAWL.places[100][0]]))
-    assert place.replay(path) == 0
-    put(place, CRAWL)
-    place.write("index.cdxj", *LINES)
-    assert place.replay(path) == 0
-    assert offsets(place) == [*range(PAGES)]
-    place.write("index.cdxj", *LINES, LINES[0])
-    put(place, CRAWL._replace(data=CRAWL.data[:9_000]))
-    assert place.replay(path) == 3
-
-
 def test_a_store_that_is_away_ends_the_run_and_the_same_command_goes_on(
     place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -160,18 +160,6 @@ def test_compare_takes_texts_and_pages_by_their_urls(
         assert found["methods"] == wanted["methods"]
 
 
-def test_what_a_url_does_not_lead_to_is_an_error_that_names_it(
-    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = web.put("/two.jsonl", page(1) + page(2))
-    here = place.write("here.html", TEXT)
-    for there, why in ((url, "holds no page or several"), (f"{url}.html", "is not there")):
-        assert place.streamer("compare", here, f"{there}?{SIGNED}") == 1
-        said = " ".join(capsys.readouterr().err.split())
-        assert f"{there}: {why}" in said
-        assert "SECRET" not in said
-
-
 def test_uniqueness_looks_through_urls_and_lists_of_them(
     place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,20 +110,6 @@ def test_a_killed_replay_has_the_bytes_of_a_quiet_one(
     assert reported(list(streamer_replay(killed, threads=threads, **SITES))) == reported(verdicts)
 
 
-def test_batches_that_are_read_ahead_and_left_teach_nothing(
-    verdicts: list[Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streamer.pages.program_pages.PAGES_A_BATCH", 3)
-    pages, found = crawl(), []
-    for start in (0, 3, 6, 12, 21):
-        with Deduplicator(tmp_path / "index", **SITES) as dedup:
-            left = added(dedup, pages[start:])
-            end = {0: 3, 3: 6, 6: 12, 12: 21}.get(start, PAGES)
-            found += [next(left) for _ in range(start, end)]
-            del left  # some batches behind it were learned from, and are never judged
-    assert reported(found) == reported(verdicts)
-
-
 def test_two_streams_that_take_turns_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.pages.program_pages.PAGES_A_BATCH", 2)
     pages = crawl()

@@ -15,7 +15,6 @@ from pyarrow import parquet
 from streamer import read_verdicts
 from streamer.compression import zstd
 from streamer.errors import StoreUnavailable
-from streamer.run.table import table_head
 from streamer.run.verdict_files import open_verdicts
 from tests.helpers.kills import code_of
 from tests.helpers.place import Place, lines, page
@@ -86,16 +85,6 @@ def test_tables_have_what_the_lines_have(place: Place, tmp_path: Path, more: lis
         assert line.pop("schema") == "streamer.verdict/1"
         expected = dict.fromkeys(columns, "") | flat(line)
         assert {**row, "url": row["url"].removeprefix("'")} == expected
-
-
-def test_an_index_goes_on_in_a_table_with_one_line_of_names(place: Place, tmp_path: Path) -> None:
-    table = tmp_path / "v.csv"
-    for number in (1, 2):
-        pages = place.write(f"{number}.jsonl", page(number))
-        assert place.streamer("replay", pages, "--verdicts", table, "--index", place.index) == 0
-    found = table.read_bytes().splitlines(keepends=True)
-    assert found[0] == table_head(near=False)
-    assert [line.count(b"http://a.example/") for line in found] == [0, 1, 1]
 
 
 def test_an_index_goes_on_in_a_table_that_a_command_reads(place: Place, tmp_path: Path) -> None:
