@@ -214,6 +214,8 @@ def test_an_index_goes_on_and_refuses_other_settings(tmp_path: Path) -> None:
         (second,) = added(dedup, [("https://a.example/2", text_of(1))])
     assert (second.representative and second.representative.page) == first.page
     assert second.page.offset == first.page.offset + 1
+    with pytest.raises(SettingsError, match="is closed"):
+        len(dedup)
     with pytest.raises(StoreMismatch, match="bands"):
         Deduplicator(index, bands=20)
     with pytest.raises(SettingsError, match="threshold"):
@@ -227,24 +229,6 @@ def test_an_index_that_was_not_used_leaves_nothing(tmp_path: Path) -> None:
         assert len(dedup) == 0
         assert dedup.nearest(text_of(1)) == []
     assert not (tmp_path / "deep").exists()
-
-
-def test_what_was_judged_before_an_error_stands(tmp_path: Path) -> None:
-    def pages() -> Iterator[tuple[str, str]]:
-        yield from ((f"https://a.example/{i}", text_of(i)) for i in range(1500))
-        raise OSError("the crawler is gone")
-
-    with (
-        pytest.raises(OSError, match="the crawler is gone"),
-        Deduplicator(tmp_path / "index") as dedup,
-    ):
-        list(dedup.add(pages()))
-    with Deduplicator(tmp_path / "index") as dedup:
-        assert len(dedup) == 1500
-    closed = dedup
-    closed.close()
-    with pytest.raises(SettingsError, match="is closed"):
-        len(closed)
 
 
 def test_pages_are_read_as_verdicts_are_taken() -> None:

@@ -338,16 +338,19 @@ def test_items_before_a_bad_one_are_judged_and_it_is_named(kind: str, place: int
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError])
-def test_what_the_iterable_raises_comes_after_earlier_results(kind: type[BaseException]) -> None:
+def test_what_the_iterable_raises_comes_after_earlier_results(
+    tmp_path: Path, kind: type[BaseException]
+) -> None:
     def broken() -> Iterator[tuple[str, str]]:
         yield from pages("a", 1200)
         raise kind("the source broke")
 
-    with Deduplicator() as dedup:
+    with Deduplicator(tmp_path / "index") as dedup:
         seen, error = taken(dedup, broken())
         assert seen == [*range(1200)]
         assert isinstance(error, kind)
         assert "instead of item 1200" in error.__notes__[0]
+    with Deduplicator(tmp_path / "index") as dedup:
         assert len(dedup) == 1200
 
 

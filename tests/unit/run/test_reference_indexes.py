@@ -258,17 +258,6 @@ def test_sets_decide_on_pages_of_another_index_and_each_is_read_once(tmp_path: P
     assert read.call_count == 1
 
 
-@pytest.mark.parametrize(("theirs", "own"), [("no", "yes"), ("yes", "no")])
-def test_an_index_with_sets_is_compared_with_others_that_have_them_only(
-    theirs: str, own: str, tmp_path: Path
-) -> None:
-    make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings(exact=theirs == "yes"))
-    said = f"other settings: --exact is {theirs} there and {own} here. Give the same here"
-    index = open_index(tmp_path / "own", IndexSettings(exact=own == "yes"))
-    with contextlib.closing(index.store), pytest.raises(StoreMismatch, match=said):
-        ReferenceIndexes([str(tmp_path / "clean")], index.fingerprint, index.identity)
-
-
 def test_what_has_expired_in_another_index_answers_nothing(tmp_path: Path) -> None:
     sketches = [sketch_with(0), sketch_with(400), unlike(1), unlike(2)]
     pages = made_pages([[key] * (BANDS + 1) for key in (5, 6, 7, 8)], sketches)

@@ -1,4 +1,4 @@
-"""Every method runs in the stream: it finds copies, and a restart shows in no verdict."""
+"""Every method runs in the stream: it finds copies by keys of its own."""
 
 from functools import cache
 from pathlib import Path
@@ -87,21 +87,3 @@ def test_a_copy_is_found_by_the_keys_of_the_method_alone(choice: str, tmp_path: 
     judge.close()
     assert [verdict.similarity >= 0 for verdict in verdicts[-COPIES:]] == has_key
     assert sum(has_key) > COPIES // 2
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_a_restart_in_the_middle_shows_in_no_verdict(choice: str, tmp_path: Path) -> None:
-    pages, settings = signed(choice).pages, CHOICES[choice]
-    whole = opened(tmp_path / "whole", settings)
-    expected = judge_part(whole, pages, 0, len(pages))
-    whole.close()
-    first = opened(tmp_path / "index", settings)
-    middle = len(pages) // 2
-    found = judge_part(first, pages, 0, middle)
-    first.flush(b"")
-    judge_part(first, pages, middle, len(pages))  # lost: nothing is flushed behind it
-    first.close()
-    again = opened(tmp_path / "index", settings)
-    found += judge_part(again, pages, middle, len(pages))
-    again.close()
-    assert found == expected

@@ -136,12 +136,6 @@ def test_the_words_of_greatest_weight_are_joined_by_alphabet(words: list[str], c
 MIDDLE = "bridge captain harbour lantern orchard pumpkin rainbow trumpet village window"
 
 
-def test_a_page_with_too_few_words_of_the_dictionary_has_no_key() -> None:
-    one = made(Lexicon, min_words=3)
-    assert one.sign(PageText("bridge window and so on")).keys == [ABSENT_KEY]
-    assert one.sign(PageText("bridge window village and so on")).keys != [ABSENT_KEY]
-
-
 def test_a_dictionary_without_room_is_an_error() -> None:
     with pytest.raises(SettingsError, match="no word is between"):
         made(Lexicon, least_share=0.5, most_share=0.1)
