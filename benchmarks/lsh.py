@@ -230,11 +230,11 @@ def tables(result: Lsh) -> Iterator[Table | str]:
     yield from map(str, result.absent)
 
 
-def batches(begin: int, end: int, size: int, seed: int = SEED) -> Iterator[list[bytes]]:
+def batches(begin: int, end: int, size: int) -> Iterator[list[bytes]]:
     """Yield the documents [begin, end) in batches; a copy's original may be before `begin`."""
     for start in range(begin, end, size):
         numbers = np.arange(start, min(end, start + size), dtype=np.uint64)
-        words = _words(numbers, np.uint64(seed))
+        words = _words(numbers, np.uint64(SEED))
         yield [row.tobytes().hex(" ", WORD_BYTES).encode() for row in words]
 
 

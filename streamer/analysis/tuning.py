@@ -84,12 +84,12 @@ def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -
     return sorted(found, key=lambda banding: (banding.error, banding.bands, banding.rows))
 
 
-def widest_banding(threshold: float, missed_max: float = 1e-4) -> tuple[int, int]:
-    """Return BANDS_MAX bands, with as many rows as miss at most `missed_max` at the threshold."""
+def widest_banding(threshold: float) -> tuple[int, int]:
+    """Return BANDS_MAX bands, with as many rows as miss at most 1 in 10,000 at the threshold."""
     fitting = (
         rows
         for rows in range(ROWS_MAX, 1, -1)
-        if detection_probability(threshold, BANDS_MAX, rows) >= 1 - missed_max
+        if detection_probability(threshold, BANDS_MAX, rows) >= 1 - 1e-4
     )
     return BANDS_MAX, next(fitting, 1)
 

@@ -112,11 +112,6 @@ class _Maker:
         self.shard = Shard(BANDS, MemoryLookup())
         index.log = [pack_record(config_record(index.settings, 0), IDENTITY)]
 
-    def make_stricter(self) -> None:
-        """Put another threshold into the log."""
-        stricter = self.index.settings.model_copy(update={"threshold": 0.99})
-        self.index.log.append(pack_record(config_record(stricter, 1), IDENTITY))
-
     @property
     def is_waiting(self) -> bool:
         """Return whether the log is not read to the end."""
@@ -142,33 +137,18 @@ class _Maker:
 
 
 def small_index(
-    seed: int = 0,
-    pages: int = 120,
-    *,
-    steps: int | None = None,
-    stricter_after: int | None = None,
-    urls: int | None = None,
-    **rules: Any,
+    seed: int = 0, pages: int = 120, *, steps: int | None = None, **rules: Any
 ) -> SmallIndex:
-    """Return an index of so many pages, at rest, or as it is after so many steps of its shard.
-
-    Where the log has `stricter_after` records, the threshold becomes 0.99. Pages have so many
-    `urls`, None: each its own.
-    """
+    """Return an index of so many pages, at rest, or as it is after so many steps of its shard."""
     random = Random(seed)
     index = SmallIndex(IndexSettings.model_validate(rules))
     made = family_pages(random, pages)
-    if urls is not None:
-        made.urls = [b"http://a.example/%d" % random.randrange(urls) for _ in range(pages)]
     made.headers = [[("traceparent", b"00-%d" % i)] if i % 3 else [] for i in range(pages)]
     signed = _write_records(index, random, made)
     maker = _Maker(index)
     while (signed or maker.is_waiting) and steps != 0:
         if signed and (not maker.is_waiting or random.random() < 0.5):
             record = signed.pop(0)
-            if stricter_after is not None and len(index.log) >= stricter_after:
-                maker.make_stricter()
-                stricter_after = None
             index.log.append(pack_record(record, IDENTITY))
             index.signed[int(record.source.removeprefix("pages:"))] = record.end
         else:

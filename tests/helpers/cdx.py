@@ -25,11 +25,11 @@ class Archive(NamedTuple):
         } | fields  # fmt: skip
         return f"example,a)/{number} 20260101000000 {json.dumps(said)}\n".encode()
 
-    def columns(self, number: int, url: str, mime: str = "text/plain") -> bytes:
+    def columns(self, number: int, url: str) -> bytes:
         """Return the line of a record in eleven columns."""
         offset, length = self.places[number]
         key = f"example,a)/{number} 20260101000000"
-        return f"{key} {url} {mime} 200 AAAA - - {length} {offset} {self.name}\n".encode()
+        return f"{key} {url} text/plain 200 AAAA - - {length} {offset} {self.name}\n".encode()
 
 
 def archive(

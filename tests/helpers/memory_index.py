@@ -95,27 +95,24 @@ def said(output: Output | None) -> list[Judged]:
     return [] if output is None else judged(output.verdicts)
 
 
-def page_record(pages: Pages, start: int, end: int, *, source: str = SOURCE) -> Record:
+def page_record(pages: Pages, start: int, end: int) -> Record:
     """Return the record of the pages whose ordinals are `start` up to `end`."""
-    return Record(source, start, end, np.arange(start, end), pages.take(range(start, end)))
+    return Record(SOURCE, start, end, np.arange(start, end), pages.take(range(start, end)))
 
 
 class MemoryIndex:
     """A shard; `verdicts` are all that it has given, `outputs` the same in blocks."""
 
-    def __init__(self, settings: IndexSettings, bands: int, *, memtable_capacity: int = 16) -> None:
+    def __init__(self, settings: IndexSettings, bands: int) -> None:
         self.memory = MemoryLookup()
         self._bands = bands
-        self._memtable_capacity = memtable_capacity
         self.verdicts: list[Judged] = []
         self.outputs: list[Output] = []
         self._start(b"", self.memory, self.memory.add)
         self.shard.apply(Record(CONFIG, 0, 1, np.zeros(1, np.int64), settings))
 
     def _start(self, state: bytes, lookup: Lookup, flush: Flush) -> None:
-        self.shard = Shard(
-            self._bands, lookup, state=state, memtable_capacity=self._memtable_capacity
-        )
+        self.shard = Shard(self._bands, lookup, state=state, memtable_capacity=16)
         self._flush = flush
 
     def use(self, lookup: Lookup, flush: Flush) -> None:

@@ -90,7 +90,7 @@ def _short_relative(random: Random, ancestor: bytes) -> Sketch:
     )
 
 
-def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
+def family_pages(random: Random, count: int) -> Pages:
     """Return pages of which many share keys, and some of these resemble each other.
 
     A third of the families have few shingles; some pages are too short to compare, and some empty.
@@ -99,7 +99,7 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     """
     families = [
         ([random.getrandbits(64) for _ in range(BANDS + 1)], random.randbytes(256), number % 3 == 2)
-        for number in range(count // family_size + 1)
+        for number in range(count // 6 + 1)
     ]
     keys: list[list[int]] = []
     sketches: list[Sketch] = []
