@@ -99,7 +99,7 @@ def test_a_checkpoint_is_the_same_database_and_only_such_a_folder_is_removed(
 
 def test_one_process_writes_a_database_at_a_time(tmp_path: Path, database: Database) -> None:
     assert database.last() is None
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable, match="in use by another process"):
         Database.write_to(tmp_path / "store")
 
 
