@@ -10,7 +10,6 @@ from streamer.index.shard import Shard
 from tests.helpers.memory_index import SOURCE, MemoryLookup
 from tests.helpers.signed_pages import made_pages, unlike
 
-
 intervals = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=12)
 
 
