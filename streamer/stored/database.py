@@ -274,6 +274,8 @@ class Database:
         with explain_failures(path), _explain_failures(self._path):
             try:
                 for entries in files:
+                    # That of a killed process may be a second name of one of the database's own.
+                    path.unlink(missing_ok=True)
                     writer = SstFileWriter(_options())
                     writer.open(str(path))
                     for key, value in entries:

@@ -29,13 +29,15 @@ from tests.helpers.kills import started
 
 PAGES = 3000
 QUIET = "quiet"
-# In small chunks, so that there are many moments between two flushes.
+# In small chunks, so that there are many moments between two flushes; a merge has many steps.
 PROGRAM = """
 import sys
 from streamer.cli.main import app
 from streamer.pages import lines, tables
+from streamer.stored import generations
 
 lines.CHUNK_RECORDS_MAX = tables.CHUNK_RECORDS_MAX = 100
+generations.STEP_BYTES = 1 << 13
 sys.argv = ["streamer", "replay", *sys.argv[1:]]
 app(standalone_mode=False)
 """

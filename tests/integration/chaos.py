@@ -49,11 +49,12 @@ def start_owner(workers: Fleet, name: str = "index-0", *options: str) -> str:
 
 
 def start_all(workers: Fleet, signers: int = 2) -> None:
-    """Start signers, every second one with a lasting name, and the owner."""
+    """Start signers, every second one with a lasting name, and the owner, which freezes keys."""
     for number in range(signers):
         static = ("--instance-id", f"sign-{number}") if number % 2 else ()
         workers.start(f"sign-{number}", "--role", "sign", *static)
-    start_owner(workers, "index-0", "--instance-id", "index-0")
+    small = "--index-memory", "1", "--head-pages", "128"
+    start_owner(workers, "index-0", "--instance-id", "index-0", *small)
 
 
 def kills(workers: Fleet, rounds: int, draw: random.Random) -> None:

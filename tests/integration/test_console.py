@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -21,6 +21,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from streamer.console.crawl_state import CrawlState
 from tests.helpers.damage import digests
 from tests.helpers.fleet import streamer
 from tests.helpers.missing import leave_out
@@ -260,6 +261,9 @@ def test_every_view_suits_everyone(
         found = AXE.run(page)
         assert found.violations_count == 0, found.generate_report()
         colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    for level in get_args(get_type_hints(CrawlState)["level"]):  # all lines of state can be read
+        page.evaluate(f"document.querySelector('#state').className = 'state {level}'")
+        assert AXE.run(page).violations_count == 0, level
     (colour,) = colours
     assert (colour == "rgb(244, 246, 248)") == (scheme == "light")
     context.close()

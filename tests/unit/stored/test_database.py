@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import StoreDamaged, StoreUnavailable
-from streamer.index.codec import KEYS, ROWS, STATE_KEY, URLS, Entry, entry_key
+from streamer.index.codec import BANDS, KEYS, ROWS, STATE_KEY, URLS, Entry, entry_key
 from streamer.stored import database as module
-from streamer.stored.database import MERGED_FILES, Database, files_to_merge
+from streamer.stored.database import INGESTED, MERGED_FILES, Database, files_to_merge
 from streamer.stored.database_files import remove_copy
 
 STATE = (STATE_KEY, b"state")
@@ -75,6 +75,18 @@ def test_what_is_replaced_has_its_newest_value_and_what_is_removed_none(database
     database.put_note(b"c\0", b"note")
     database.put_note(b"c\0", b"")
     assert database.note(b"c\0") is None
+
+
+def test_a_file_that_a_killed_process_was_handing_over_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with closing(Database.write_to(path)) as killed:
+        killed.ingest(BANDS, [[(entry_key(BANDS, 0), b"first")]])
+    (own,) = path.glob("*.sst")
+    (path / INGESTED).hardlink_to(own)  # it is the database's, and still has its first name
+    with closing(Database.write_to(path)) as opened:
+        opened.ingest(BANDS, [[(entry_key(BANDS, 1), b"second")]])
+    with closing(Database.look(path)) as found:
+        assert found.values(BANDS, [0, 1]) == [b"first", b"second"]
 
 
 def test_ranges_are_deleted_from_their_start_up_to_their_end(database: Database) -> None:
