@@ -352,7 +352,7 @@ def mark_sure(
 
 @kernel
 def keep_marked(data: Bytes, spans: Spans, bytes_max: int, wanted: Mask) -> None:
-    """Leave those wanted whose body has a `<` among its first bytes, maybe escaped: maybe markup."""
+    """Leave those wanted whose body may have markup: a `<`, maybe escaped, in its first bytes."""
     for i in range(spans.shape[0]):
         if wanted[i]:
             start = spans[i, BODY, 0]

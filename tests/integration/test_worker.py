@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions, RecordsToDelete
@@ -21,7 +22,7 @@ from tests.helpers import broker
 from tests.helpers.broker import fill_topic, make_topic, messages_of, send, verdicts_of
 from tests.helpers.fleet import KEY, ROOT, Fleet, fleet, streamer
 from tests.helpers.ports import free_port
-from tests.integration.chaos import judging, load, start_owner
+from tests.integration.chaos import judging, load, start_all, start_owner
 
 TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on and wonder"
 
@@ -60,6 +61,46 @@ def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
     position = json.loads(reported.stdout)["position"]
     assert position["pages:0"]["records"] == 3
     assert position["log"]["records"] == len(messages_of(brokers, names.log(0))[0])
+
+
+def test_kept_pages_expire_by_their_timestamps(brokers: str, names: Names, tmp_path: Path) -> None:
+    hours = [1, 2, 3.9, 4.1, 2, 7, 7.2, 11]  # of 1970, when each date is believed
+    make_topic(brokers, names.pages)
+    dated = [(None, page(0), int(hour * 3_600_000)) for hour in hours]
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index", "--expire-after", "3h")
+        for part in (dated[:5], dated[5:]):
+            send(brokers, names.pages, part)
+            workers.wait_until_settled()
+            workers.kill("all")
+            workers.start("all")
+        workers.wait_until_settled()
+        found = sorted(
+            map(json.loads, verdicts_of(brokers, names)), key=lambda v: v["page"]["offset"]
+        )
+        answers = [v["representative"] and v["representative"]["page"]["offset"] for v in found]
+        assert answers == [None, 0, 0, None, 3, 3, None, None]
+        workers.see_that_all_holds()
+        assert sorted(workers.replayed()) == sorted(verdicts_of(brokers, names))
+
+
+def test_a_stop_and_a_start_repeat_nothing(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl)
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        for _ in range(2):
+            for name in ("sign-0", "index-0"):
+                workers.wait_for_log(name, "worker_started")
+            for name in ("sign-0", "index-0"):
+                assert workers.kill(name, signal.SIGTERM) == 0, workers.log(name)
+                workers.start(name)
+        workers.wait_until_settled()
+        workers.see_that_all_holds()
+        found = [json.loads(value)["page"] for value in verdicts_of(brokers, names)]
+        places = {(each["partition"], each["offset"]) for each in found}
+        assert len(places) == len(found), "a verdict was repeated"
 
 
 def asked(port: int, path: str) -> bytes:
@@ -201,6 +242,30 @@ def test_pages_that_expired_unread_are_refused_unless_the_loss_is_accepted(
     assert offsets == [0, 1, 2, 3, 4, 8, 9]
 
 
+def test_garbage_in_the_gauge_is_passed_over_and_in_a_record_stops_owner_and_verify_in_a_sentence(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_for_log("all", "worker_started")
+        send(brokers, names.gauge, [(b"gauge.0", b"\x00\xff random"), (b"answer.0", b"\xc1")])
+        workers.wait_for_log("all", "gauge_passed_over")
+        send(brokers, names.pages, [(None, page(0))])
+        workers.wait_until_settled()
+        head = msgspec.msgpack.decode(messages_of(brokers, names.log(0))[0][0].value)
+        head[4:] = ["pages:0", 1, 5, b"", 1, {"refs": b"garbage", "urls": [7]}]
+        send(brokers, names.log(0), [(None, msgspec.msgpack.encode(head))])
+        assert workers.running["all"].wait(timeout=300) == 3
+        said = "The log's record of pages:0 from 1 to 5 has contents that cannot be read"
+        assert said in workers.log("all")
+        assert "Traceback" not in workers.log("all")
+        verified = workers.verify()
+    assert verified.returncode == 3, verified.stderr
+    assert said in " ".join(verified.stderr.split())
+    assert "Traceback" not in verified.stderr
+
+
 def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_written(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
@@ -213,6 +278,24 @@ def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_writt
         said = "and signature settings (--method, its options, --canonical, --text, --exact, what"
         assert said in " ".join(log.split())
     assert len(messages_of(brokers, names.log(0))[0]) == 1
+
+
+def test_a_crawlers_messages_are_read_by_preset(brokers: str, names: Names, tmp_path: Path) -> None:
+    message = {
+        "url": "http://asked.example/", "response_url": "http://a.example/", "body": TEXT,
+        "status_code": 200, "appid": "x", "crawlid": "y", "timestamp": 1.5,
+    }  # fmt: skip
+    make_topic(brokers, names.pages)
+    values = [json.dumps({**message, "crawlid": str(n)}).encode() for n in range(4)]
+    send(brokers, names.pages, [(None, value) for value in values])
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index", "--preset", "scrapy-cluster",
+                      "--carry", "crawlid")  # fmt: skip
+        workers.wait_until_settled()
+    found = [json.loads(value) for value in verdicts_of(brokers, names)]
+    assert [each["verdict"] for each in found] == ["unique", *["duplicate"] * 3]
+    assert [each["carried"]["crawlid"] for each in found] == list("0123")
+    assert found[0]["url"] == "http://a.example/"
 
 
 @pytest.mark.parametrize(
