@@ -200,7 +200,8 @@ def test_fragments_link_to_their_like_in_colour(files: tuple[Path, Path], tmp_pa
 
 def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs"
-    pairs.write_text('one two three\tone two four\n\n{"a": "five six", "b": "five six"}\n', "utf-8")
+    lines = '{"a": "one two three", "b": "one two four"}', "", "five six\tfive six"
+    pairs.write_text("\n".join(lines), "utf-8-sig")
     options = ("--method", "exact_content", "--shingle-width", "2")
     command = ("compare", "--pairs", pairs, *options)
     reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
