@@ -227,6 +227,7 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
     ("arguments", "message"),
     [
         (["compare"], "name both files"),
+        (["compare", "-", "-"], "name both files"),
         (["compare", "a", "b", "--method", "none"], "There is no method none"),
         (
             ["compare", "a", "b", "--method", "simhash", "--method-option", "minhash.rows=2"],
