@@ -308,8 +308,10 @@ BAD: dict[str, Any] = {
     "path": ("https://a.example/", Path("page.html")),
     "strided": ("https://a.example/", memoryview(b"some words")[::2]),
 }
-FIELDS = {"object": "field 'body'", "number": "not int", "three": "3 values", "bytes": "has bytes",
-          "url": "'url' has bytes", "path": "'body' has PosixPath", "strided": "contiguous"}  # fmt: skip
+FIELDS = {
+    "object": "field 'body'", "number": "not int", "three": "3 values", "bytes": "has bytes",
+    "url": "'url' has bytes", "path": "'body' has PosixPath", "strided": "contiguous",
+}  # fmt: skip
 
 
 def taken(dedup: Deduplicator, items: Iterable[AnyPage]) -> tuple[list[int], BaseException | None]:
