@@ -200,8 +200,8 @@ def test_fragments_link_to_their_like_in_colour(files: tuple[Path, Path], tmp_pa
 
 def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs"
-    lines = '{"a": "one two three", "b": "one two four"}', "", "five six\tfive six"
-    pairs.write_text("\n".join(lines), "utf-8-sig")
+    first = '{"a": "one two three", "b": "one two four"}'
+    pairs.write_text(f"{first}\n\nfive six\tfive six\n", "utf-8-sig")
     options = ("--method", "exact_content", "--shingle-width", "2")
     command = ("compare", "--pairs", pairs, *options)
     reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
