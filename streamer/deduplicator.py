@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import operator
 import os
 import threading
 import warnings
@@ -196,8 +197,11 @@ class Deduplicator:
 
         Raises:
             SettingsError: nothing is named, or `host` is no name of a host.
+            TypeError: `before_ms` is no whole number, as `time.time() * 1000` is none.
         """
         hosts = () if host is None else (host,)
+        if before_ms is not None:  # as the index keeps it: 64 bits
+            before_ms = np.int64(operator.index(before_ms)).item()
         terms = terms_of(() if url is None else (url,), hosts, before_ms)
         if not terms:
             raise SettingsError("Say what to forget: url=, host= or before_ms=.")

@@ -160,6 +160,12 @@ def damage_error(path: Path, what: str) -> StoreDamaged:
     return StoreDamaged(str(path), what, DAMAGE_REMEDY)
 
 
+def is_utf8(path: Path) -> bool:
+    """Return whether a path is UTF-8 from the root on, as what is noted of it must be."""
+    real = str(path.resolve())
+    return real.encode(errors="ignore").decode() == real
+
+
 def is_there(path: Path) -> bool:
     """Return whether a path leads to something.
 

@@ -296,7 +296,7 @@ def read_pairs(path: Path, canonical: CanonicalOptions) -> Iterator[tuple[Docume
     try:
         with ByteStream(str(path)) as stream:
             for number, line in enumerate(
-                io.TextIOWrapper(stream.reader, "utf-8", newline="\n"), 1
+                io.TextIOWrapper(stream.reader, "utf-8-sig", newline="\n"), 1
             ):
                 if line.strip():
                     name = f"line {number}"

@@ -186,7 +186,7 @@ def read_urls(path: Path) -> frozenset[str]:
         InputError: the file cannot be read, or is no UTF-8.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             return frozenset(url for line in file if (url := line.strip()))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

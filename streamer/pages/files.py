@@ -206,6 +206,8 @@ def open_sources(
     skipped: dict[str, str] = {}
     resolved, paths = folder_resolver(), expand_lists(paths)
     remote = look_up([path for path in paths if is_remote(path)])
+    if "" in paths:  # which would be the folder one is in
+        raise InputError("A path is the empty text; is a variable of the shell not set?")
     for path in (name_of(path) if is_remote(path) else path for path in paths):
         there = remote.get(path)
         objects = {each.name: each for each in there.objects} if there else {}

@@ -38,7 +38,7 @@ def _read_list(path: str, name: str) -> list[str]:
         return [path]
     data = read_whole(path, LIST_BYTES_MAX)
     try:
-        lines = [line.strip() for line in data.decode().splitlines()]
+        lines = [line.strip() for line in data.decode("utf-8-sig").splitlines()]
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: is no UTF-8 text ({error}); is it a list of files?") from error
     root = root_of(name)

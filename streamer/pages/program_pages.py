@@ -70,14 +70,15 @@ class MessageWriter:
         """Return the fields with a body of bytes as base64.
 
         Raises:
-            TypeError: a URL or another field of a body has bytes, which would become base64.
+            TypeError: a URL or another field of a body has bytes, which would become base64; or one
+                is a path, which would be taken for the text.
         """
         for tokens in (*self._urls, *self._bodies):
             value = resolve(fields, tokens)
-            if not isinstance(value, bytes | bytearray | memoryview):
+            if not isinstance(value, bytes | bytearray | memoryview | os.PathLike):
                 continue
-            if tokens != _BODY or self._is_mapped:
-                raise TypeError(f"the field {tokens[-1]!r} has bytes: give text")
+            if tokens != _BODY or self._is_mapped or isinstance(value, os.PathLike):
+                raise TypeError(f"the field {tokens[-1]!r} has {type(value).__name__}: give text")
             others = {name: each for name, each in fields.items() if name != "body"}
             fields = {**others, "body_base64": base64.b64encode(value).decode()}
         return fields
@@ -132,7 +133,7 @@ class Batches:
                 return
             try:
                 message = self._writer.message(page)
-            except TypeError as error:
+            except Exception as error:  # noqa: BLE001 - a mapping may raise anything, as it is read
                 self._error = TypeError(f"Item {count} cannot be added: {error}.")
                 return
             yield message

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, is_there
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, is_there, is_utf8
 from streamer.index.codec import StoreMeta
 from streamer.rules import BETWEEN
 from streamer.sketch.scheme import method_class
@@ -232,11 +232,13 @@ class IndexFolder:
         """Open or create the index in `path` for writing.
 
         Raises:
-            SettingsError: the key file is unusable or missing.
+            SettingsError: the key file is unusable or missing, or the path is not UTF-8.
             StoreMismatch: the index was made with other settings, or is a worker's.
             StoreDamaged: something of it is missing, or cannot be read.
             StoreUnavailable: it is in use, or the disk refuses.
         """
+        if not is_utf8(path):
+            raise SettingsError(f"The path of the index {str(path)!r} is not UTF-8. Use another.")
         if shard := shard_folders(path)[0]:
             raise StoreMismatch(
                 f"The folder {path} has {shard} of a worker. Name another folder with --index."

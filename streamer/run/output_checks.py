@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePath
 
 from streamer.compression import is_parquet, is_table_name
-from streamer.errors import SettingsError, StoreMismatch
+from streamer.errors import SettingsError, StoreMismatch, is_utf8
 
 STANDARD_OUTPUT = "-"
 ROWS_SUFFIX = ".rows"  # of what a table of kept rows is made of
@@ -80,6 +80,8 @@ def check_place(name: str) -> None:
     path = Path(name)
     if name == STANDARD_OUTPUT or name.startswith(_OPENED):
         return
+    if not is_utf8(path):
+        raise SettingsError(f"Cannot write {name!r}: its path is not UTF-8. Name another file.")
     if not path.parent.is_dir():
         raise SettingsError(
             f"Cannot write {name}: there is no folder {path.parent}. Make it, or name another file."

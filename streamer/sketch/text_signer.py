@@ -41,8 +41,11 @@ class Signature:
     def similarity(self, other: Signature) -> float:
         """Return the estimated resemblance of two texts in [0, 1]: the share of shingles in common.
 
-        Both are of signers with the same key and shingle width; else the result means nothing.
+        Both are of signers with the same key and shingle width; else the result means nothing. Of
+        texts without a shingle, it is 1 or 0: whether their words are the same.
         """
+        if not self.shingles and not other.shingles:
+            return float(self.keys[-1] == other.keys[-1])
         return int(similarity(self.sketch, other.sketch)) / SIMILARITY_ONE
 
     def shares_key(self, other: Signature) -> bool:
@@ -94,7 +97,13 @@ class Signer:
         )
 
     def sign(self, texts: Iterable[str], *, html: bool = False) -> list[Signature]:
-        """Return the signatures of texts, in their order; of HTML the visible text is signed."""
+        """Return the signatures of texts, in their order; of HTML the visible text is signed.
+
+        Raises:
+            TypeError: it is one text, whose characters would be signed.
+        """
+        if isinstance(texts, str):
+            raise TypeError("Give a list of texts, not one text.")
         bodies = [text.encode(errors="surrogatepass") for text in texts]
         with self._lock:
             signed = self._signer.sign(bodies, [HTML if html else 0] * len(bodies))

@@ -163,10 +163,17 @@ class SnapshotFolder:
             there = self.numbers()
             known, files, new = self._list_known(there), [], []
             stored = self._place.sizes(_FILES)
+            own = own_key(Path()).name
+            keys = {digest for (name, *_), digest in known.items() if name == own}
             for name, source in checkpoint.files():
                 found = source.stat()
                 seen = name, found.st_size, found.st_mtime_ns
                 file = File(*seen, known.get(seen) or digest_of(source, stopping))
+                if name == own and keys and file.digest not in keys:
+                    raise StoreUnavailable(
+                        f"{self.name} has snapshots of an index with another key. Name another "
+                        "folder for those of this one."
+                    )
                 files.append(file)
                 if stored.get(file.digest) != file.size:
                     self._place.put(source, f"{_FILES}/{file.digest}", file.digest, stopping)
@@ -321,10 +328,10 @@ class StoreCheckpoint:
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Yield the files of the index, by their names in it."""
+        if self._key.exists():  # first: by it another index is noticed
+            yield self._key.name, self._key
         for file in sorted(state_files(self._folder)):
             yield f"{store_folder(Path()).name}/{file.name}", file
-        if self._key.exists():
-            yield self._key.name, self._key
 
     def remove(self) -> None:
         """Remove the links."""

@@ -9,9 +9,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -189,6 +190,10 @@ def test_forgotten_pages_answer_no_more() -> None:
         assert not dedup.check(("https://x.example/", text_of(1))).is_duplicate
         assert dedup.check(("https://x.example/", text_of(2))).is_duplicate
         assert dedup.forget(before_ms=1) == len(range(20))
+        for moment in (1.5, 2**70, np.datetime64("2024-01-01")):
+            with pytest.raises((TypeError, OverflowError)):
+                dedup.forget(before_ms=moment)  # type: ignore[arg-type]  # what is tested
+        assert dedup.forget(before_ms=cast("int", np.int64(1))) == 0
         with pytest.raises(SettingsError, match="Say what to forget"):
             dedup.forget()
         with pytest.raises(SettingsError, match="no name of a host"):

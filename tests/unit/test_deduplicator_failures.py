@@ -305,9 +305,13 @@ BAD: dict[str, Any] = {
     "three": ("https://a.example/", "b", "c"),
     "bytes": {"url": "https://a.example/", "body_base64": b"aGVsbG8="},
     "url": {"url": b"https://a.example/", "body": "text"},
+    "path": ("https://a.example/", Path("page.html")),
+    "strided": ("https://a.example/", memoryview(b"some words")[::2]),
 }
-FIELDS = {"object": "field 'body'", "number": "not int", "three": "3 values", "bytes": "has bytes",
-          "url": "'url' has bytes"}  # fmt: skip
+FIELDS = {
+    "object": "field 'body'", "number": "not int", "three": "3 values", "bytes": "has bytes",
+    "url": "'url' has bytes", "path": "'body' has PosixPath", "strided": "contiguous",
+}  # fmt: skip
 
 
 def taken(dedup: Deduplicator, items: Iterable[AnyPage]) -> tuple[list[int], BaseException | None]:

@@ -134,6 +134,10 @@ def test_signatures_estimate_the_resemblance_of_texts(tmp_path: Path) -> None:
     for signer in (Signer(key=key.hex()), Signer(key_file=tmp_path / "key")):
         assert (signer.sign([text])[0].keys == a.keys).all()
     assert len(Signer(bands=20, rows=4, key=key).sign([text])[0].keys) == 21
+    one, same, unlike, empty = Signer(key=key).sign(["hi there", "Hi there!", "ho there", ""])
+    assert [one.similarity(each) for each in (same, unlike, empty, a)] == [1.0, 0.0, 0.0, 0.0]
+    with pytest.raises(TypeError, match="a list of texts"):
+        Signer().sign(text)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
         return
-    if a is None or b is None:
+    if a is None or b is None or a == b == "-":
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if page.html is not None:
         check_new(str(page.html), overwrite=page.overwrite)

@@ -185,7 +185,9 @@ def test_of_several_pipes_of_one_name_none_is_taken(tmp_path: Path) -> None:
 
 def test_urls_are_read_a_line_each_and_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "urls.txt"
-    file.write_bytes("http://a.example/ж\r\n\n  http://b.example/ \nhttp://c.example/".encode())
+    file.write_bytes(
+        "\ufeffhttp://a.example/ж\r\n\n  http://b.example/ \nhttp://c.example/".encode()
+    )
     assert read_urls(file) == {"http://a.example/ж", "http://b.example/", "http://c.example/"}
     file.write_bytes(b"\xff\n")
     with pytest.raises(InputError, match=r"urls\.txt: "):

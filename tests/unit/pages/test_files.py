@@ -231,6 +231,8 @@ def test_what_cannot_be_opened_is_an_error_with_path_and_remedy(
         open_sources([str(tmp_path / "missing.jsonl")])
     with pytest.raises(InputError, match=r"a\.doc: not a known kind of file; name it"):
         open_sources([str(text)])
+    with pytest.raises(InputError, match="is the empty text"):
+        open_sources([""])
     with pytest.raises(InputError, match="empty: holds no page files; page files end in"):
         open_sources([str(tmp_path / "empty")])
     pointer = tmp_path / "empty" / "a.parquet"

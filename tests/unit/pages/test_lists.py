@@ -24,7 +24,7 @@ def web() -> Iterator[WebServer]:
 def test_a_list_here_names_files_from_its_folder_and_urls(tmp_path: Path) -> None:
     folder = tmp_path / "crawl"
     folder.mkdir()
-    (folder / "all.paths").write_text("a.jsonl\n\n /data/b.jsonl \r\ns3://bucket/c.jsonl\n")
+    (folder / "all.paths").write_text("\ufeffa.jsonl\n\n /data/b.jsonl \r\ns3://bucket/c.jsonl\n")
     found = [f"{folder}/a.jsonl", "/data/b.jsonl", "s3://bucket/c.jsonl"]
     assert expand_lists(["x.jsonl", f"{folder}/all.paths", "-"]) == ["x.jsonl", *found, "-"]
     for name in ("a.jsonl", "b.jsonl"):

@@ -71,6 +71,9 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match=r"Cannot write the index .* Name a folder that"):
         index_folder.obtain_secret(tmp_path / "file" / "index", None)
+    with pytest.raises(SettingsError, match="is not UTF-8"):
+        index_folder.IndexFolder.open(tmp_path / "no\udcffutf8", SignatureSettings())
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_damage_in_a_compressed_output_is_an_error(tmp_path: Path, ending: str) 
         list(read_lines_within(path, length))
 
 
-@pytest.mark.parametrize("name", [".", "file/below"])
+@pytest.mark.parametrize("name", [".", "file/below", "no\udcffutf8"])
 def test_what_cannot_be_a_file_is_a_settings_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match="Cannot write"):

@@ -205,6 +205,18 @@ def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, ho
 
 
 @in_both_places
+def test_snapshots_are_of_one_index(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
+    grow(index, range(5))
+    (index / "secret.key").write_text("a5" * 32)
+    take_snapshot(index, snapshots, 0)
+    (index / "secret.key").write_text("5a" * 32)
+    before = stored(home), snapshots.numbers()
+    with pytest.raises(errors.StoreUnavailable, match="of an index with another key"):
+        take_snapshot(index, snapshots, 1)
+    assert (stored(home), snapshots.numbers()) == before
+
+
+@in_both_places
 def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:

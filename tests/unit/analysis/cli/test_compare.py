@@ -200,7 +200,8 @@ def test_fragments_link_to_their_like_in_colour(files: tuple[Path, Path], tmp_pa
 
 def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs"
-    pairs.write_text('one two three\tone two four\n\n{"a": "five six", "b": "five six"}\n', "utf-8")
+    first = '{"a": "one two three", "b": "one two four"}'
+    pairs.write_text(f"{first}\n\nfive six\tfive six\n", "utf-8-sig")
     options = ("--method", "exact_content", "--shingle-width", "2")
     command = ("compare", "--pairs", pairs, *options)
     reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
@@ -226,6 +227,7 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
     ("arguments", "message"),
     [
         (["compare"], "name both files"),
+        (["compare", "-", "-"], "name both files"),
         (["compare", "a", "b", "--method", "none"], "There is no method none"),
         (
             ["compare", "a", "b", "--method", "simhash", "--method-option", "minhash.rows=2"],
