@@ -7,6 +7,7 @@ list of all of them is read from their sources, where a docstring's first line s
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -80,6 +81,9 @@ COMMON = {
 }  # fmt: skip
 
 
+_EMPTY_OPTION = re.compile(r"--[a-z-]+=")
+
+
 class _InOurWords:
     """Help that shows no type after a switch, which takes no value; errors in our words."""
 
@@ -87,8 +91,14 @@ class _InOurWords:
         """Return what is left of the arguments.
 
         Raises:
-            SettingsError: an option's value is not of its type, or outside its bounds.
+            SettingsError: an option's value is empty, not of its type, or outside its bounds.
         """
+        for before, each in itertools.pairwise(["streamer", *args]):
+            if not each or _EMPTY_OPTION.fullmatch(each):
+                raise SettingsError(
+                    f"The empty text is given after {each or before}. Is a variable of the shell "
+                    "not set? For an option's default, leave the option out."
+                )
         try:
             left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # of typer's
         except typer.BadParameter as error:

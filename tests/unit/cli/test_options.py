@@ -16,6 +16,7 @@ from streamer.cli.main import COMMANDS, app
 from streamer.cli.options import command
 from streamer.config import Declared, Settings, list_settings
 from streamer.panels import KAFKA, SECURITY, SUBJECTS, VERDICTS
+from tests.helpers.fleet import exit_code
 
 runner = CliRunner()
 WIDE = {"COLUMNS": "400"}
@@ -196,3 +197,11 @@ def test_a_record_of_options_and_the_settings_reach_the_command_as_one_value_eac
     ]
     assert runner.invoke(alone, ["p"]).exit_code == 2, "--first is missing"
     assert runner.invoke(alone, ["p", "--first", "x", "--rows", "9"]).exit_code == 2
+
+
+@pytest.mark.parametrize("given", [["--scope", ""], ["--scope="], [""]])
+def test_a_variable_that_is_not_set_is_not_taken_for_the_default(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("check", *given) == 2
+    assert "is a variable of the shell" in " ".join(capsys.readouterr().err.lower().split())
