@@ -139,7 +139,7 @@ def sniff_html(body: Buffer) -> bool:
 def has_element(body: Buffer) -> bool:
     """Return whether an element of HTML begins and ends in the first HEAD_BYTES of a body."""
     head = bytes(body[:HEAD_BYTES])
-    if b"</" not in head and b"<\\/" not in head and b"\\u003" not in head:
+    if b"<" not in head and b"\\u003" not in head:
         return False
     for end in _END.finditer(head):
         begin = re.compile(rb"%b%b(?=[\t\n\f\r />\\])" % (_LESS, re.escape(end[1])), re.IGNORECASE)
