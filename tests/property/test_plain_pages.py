@@ -90,7 +90,7 @@ def test_bodies_without_a_type_are_looked_at_alone_only_if_they_have_a_tag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alone: list[bytes] = []
-    monkeypatch.setattr(parse, "has_element", lambda body: bool(alone.append(bytes(body))))
+    monkeypatch.setattr(parse, "has_element", lambda body: alone.append(bytes(body)))  # None
     bodies = [rb"one\ntwo \u00e9", rb"x \u003cp>", b"a <b> c", rb"\\u"]
     lines = [b'{"url": "u", "body": "' + body + b'"}' for body in bodies]
     PageParser().parse_messages(0, 4, [(i, b"", line) for i, line in enumerate(lines)])
