@@ -66,24 +66,13 @@ def _has_more_on_line(head: bytes) -> bool | None:
             return None
         mark, at = found[0], found.end()
         if mark == b'"':
-            at = _string_end(text, at)
-            if not at:
-                return None
+            inside = _IN_STRING.match(text, at)
+            at = inside.end() + 1 if inside else len(text)
         depth += (mark in b"{[") - (mark in b"}]")
         if mark == b"\n":
             return False
     on_line = text[at:].partition(b"\n")[0].lstrip()
     return at > 0 and (on_line[:1] == b"{" or text[at:].lstrip().startswith(_BETWEEN))
-
-
-def _string_end(text: bytes, at: int) -> int:
-    """Return the place after a string, of which `at` is the first place inside; 0 if it goes on."""
-    while end := text.find(b'"', at) + 1:
-        inside = text[at : end - 1]
-        if (len(inside) - len(inside.rstrip(b"\\"))) % 2 == 0:
-            return end
-        at = end
-    return 0
 
 
 def may_follow(data: bytes | memoryview) -> bool:
