@@ -32,7 +32,6 @@ WINDOW_LOG_MAX = 23  # RFC 9659: a zstd window over 8 MiB is not allowed as cont
 
 _NO_ENCODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "8bit", "binary"})
 _CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{0,1024})?\r?\n")
-_SPACE = re.compile(r"\s+")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _HEAD_BYTES = 1024
 _EARLY = "the encoded body ends early"
@@ -44,7 +43,7 @@ def decode_base64(text: str) -> bytes:
     Raises:
         InvalidPage: `bad_base64`.
     """
-    packed = _SPACE.sub("", text).translate({ord("-"): "+", ord("_"): "/"}).rstrip("=")
+    packed = "".join(text.split()).replace("-", "+").replace("_", "/").rstrip("=")
     try:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
     except (binascii.Error, ValueError) as error:

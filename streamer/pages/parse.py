@@ -1,7 +1,7 @@
 """Records into page batches: every record ends as a page, a dead letter or a count.
 
-Most records are messages of the `page` schema with a plain text body. For these a kernel finds the
-fields of a whole batch, and the body stays as it is in the JSON: neither decoded, nor
+Most records are messages with a plain text body, whose fields are found by name. For these a kernel
+finds the fields of a whole batch, and the body stays as it is in the JSON: neither decoded, nor
 unescaped, nor copied. Whatever is out of the ordinary takes the careful way through extract.py,
 which finds the page after all or the right code; both ways give the same page. Files, WARC records
 and Kafka messages all come through here. Nothing in a record may raise.
@@ -52,12 +52,14 @@ from streamer.text.json_fields import (
     TYPE,
     UNKNOWN,
     URL,
+    Names,
     Spans,
     find_page_fields,
     gather,
     keep_marked,
     mark_sure,
     mark_type_changes,
+    names_of,
 )
 from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
@@ -71,6 +73,8 @@ _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
 _TIMES_KEPT_MAX = 4096
 _TIME_BYTES_MAX = 66  # as JSON; a longer one is none
 _URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
+_USUAL = ("status", "base64", "body_is", "time", "value")  # what a mapping may not change
+_decode_text = msgspec.json.Decoder(str).decode
 
 
 class PageParser:
@@ -109,7 +113,7 @@ class PageParser:
         which = {"pages_type": mapping.pages_type, "pages_status": mapping.pages_status}
         records = PRESETS["warc"].model_copy(update=which)
         self._records = Extractor(records, carry, page_bytes_max, scope)
-        self._plain = mapping == DEFAULT_MAPPING and not (carry or scope)
+        self._names = None if carry or scope else _plain_names(mapping)
         self._scoped = bool(scope)
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._find_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
@@ -174,8 +178,8 @@ class PageParser:
         count = len(records)
         batch.carried = [b""] * count
         batch.scopes = [b""] * count if self._scoped else []
-        if self._plain and isinstance(records, Slices):
-            is_page, starts, ends = self._enter_plain(batch, records)
+        if self._names and isinstance(records, Slices):
+            is_page, starts, ends = self._enter_plain(batch, records, self._names)
         else:
             is_page, (starts, ends) = np.zeros(count, np.bool_), np.zeros((2, count), np.int64)
             batch.urls, batch.flags, batch.times = [b""] * count, [0] * count, [0] * count
@@ -244,19 +248,24 @@ class PageParser:
             Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
         )
 
-    def _enter_plain(self, batch: PageBatch, values: Slices) -> tuple[Flags, Spans, Spans]:
+    def _enter_plain(
+        self, batch: PageBatch, values: Slices, names: Names
+    ) -> tuple[Flags, Spans, Spans]:
         """Fill the columns of a batch for all plain messages at once; others need more care.
 
         Returns which are plain, and the places of their bodies.
         """
         count, data = len(values), values.data
-        states, spans = find_page_fields(values)
+        states, spans = find_page_fields(values, names)
         states[values.lengths > self._limit] = UNKNOWN
         plain = np.empty(count, np.bool_)
         mark_sure(data, states, spans, _URL_SURE_MAX, plain)
+        other_urls: dict[int, bytes] = {}
         for i in np.flatnonzero((states != UNKNOWN) & ~plain).tolist():
             url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
-            plain[i] = _is_plain_url(url) and not is_blank_escaped(body)
+            other_urls[i] = _plain_url(url)
+            has_url = bool(other_urls[i]) or not self.mapping.url
+            plain[i] = has_url and not is_blank_escaped(body)
         kinds = self._kinds(data, spans)
         plain &= kinds != _REFUSED
         starts, ends = spans[:, BODY, 0], spans[:, BODY, 1]
@@ -274,6 +283,8 @@ class PageParser:
         batch.flags = (np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)).tolist()
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         batch.urls = gather(data, spans[:, URL, 0], url_ends)
+        for i, own in other_urls.items():
+            batch.urls[i] = own
         batch.times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
         return plain, starts, ends
 
@@ -294,10 +305,10 @@ class PageParser:
         return np.repeat(np.array(kinds, np.int64), np.diff(places, append=len(spans)))
 
     def _find_kind(self, content_type: bytes) -> int:
-        """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED."""
+        """Return what a type in JSON says: HTML, 0 for text, _VAGUE or _REFUSED."""
         try:
-            text = content_type.decode()
-        except UnicodeDecodeError:
+            text = _decode_text(b'"%b"' % content_type)
+        except (msgspec.MsgspecError, ValueError):
             return _REFUSED
         if text and not self._messages.accepts_type(text):
             return _REFUSED
@@ -349,10 +360,23 @@ def _time_in(value: bytes) -> int:
         return 0
 
 
-def _is_plain_url(raw: memoryview) -> bool:
-    """Return whether a URL can stand as it is."""
+def _plain_url(raw: memoryview) -> bytes:
+    """Return a URL in JSON that can stand as it is, its escapes undone; b"" for any other."""
     try:
-        url = str(raw, "utf-8")
-    except UnicodeDecodeError:
-        return False
-    return 0 < len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
+        url = _decode_text(b'"%b"' % bytes(raw))
+    except (msgspec.MsgspecError, ValueError):
+        return b""
+    is_sure = len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
+    return url.encode() if is_sure else b""
+
+
+def _plain_names(mapping: FieldMapping) -> Names | None:
+    """Return where kernels find the fields of a mapping; None where that takes more than names."""
+    as_usual = (getattr(mapping, each) == getattr(DEFAULT_MAPPING, each) for each in _USUAL)
+    places = (mapping.url, mapping.body, mapping.content_type, mapping.fetched_at)
+    given = [tokens for pointers in places for tokens in pointers]
+    distinct = len({*given}) == len(given) == sum(map(bool, places))
+    at_top = all(len(each) == 1 and each[0] and each[0].isprintable() for each in given)
+    if not (all(as_usual) and distinct and at_top):
+        return None
+    return names_of(pointers[0][0] if pointers else "" for pointers in places)

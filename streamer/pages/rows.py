@@ -64,7 +64,7 @@ def check_columns(what: str, names: Sequence[str]) -> None:
 def _swallows_rows(cell: str) -> bool:
     """Return whether most lines of a cell begin like rows: a quote before them is too many."""
     lines = cell.count("\n")
-    return lines > 1 and 2 * len(_ROW.findall(cell)) > lines
+    return lines > 1 and "http" in cell and 2 * len(_ROW.findall(cell)) > lines
 
 
 class _RowLines:

@@ -1,7 +1,7 @@
 """Where the fields of a page stand in its message, found for a batch of messages at once.
 
-Most messages of the `page` schema are plain: one JSON object with a `url` and a `body`, each a
-string, each once, the URL without escapes; and a URL of printable ASCII characters, a body that
+Most messages are plain: one JSON object with a `url` and a `body`, or what a mapping calls them,
+each a string, each once; and a URL of printable ASCII characters without escapes, a body that
 begins with one that is no white space, the type of the message before. Kernels find where the
 fields begin and end and what is so; the bytes stay where they are, and nothing is made of a message
 in the interpreter. Any other message is marked `UNKNOWN`, and a full parser decides.
@@ -14,6 +14,7 @@ may be narrower (nesting has a limit), never wider.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -224,11 +225,7 @@ Spans = npt.NDArray[np.int64]
 
 URL, BODY, TYPE, TIME = 0, 1, 2, 3
 FIELDS = 4
-_NEEDED = 1 << URL | 1 << BODY
 Names = tuple[Bytes, ...]
-_NAMES = tuple(
-    np.frombuffer(name, np.uint8) for name in (b"url", b"body", b"content_type", b"fetched_at")
-)
 
 
 class FieldSpans(NamedTuple):
@@ -236,20 +233,28 @@ class FieldSpans(NamedTuple):
 
     Attributes:
         states: uint8[n], UNKNOWN, PLAIN or ESCAPES.
-        spans: int64[n, 4, 2], begin and end of URL, body and content type, without their quotes,
-            and of the time of fetching as it stands; equal where there is no type or time. Nothing
-            is said of a message that is UNKNOWN.
+        spans: int64[n, 4, 2], begin and end of URL, body and content type as they stand within
+            their quotes, and of the time of fetching as it stands; equal where there is no URL,
+            type or time. Nothing is said of a message that is UNKNOWN.
     """
 
     states: npt.NDArray[np.uint8]
     spans: Spans
 
 
-def find_page_fields(messages: Slices) -> FieldSpans:
+def names_of(fields: Iterable[str]) -> Names:
+    """Return the names of URL, body, type and time as kernels take them; "" for one of none."""
+    return tuple(np.frombuffer(name.encode(), np.uint8) for name in fields)
+
+
+PAGE_NAMES = names_of(("url", "body", "content_type", "fetched_at"))
+
+
+def find_page_fields(messages: Slices, names: Names = PAGE_NAMES) -> FieldSpans:
     """Return the places of the fields of `messages`, in their block."""
     count = len(messages)
     found = FieldSpans(np.zeros(count, np.uint8), np.zeros((count, FIELDS, 2), np.int64))
-    _find_batch(messages.data, messages.starts, messages.ends, _NAMES, found.states, found.spans)
+    _find_batch(messages.data, messages.starts, messages.ends, names, found.states, found.spans)
     return found
 
 
@@ -272,6 +277,7 @@ def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> 
     """Write the places of one message's fields; return what is known of it."""
     at = skip_space(data, at, end)
     more = at < end and data[at] == OPEN_OBJECT
+    needed = 1 << BODY | (names[URL].shape[0] > 0) << URL
     seen = 0
     state = PLAIN
     while more:
@@ -292,7 +298,7 @@ def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> 
         if at >= end or (data[at] != COMMA and data[at] != CLOSE_OBJECT):
             return UNKNOWN
         more = data[at] == COMMA
-    if skip_space(data, at + 1, end) < end or seen & _NEEDED != _NEEDED:
+    if skip_space(data, at + 1, end) < end or seen & needed != needed:
         return UNKNOWN
     return state
 
@@ -301,7 +307,7 @@ def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> 
 def _field_of(data: Bytes, start: int, end: int, names: Names) -> int:
     """Return which field has the name data[start:end]; FIELDS for none."""
     for field in range(FIELDS):
-        if _skip_word(data, start, end, names[field]) == end:
+        if start < end and _skip_word(data, start, end, names[field]) == end:
             return field
     return FIELDS
 
@@ -322,11 +328,11 @@ def _take_value(data: Bytes, at: int, end: int, field: int, spans: Spans) -> tup
         return -1, False
     begin = at + 1
     close, escaped = skip_string(data, begin, end)
-    if close <= begin or (escaped and field != BODY):
+    if close <= begin:
         return -1, False
     spans[field, 0] = begin
     spans[field, 1] = close
-    return close + 1, escaped
+    return close + 1, escaped and field == BODY
 
 
 _SPACE, _NEWLINE, _DELETE, _LESS = 0x20, 0x0A, 0x7F, ord("<")
@@ -346,7 +352,7 @@ def mark_sure(
         sure[i] &= start < end <= start + url_bytes_max
         at = start
         while sure[i] and at < end:
-            sure[i] = _SPACE < data[at] < _DELETE
+            sure[i] = _SPACE < data[at] < _DELETE and data[at] != BACKSLASH
             at += 1
 
 

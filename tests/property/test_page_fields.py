@@ -119,7 +119,7 @@ def test_fields_are_found_in_any_order(messages: list[list[tuple[str, Any]]], la
 
 PARTS = rb"""
     {} [] {"url":"u"} {"body":"b"} {"url":"u","body":""} {"url":"","body":"b"}
-    {"url":"u\n","body":"b"} {"url":"u","body":"b","url":"v"} {"url":"u","body":"b","\u0075rl":"v"}
+    {"url":"u","body":"b","url":"v"} {"url":"u","body":"b","\u0075rl":"v"}
     {"url":"u","body":"b","content_type":null,"content_type":"a/b"}
     {"url":"u","body":"b","content_type":5} {"url":"u","body":"b","content_type":nil}
     {"url":"u","body":["b"]} {"url":"u","body":null} {"url":"u","body":"b" {"url":"u","body":"b"]

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.pages import parse
+from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.text import json_fields
 from streamer.text.json_fields import TYPE, find_page_fields, gather, mark_sure, mark_type_changes
@@ -25,11 +26,14 @@ bodies = st.text(" \n\\a<é", max_size=4) | st.sampled_from(["text", *tagged, *l
 kinds = st.sampled_from([None, "", "text/plain", "text/html", "text/html;", "image/png", "x" * 200])
 values = st.fixed_dictionaries({"url": urls, "body": bodies}, optional={"content_type": kinds})
 messages = st.builds(
-    lambda value, ascii_only: json.dumps(value, ensure_ascii=ascii_only).encode(
-        errors="surrogatepass"
+    lambda value, ascii_only, slash: (
+        json.dumps(value, ensure_ascii=ascii_only)
+        .encode(errors="surrogatepass")
+        .replace(b"/", slash)
     ),
     values,
     st.booleans(),
+    st.sampled_from([b"/", b"\\/"]),
 ) | st.sampled_from([b"", b"{", b"[]", b'{"url": "a\xff", "body": "b"}'])
 
 
@@ -47,7 +51,9 @@ def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
     mark_sure(data, reported, spans, URL_BYTES, sure)
     for i, known in enumerate(reported.tolist()):
         url, body = (data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
-        plain = 0 < len(url) <= URL_BYTES and all(0x20 < byte < 0x7F for byte in url)
+        plain = 0 < len(url) <= URL_BYTES and all(
+            0x20 < byte < 0x7F and byte != 0x5C for byte in url
+        )
         assert sure[i] == (
             known != json_fields.UNKNOWN and plain and body[:1] not in (b" ", b"\\")
         ), batch[i]
@@ -83,16 +89,44 @@ def test_bodies_without_a_type_are_looked_at_alone_only_if_they_have_a_tag(
     assert alone == bodies[1:3]
 
 
+named = [
+    '{"url": "/url", "body": "/body"}',
+    '{"url": "/url", "body": "/body", "fetched_at": "/content_type"}',
+    '{"body": "/body", "content_type": "/content_type"}',
+]
+others = [
+    '{"url": "/url", "body": "/url"}',
+    r'{"url": "/url", "body": ["/\ud800"]}',
+    '{"url": "/url", "body": "/body", "body_is": "html"}',
+    '{"url": ["/content_type", "/url"], "body": "/body"}',
+    '{"url": "/url", "body": "/body", "status": "/content_type"}',
+]
+mappings = st.just(DEFAULT_MAPPING) | st.sampled_from([*named, *others]).map(parse_fields)
+
+
+@pytest.mark.parametrize("fields", named)
+def test_fields_by_name_and_escapes_in_url_and_type_need_no_more_care(
+    fields: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PageParser, "_careful_page", None)
+    page = rb'{"url": "http:\/\/a.example?a\u0026b", "content_type": "text\/html", "body": "text"}'
+    batch = PageParser(parse_fields(fields)).parse_messages(0, 1, [(0, b"", page)])
+    assert batch.urls == [b"http://a.example?a&b" if '"url"' in fields else b""]
+    assert batch.flags == [HTML if '"content_type"' in fields else 0]
+
+
 def text_of(body: Buffer, flags: int) -> str:
     return str(json.loads(b'"' + bytes(body) + b'"')) if flags & ESCAPED else bytes(body).decode()
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(messages, max_size=8))
-def test_a_batch_gives_the_pages_of_the_careful_way_in_order(batch: list[bytes]) -> None:
+@given(st.lists(messages, max_size=8), mappings)
+def test_a_batch_gives_the_pages_of_the_careful_way_in_order(
+    batch: list[bytes], mapping: FieldMapping
+) -> None:
     listed = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
-    quick = PageParser().parse_messages(0, len(batch), listed)
-    careful = PageParser(carry=["nothing"]).parse_messages(0, len(batch), listed)
+    quick = PageParser(mapping).parse_messages(0, len(batch), listed)
+    careful = PageParser(mapping, carry=["nothing"]).parse_messages(0, len(batch), listed)
     assert (quick.sequences, quick.message_keys, quick.urls, quick.carried, quick.skipped) == (
         careful.sequences, careful.message_keys, careful.urls, careful.carried, careful.skipped,
     )  # fmt: skip
