@@ -159,6 +159,10 @@ class SnapshotFolder:
         Raises:
             SnapshotStopped: `stopping` was set.
         """
+        if Path(self.name).resolve().is_relative_to(checkpoint.index.resolve()):
+            raise StoreUnavailable(
+                f"{self.name} is in the index, and would be lost with it. Name a folder elsewhere."
+            )
         with self._place.writing():
             there = self.numbers()
             known, files, new = self._list_known(there), [], []
@@ -322,7 +326,7 @@ class StoreCheckpoint:
     def __init__(self, index: Path, store: Store) -> None:
         """Make the links."""
         assert store.meta is not None, index
-        self.flush, self.pages = store.meta.seq, store.meta.rows
+        self.index, self.flush, self.pages = index, store.meta.seq, store.meta.rows
         self._key = own_key(index)
         self._folder = store.checkpoint()
 

@@ -216,6 +216,14 @@ def test_snapshots_are_of_one_index(index: Path, snapshots: SnapshotFolder, home
     assert (stored(home), snapshots.numbers()) == before
 
 
+def test_an_index_has_no_snapshots_in_itself(index: Path) -> None:
+    grow(index, range(5))
+    for place in (index, index / "snapshots"):
+        with pytest.raises(errors.StoreUnavailable, match="would be lost with it"):
+            take_snapshot(index, SnapshotFolder(place), 0)
+    assert not (index / "snapshots").exists()
+
+
 @in_both_places
 def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path
