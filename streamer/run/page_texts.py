@@ -12,6 +12,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from streamer.errors import InputError
+from streamer.pages.body import foreign_kind
 from streamer.rules import MAIN, Text
 from streamer.run.stages import OneAThread
 from streamer.sketch.site_memory import SiteKeys, SiteMemory
@@ -147,11 +149,16 @@ def extract(html: str | bytes, *, text: Text = MAIN, blocks: bool = False) -> Ex
 
     Where there is no main text, it is all visible text. Of bytes the charset is found. `blocks`:
     say of each block how likely it is main text. Any thread may ask.
+
+    Raises:
+        InputError: it is no text, as a PDF file is none.
     """
     if isinstance(html, bytes):
         body = decode_body(html, None, html=True).utf8
     else:
         body = html.encode("utf-8", "replace")
+    if kind := foreign_kind(body):
+        raise InputError(f"It is no page of HTML: its bytes are those of another kind, {kind}.")
     return _readers(text).get().read(body, HTML, blocks=blocks)
 
 

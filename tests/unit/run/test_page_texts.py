@@ -1,5 +1,6 @@
 """The text of a page has the words that are compared, a line for each block."""
 
+import gzip
 import threading
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamer
+from streamer.errors import InputError
 from streamer.run.page_texts import TextReader
 from streamer.text.blocks import BLOCKS_MAX
 from streamer.text.visible import ESCAPED, HTML, MAIN, visible_text
@@ -50,6 +52,12 @@ def test_an_article_is_given_in_lines_with_its_title() -> None:
 )  # fmt: skip
 def test_the_title_is_that_of_the_first_element(head: str, title: str) -> None:
     assert streamer.extract(f"{head}<p>text").title == title
+
+
+@pytest.mark.parametrize("body", [b"%PDF-1.7\n1 0 obj", gzip.compress(PAGE.encode())])
+def test_what_is_no_text_is_refused(body: bytes) -> None:
+    with pytest.raises(InputError, match="of another kind"):
+        streamer.extract(body)
 
 
 def test_what_is_preformatted_keeps_its_lines() -> None:
