@@ -191,7 +191,7 @@ def test_of_two_who_write_the_same_snapshot_the_later_is_refused(
 
         class Overtaken(StoreCheckpoint):
             def __init__(self) -> None:
-                self.flush, self.pages = checkpoint.flush, checkpoint.pages
+                self.__dict__ |= checkpoint.__dict__
 
             def files(self) -> Iterator[tuple[str, Path]]:
                 snapshots.take(checkpoint, 0, threading.Event())
