@@ -138,7 +138,8 @@ def ready_again(index: Path) -> tuple[float, float, float]:
 
     The snapshot is on the same disk, and both of these are removed.
     """
-    opened, place, other = opened_in(index), index / "snapshots", index.with_name("restored")
+    opened = opened_in(index)
+    place, other = index.with_name("snapshots"), index.with_name("restored")
     began = time.perf_counter()
     take_snapshot(index, SnapshotFolder(place), 1)
     taken = time.perf_counter()
