@@ -306,11 +306,8 @@ class PageParser:
 
     def _find_kind(self, content_type: bytes) -> int:
         """Return what a type in JSON says: HTML, 0 for text, _VAGUE or _REFUSED."""
-        try:
-            text = _decode_text(b'"%b"' % content_type)
-        except (msgspec.MsgspecError, ValueError):
-            return _REFUSED
-        if text and not self._messages.accepts_type(text):
+        text = _unescaped(content_type)
+        if text is None or (text and not self._messages.accepts_type(text)):
             return _REFUSED
         is_html = declares_html(text)
         return _VAGUE if is_html is None else HTML if is_html else 0
@@ -362,12 +359,18 @@ def _time_in(value: bytes) -> int:
 
 def _plain_url(raw: memoryview) -> bytes:
     """Return a URL in JSON that can stand as it is, its escapes undone; b"" for any other."""
-    try:
-        url = _decode_text(b'"%b"' % bytes(raw))
-    except (msgspec.MsgspecError, ValueError):
+    url = _unescaped(bytes(raw))
+    if url is None or len(url) > _URL_SURE_MAX or not url.isprintable() or " " in url:
         return b""
-    is_sure = len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
-    return url.encode() if is_sure else b""
+    return url.encode()
+
+
+def _unescaped(raw: bytes) -> str | None:
+    """Return the text of a string in JSON, given without its quotes; None where it is none."""
+    try:
+        return _decode_text(b'"%b"' % raw)
+    except (msgspec.MsgspecError, ValueError):
+        return None
 
 
 def _plain_names(mapping: FieldMapping) -> Names | None:
