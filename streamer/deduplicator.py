@@ -32,9 +32,9 @@ from streamer.index.forgetting import terms_of
 from streamer.index.messages import Forget, Verdicts
 from streamer.model import SIMILARITY_ONE, KeptMatch, Rejected, Verdict, page_ref
 from streamer.options import Options
-from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.chunk import PageBatch
 from streamer.pages.parse import PageParser
-from streamer.pages.program_pages import AnyPage, Batches, MessageWriter
+from streamer.pages.program_pages import AddedPage, AnyPage, Batches, MessageWriter, chunk_of
 from streamer.run.catalogue import open_catalogue
 from streamer.run.engine import Engine, Prepared
 from streamer.run.explanation import Explained, KeptIndex
@@ -117,7 +117,7 @@ class Deduplicator:
 
         That is a verdict, or `Rejected` for a page that cannot be judged, as one without a body.
         Pages are read as results are taken, some thousand ahead, and judged in batches of up to
-        1,000: whoever stops in the midst may have added pages without seeing their results.
+        2,000: whoever stops in the midst may have added pages without seeing their results.
         `result.page.offset` counts all pages that were ever added.
 
         Raises:
@@ -128,19 +128,19 @@ class Deduplicator:
         """
         batches = Batches(pages, self._writer)
         with closing(in_order(batches, self._submit, CHUNKS_AHEAD)) as ahead:
-            for messages, future in ahead:
+            for added, future in ahead:
                 assert future is not None, "every batch is submitted"
                 prepared = future.result()
                 with self._turn():
                     if not self._engine.signing.is_next(prepared):
                         prepared = self._engine.prepare(prepared.chunk)
                     first, blocks = self._take(prepared)
-                    rejected = self._reject(prepared.batch, messages, first)
+                    rejected = self._reject(prepared.batch, added, first)
                 judged = itertools.chain.from_iterable(map(self._verdicts, blocks))
                 if not rejected:
                     yield from judged
                     continue
-                for number in range(first, first + len(messages)):
+                for number in range(first, first + len(added)):
                     yield rejected.get(number) or next(judged)
         batches.raise_error()
 
@@ -315,8 +315,8 @@ class Deduplicator:
 
     # ---- stages ----------------------------------------------------------------------------------
 
-    def _submit(self, messages: list[bytes]) -> Future[Prepared]:
-        chunk = Chunk(0, len(messages), messages=[(i, None, m) for i, m in enumerate(messages)])
+    def _submit(self, pages: list[AddedPage]) -> Future[Prepared]:
+        chunk = chunk_of(pages)
         chunk.source = 0  # `_take` gives them their places
         with self._turn():
             return self._engine.signing.submit(self._pool, chunk, self._engine.prepare)
@@ -336,13 +336,14 @@ class Deduplicator:
                 self._engine.begin_flush()
         return start, blocks
 
-    def _reject(self, batch: PageBatch, messages: list[bytes], first: int) -> dict[int, Rejected]:
+    def _reject(self, batch: PageBatch, added: list[AddedPage], first: int) -> dict[int, Rejected]:
         """Return, by its number, the result of each page of a batch that was not judged."""
+        if len(batch) == len(added):
+            return {}
         found = {letter.sequence: (letter.code, letter.detail) for letter in batch.dead}
-        skipped = set(range(len(messages))).difference(batch.sequences, found)
+        skipped = set(range(len(added))).difference(batch.sequences, found)
         for number in skipped:  # a batch only counts them: parsed alone, each gives its code
-            chunk = Chunk(0, 1, messages=[(0, None, messages[number])])
-            alone = self._engine.signing.parser.parse(chunk)
+            alone = self._engine.signing.parser.parse(chunk_of([added[number]]))
             found[number] = next(iter(alone.skipped)), "such pages are skipped"
         self.rejected.update(code for code, _ in found.values())
         places = (self._locate(page_ref(self._source, first + number)) for number in found)

@@ -12,12 +12,14 @@ place again: a page, a dead letter, a count in `skipped`, or a gap.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -70,6 +72,27 @@ class WarcPage:
     head: bytes = b""
 
 
+class TextPage(NamedTuple):
+    """The texts of a page that a program gives, instead of the JSON message with these fields."""
+
+    url: str
+    body: str
+    content_type: str
+
+    @property
+    def stands_for_message(self) -> bool:
+        """Whether they may: the URL has no backslash, and the body is not blank."""
+        return "\\" not in self.url and bool(self.body) and not self.body.isspace()
+
+    def message(self) -> bytes:
+        """Return the message; what is no Unicode is in it as escapes, as other writers do."""
+        fields = self._asdict()
+        try:
+            return msgspec.json.encode(fields)
+        except UnicodeEncodeError:
+            return json.dumps(fields).encode()
+
+
 Outcome = WarcPage | RejectedRecord | str
 """What becomes of a record: a page, a dead letter, or the code that it is skipped with."""
 
@@ -96,6 +119,7 @@ class Chunk:
         amount: how much is read when it is, for progress only: bytes as stored, compressed or not.
         lines: line i has the ordinal start + i; where there are lines, there is nothing else.
         messages: ascending; offsets may have gaps.
+        texts: page i has the ordinal start + i, as of lines.
         dead, skipped: what cannot be a record of the three.
         mark: where in the expanded stream the chunk ends, as the catalogue keeps it; nothing for a
             topic, whose offsets name the same messages as long as it has the same id.
@@ -116,6 +140,7 @@ class Chunk:
     amount: int = 0
     lines: Slices = field(default_factory=Slices.joined)
     messages: list[Message] = field(default_factory=list)
+    texts: list[TextPage] = field(default_factory=list)
     pages: list[WarcPage] = field(default_factory=list)
     dead: list[RejectedRecord] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)

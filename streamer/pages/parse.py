@@ -32,6 +32,7 @@ from streamer.pages.chunk import (
     Message,
     MessageHeaders,
     PageBatch,
+    TextPage,
     WarcPage,
     over_limit,
     rejected,
@@ -48,10 +49,12 @@ from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
     BODY,
     ESCAPES,
+    FIELDS,
     TIME,
     TYPE,
     UNKNOWN,
     URL,
+    FieldSpans,
     Names,
     Spans,
     find_page_fields,
@@ -66,12 +69,16 @@ from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
 
 Flags = npt.NDArray[np.bool_]
+Records = Slices | list[WarcPage] | list[TextPage]
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
 _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
 _TIMES_KEPT_MAX = 4096
 _TIME_BYTES_MAX = 66  # as JSON; a longer one is none
+_ESCAPE_BYTES = 6  # that a byte of text takes in JSON at most
+_TEXTS = len(TextPage._fields)
+_TEXT = 3  # of a record that is no JSON, as PLAIN is of one that is
 _URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
 _USUAL = ("status", "base64", "body_is", "time", "value")  # what a mapping may not change
 _decode_text = msgspec.json.Decoder(str).decode
@@ -144,7 +151,7 @@ class PageParser:
         batch = PageBatch(
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
-        records: Slices | list[WarcPage]
+        records: Records
         if chunk.messages:
             messages, chunk.is_raw = chunk.messages, self.mapping.value == "body"
             if chunk.is_raw:
@@ -156,9 +163,9 @@ class PageParser:
             batch.message_keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
         else:
-            records = chunk.pages or chunk.lines
+            records = chunk.pages or chunk.texts or chunk.lines
             batch.sequences = [page.sequence for page in chunk.pages] or [
-                *range(chunk.start, chunk.start + len(chunk.lines))
+                *range(chunk.start, chunk.start + len(records))
             ]
             batch.message_keys = [None] * len(records)
         self._read_pages(batch, records, "deletion" if chunk.messages else "blank_line")
@@ -169,7 +176,7 @@ class PageParser:
         batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
 
-    def _read_pages(self, batch: PageBatch, records: Slices | list[WarcPage], empty: str) -> None:
+    def _read_pages(self, batch: PageBatch, records: Records, empty: str) -> None:
         """Fill the columns of a batch, which has the records' ordinals and keys; keep the pages.
 
         A body stays where it is in the block of the records. One that had to be made (decoded,
@@ -178,15 +185,18 @@ class PageParser:
         count = len(records)
         batch.carried = [b""] * count
         batch.scopes = [b""] * count if self._scoped else []
-        if self._names and isinstance(records, Slices):
-            is_page, starts, ends = self._enter_plain(batch, records, self._names)
+        data, fields = self._find_fields(records)
+        if fields:
+            is_page, starts, ends = self._enter_plain(batch, data, fields)
         else:
             is_page, (starts, ends) = np.zeros(count, np.bool_), np.zeros((2, count), np.int64)
             batch.urls, batch.flags, batch.times = [b""] * count, [0] * count, [0] * count
-        data = records.data if isinstance(records, Slices) else Slices.joined().data
         made, end = list[Buffer](), len(data)
         for i in np.flatnonzero(~is_page).tolist():
-            page = self._careful_page(batch, i, records[i], empty)
+            record = records[i]
+            if isinstance(record, TextPage):
+                record = record.message()
+            page = self._careful_page(batch, i, record, empty)
             if page is not None:
                 is_page[i] = True
                 batch.urls[i], batch.flags[i] = page.url.encode(), page.flags
@@ -248,17 +258,28 @@ class PageParser:
             Chunk(start, end, messages=[*messages], times=[*times], headers=[*headers])
         )
 
+    def _find_fields(self, records: Records) -> tuple[Bytes, FieldSpans | None]:
+        """Return a block that has the records, and where their fields are, if kernels find them."""
+        if isinstance(records, Slices):
+            fields = find_page_fields(records, self._names) if self._names else None
+            sizes, block = records.lengths, records
+        else:
+            block = _texts_of(records) if self._names else Slices.joined()
+            fields = _text_fields(block) if block else None
+            sizes = block.lengths.reshape(-1, _TEXTS).sum(1) * _ESCAPE_BYTES
+        if fields:
+            fields.states[sizes > self._limit] = UNKNOWN
+        return block.data, fields
+
     def _enter_plain(
-        self, batch: PageBatch, values: Slices, names: Names
+        self, batch: PageBatch, data: Bytes, fields: FieldSpans
     ) -> tuple[Flags, Spans, Spans]:
-        """Fill the columns of a batch for all plain messages at once; others need more care.
+        """Fill the columns of a batch for all plain records at once; others need more care.
 
         Returns which are plain, and the places of their bodies.
         """
-        count, data = len(values), values.data
-        states, spans = find_page_fields(values, names)
-        states[values.lengths > self._limit] = UNKNOWN
-        plain = np.empty(count, np.bool_)
+        states, spans = fields
+        plain = np.empty(len(states), np.bool_)
         mark_sure(data, states, spans, _URL_SURE_MAX, plain)
         other_urls: dict[int, bytes] = {}
         for i in np.flatnonzero((states != UNKNOWN) & ~plain).tolist():
@@ -280,6 +301,8 @@ class PageParser:
         for i in np.flatnonzero(vague & begins | inside).tolist():
             body = data[starts[i] : ends[i]].data
             html[i] = sniff_html(body) if begins[i] else has_element(body)
+            if states[i] == _TEXT:  # where the same bytes may say something else in JSON
+                plain[i] = b"\\" not in bytes(body[:HEAD_BYTES])
         batch.flags = (np.where(states == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)).tolist()
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         batch.urls = gather(data, spans[:, URL, 0], url_ends)
@@ -347,6 +370,24 @@ def tombstones_in(messages: Iterable[Message]) -> list[tuple[int, bytes]]:
         for ordinal, key, value in messages
         if value is None and key and len(key) <= URL_BYTES_MAX
     ]
+
+
+def _texts_of(records: Sequence[WarcPage | TextPage]) -> Slices:
+    """Return the texts of pages that are these; nothing if one of them is no Unicode."""
+    try:
+        texts = [text.encode() for page in records if isinstance(page, TextPage) for text in page]
+    except UnicodeEncodeError:
+        texts = []
+    return Slices.joined(texts)
+
+
+def _text_fields(block: Slices) -> FieldSpans:
+    """Return the places of texts that are one after the other: URL, body and type of each page."""
+    count = len(block) // _TEXTS
+    spans = np.zeros((count, FIELDS, 2), np.int64)
+    spans[:, [URL, BODY, TYPE], 0] = block.starts.reshape(count, _TEXTS)
+    spans[:, [URL, BODY, TYPE], 1] = block.ends.reshape(count, _TEXTS)
+    return FieldSpans(np.full(count, _TEXT, np.uint8), spans)
 
 
 def _time_in(value: bytes) -> int:

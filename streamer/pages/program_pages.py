@@ -1,11 +1,15 @@
-"""Pages that a program gives, as Python objects: each becomes a JSON message, as in a file."""
+"""Pages that a program gives, as Python objects.
+
+A page is what a JSON message of its fields would be in a file. Most have texts alone, which need no
+JSON in between (`TextPage`).
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
@@ -13,11 +17,11 @@ import msgspec
 import numpy as np
 
 from streamer.model import Page
-from streamer.pages.chunk import CHUNK_BYTES_MAX
+from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, TextPage
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping
 from streamer.pages.message import resolve
 
-PAGES_A_BATCH = 1_000
+PAGES_A_BATCH = 2_000  # which share what a batch costs
 _BODY = ("body",)
 _PLAIN: dict[type, Callable[[Any], Any]] = {  # what represents a value, by its class or one above
     str: str,
@@ -35,6 +39,8 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {  # what represents a value, by its 
 
 AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
 """A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""
+AddedPage = TextPage | bytes
+"""A page as it is judged: its texts, or a JSON message."""
 
 
 class MessageWriter:
@@ -49,6 +55,9 @@ class MessageWriter:
     ) -> None:
         self._is_mapped = mapping != DEFAULT_MAPPING
         self._columns = columns
+        self._others = None
+        if columns is not None and not self._is_mapped:
+            self._others = columns.difference(TextPage._fields)
         self._bodies = (*mapping.body, *mapping.body_base64)
         self._urls = mapping.url
 
@@ -58,13 +67,35 @@ class MessageWriter:
         Raises:
             TypeError: it is no page, or a field that is read cannot be written as JSON.
         """
-        if isinstance(page, Page | tuple) and self._is_mapped:
-            raise TypeError("with fields= or a crawler's preset=, pages are dicts")
-        fields = self._write_text(_fields_of(page))
+        fields = self._write_text(self._fields_of(page))
         try:
             return _encode(fields)
         except Exception:  # noqa: BLE001 - whatever an object raises that is asked for its value
             return self._encode_by_field(fields)
+
+    def added(self, page: AnyPage) -> AddedPage:
+        """Return a page's texts, where the parser reads nothing else of it; else as `message`."""
+        fields = page if type(page) is dict else self._fields_of(page)
+        if self._others is not None and self._others.isdisjoint(fields):
+            url, body, kind = (fields.get(name) for name in TextPage._fields)
+            kind = "" if kind is None else kind
+            if isinstance(url, str) and isinstance(body, str) and isinstance(kind, str):
+                texts = TextPage(url, body, kind)
+                return texts if texts.stands_for_message else self.message(page)
+        return self.message(page)
+
+    def _fields_of(self, page: AnyPage) -> Mapping[str, Any]:
+        if isinstance(page, Mapping):
+            return page
+        if isinstance(page, Page | tuple) and self._is_mapped:
+            raise TypeError("with fields= or a crawler's preset=, pages are dicts")
+        if isinstance(page, Page):
+            given = msgspec.structs.asdict(page)
+            return {name: each for name, each in given.items() if each is not msgspec.UNSET}
+        if isinstance(page, tuple) and len(page) == 2:  # noqa: PLR2004 - URL, body
+            return dict(zip(("url", "body"), page, strict=True))
+        kind = f"{len(page)} values" if isinstance(page, tuple) else type(page).__name__
+        raise TypeError(f"a page is a Page, (URL, body) or a dict, not {kind}")
 
     def _write_text(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the fields with a body of bytes as base64.
@@ -96,7 +127,7 @@ class MessageWriter:
 
 
 class Batches:
-    """Iterates over pages in lists of messages, of bounded number and size.
+    """Iterates over pages in lists of bounded number and size.
 
     Where the iterable fails, or gives what is no page, the pages before it make up the last list,
     and `raise_error` raises it.
@@ -107,19 +138,19 @@ class Batches:
         self._writer = writer
         self._error: BaseException | None = None
 
-    def __iter__(self) -> Iterator[list[bytes]]:
-        batch: list[bytes] = []
+    def __iter__(self) -> Iterator[list[AddedPage]]:
+        batch: list[AddedPage] = []
         size = 0
-        for message in self._messages():
-            batch.append(message)
-            size += len(message)
+        for page in self._added():
+            batch.append(page)
+            size += len(page.body if isinstance(page, TextPage) else page)
             if len(batch) == PAGES_A_BATCH or size >= CHUNK_BYTES_MAX:
                 yield batch
                 batch, size = [], 0
         if batch:
             yield batch
 
-    def _messages(self) -> Iterator[bytes]:
+    def _added(self) -> Iterator[AddedPage]:
         count = 0
         pages = iter(self._pages)
         while True:
@@ -132,11 +163,11 @@ class Batches:
                 self._error = error
                 return
             try:
-                message = self._writer.message(page)
+                added = self._writer.added(page)
             except Exception as error:  # noqa: BLE001 - a mapping may raise anything, as it is read
                 self._error = TypeError(f"Item {count} cannot be added: {error}.")
                 return
-            yield message
+            yield added
             count += 1
 
     def raise_error(self) -> None:
@@ -145,16 +176,13 @@ class Batches:
             raise self._error
 
 
-def _fields_of(page: AnyPage) -> Mapping[str, Any]:
-    if isinstance(page, Page):
-        given = msgspec.structs.asdict(page)
-        return {name: each for name, each in given.items() if each is not msgspec.UNSET}
-    if isinstance(page, tuple) and len(page) == 2:  # noqa: PLR2004 - URL, body
-        return dict(zip(("url", "body"), page, strict=True))
-    if isinstance(page, Mapping):
-        return page
-    kind = f"{len(page)} values" if isinstance(page, tuple) else type(page).__name__
-    raise TypeError(f"a page is a Page, (URL, body) or a dict, not {kind}")
+def chunk_of(pages: Sequence[AddedPage]) -> Chunk:
+    """Return pages as a chunk: of texts, if all are."""
+    texts = [page for page in pages if isinstance(page, TextPage)]
+    if len(texts) == len(pages):
+        return Chunk(0, len(pages), texts=texts)
+    messages = (page if isinstance(page, bytes) else page.message() for page in pages)
+    return Chunk(0, len(pages), messages=[(i, None, each) for i, each in enumerate(messages)])
 
 
 def _encode(value: object) -> bytes:

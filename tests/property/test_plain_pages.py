@@ -9,8 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.pages import parse
+from streamer.pages.chunk import PageBatch, TextPage
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
+from streamer.pages.program_pages import AnyPage, MessageWriter, chunk_of
 from streamer.text import json_fields
 from streamer.text.json_fields import TYPE, find_page_fields, gather, mark_sure, mark_type_changes
 from streamer.text.scan import Bytes
@@ -116,7 +118,10 @@ def test_fields_by_name_and_escapes_in_url_and_type_need_no_more_care(
 
 
 def text_of(body: Buffer, flags: int) -> str:
-    return str(json.loads(b'"' + bytes(body) + b'"')) if flags & ESCAPED else bytes(body).decode()
+    if not flags & ESCAPED:
+        return bytes(body).decode()
+    text = str(json.loads(b'"' + bytes(body) + b'"'))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @settings(max_examples=300, deadline=None)
@@ -127,6 +132,10 @@ def test_a_batch_gives_the_pages_of_the_careful_way_in_order(
     listed = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
     quick = PageParser(mapping).parse_messages(0, len(batch), listed)
     careful = PageParser(mapping, carry=["nothing"]).parse_messages(0, len(batch), listed)
+    assert_same_pages(quick, careful)
+
+
+def assert_same_pages(quick: PageBatch, careful: PageBatch) -> None:
     assert (quick.sequences, quick.message_keys, quick.urls, quick.carried, quick.skipped) == (
         careful.sequences, careful.message_keys, careful.urls, careful.carried, careful.skipped,
     )  # fmt: skip
@@ -136,3 +145,42 @@ def test_a_batch_gives_the_pages_of_the_careful_way_in_order(
     assert [flags & HTML for flags in quick.flags] == [flags & HTML for flags in careful.flags]
     assert [letter.code for letter in quick.dead] == [letter.code for letter in careful.dead]
     assert {len(quick), len(quick.flags), len(quick.bodies)} == {len(quick)}
+
+
+heads = st.sampled_from(["", "%PDF-1", "ID3\3", "MM\0*", "PK\3\4", "\ufeff", "\\n", "\\u003c"])
+texts = st.builds(
+    lambda *parts: "".join(parts),
+    heads,
+    st.text('<>"/\\ \n\t\0\x07\x85é\ud800p', max_size=12),
+    st.sampled_from(["", *tagged, *late, '<p class="a">\\', "<p>x<\\/p>", "\\u003c/p>"]),
+)
+rows = st.fixed_dictionaries(
+    {"url": urls | st.just('a"'), "body": texts}, optional={"content_type": kinds}
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(rows, min_size=1, max_size=8))
+@example([{"url": "a", "body": "\n"}])
+@example([{"url": "a", "body": "\0" * 40}])
+@example([{"url": "a", "body": "a<p>x<\\/p>"}])
+@example([{"url": "a\\\\b", "body": "x"}])
+def test_texts_of_a_program_are_the_pages_of_their_messages(pages: list[dict[str, str]]) -> None:
+    parser = PageParser(page_bytes_max=200)
+    writer = MessageWriter(parser.mapping, parser.columns)
+    added = [writer.added(page) for page in pages]
+    messages = chunk_of([writer.message(page) for page in pages])
+    assert_same_pages(parser.parse(chunk_of(added)), parser.parse(messages))
+
+
+def test_pages_with_texts_alone_need_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TextPage, "message", None)
+    parser = PageParser()
+    writer = MessageWriter(parser.mapping, parser.columns)
+    pages: list[AnyPage] = [
+        ("u", "one"),
+        {"url": "u", "body": "<p>t", "content_type": None, "title": object()},
+    ]
+    batch = parser.parse(chunk_of([writer.added(page) for page in pages]))
+    assert batch.urls == [b"u", b"u"]
+    assert list(map(bytes, batch.bodies)) == [b"one", b"<p>t"]
