@@ -77,7 +77,7 @@ class MessageWriter:
         """Return a page's texts, where the parser reads nothing else of it; else as `message`."""
         fields = page if type(page) is dict else self._fields_of(page)
         if self._others is not None and self._others.isdisjoint(fields):
-            url, body, kind = (fields.get(name) for name in TextPage._fields)
+            url, body, kind = fields.get("url"), fields.get("body"), fields.get("content_type")
             kind = "" if kind is None else kind
             if isinstance(url, str) and isinstance(body, str) and isinstance(kind, str):
                 texts = TextPage(url, body, kind)

@@ -128,18 +128,21 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
 
 
 def _changes_of(block: Verdicts) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield what verdicts have of pages where it is asked for: text, change, its similarity."""
+    """Return what verdicts have of pages where it is asked for: text, change, its similarity."""
     pages = block.pages
     texts: Iterable[Any] = itertools.repeat(msgspec.UNSET, len(pages))
     if pages.main is not None:
         texts = (SignedText.MAIN if each else SignedText.VISIBLE for each in pages.main.tolist())
     if block.changes is None:
-        yield from ((text, msgspec.UNSET, msgspec.UNSET) for text in texts)
-        return
+        nothing = itertools.repeat(msgspec.UNSET)
+        return zip(texts, nothing, nothing, strict=False)
     changes, similarities = split_changes(block.changes)
-    columns = zip(texts, changes.tolist(), similarities.tolist(), strict=True)
-    for text, change, similarity in columns:
-        yield text, CHANGE_NAMES[change], None if similarity < 0 else _SIMILARITIES[similarity]
+    return zip(
+        texts,
+        (CHANGE_NAMES[each] for each in changes.tolist()),
+        (None if each < 0 else _SIMILARITIES[each] for each in similarities.tolist()),
+        strict=True,
+    )
 
 
 def _nearest(block: Verdicts, locate: Locate) -> Iterator[tuple[Any, Any]]:
