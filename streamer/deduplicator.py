@@ -93,7 +93,7 @@ class Deduplicator:
         self._lock = threading.RLock()
         self._is_of_parent = False
         parser = page_parser(self.settings)
-        self._writer = MessageWriter(parser.mapping, parser.columns)
+        self._writer = MessageWriter(parser.mapping, parser.columns, self.settings.page_bytes_max)
         path, own = None if index is None else Path(index), self.settings
         with ExitStack() as stack:
             folder = self._folder = stack.enter_context(open_index(path, own))

@@ -12,6 +12,7 @@ place again: a page, a dead letter, a count in `skipped`, or a gap.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ HEAD_RECORDS_MAX = 64  # or so many records
 KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
 
 PAGE_FILE = "file"
+_ESCAPE_BYTES = 6  # that a character takes in JSON at most,
+_NAMES_BYTES = 64  # and the names of the fields
 
 Message = tuple[int, bytes | None, bytes | None]
 """An ordinal, a key and a value, as a topic has them."""
@@ -72,21 +75,24 @@ class WarcPage:
     head: bytes = b""
 
 
-class TextPage(NamedTuple):
-    """The texts of a page that a program gives, instead of the JSON message with these fields."""
+class GivenPage(NamedTuple):
+    """The fields of a page that a program gives, instead of the JSON message with them."""
 
     url: str
-    body: str
-    content_type: str
+    body: str | bytes
+    content_type: str | None
 
-    @property
-    def stands_for_message(self) -> bool:
-        """Whether they may: the URL has no backslash, and the body is not blank."""
-        return "\\" not in self.url and bool(self.body) and not self.body.isspace()
+    def stands_for_message(self, bytes_max: int) -> bool:
+        """Return whether they may: no backslash in the URL, no blank body, a small message."""
+        url, body, kind = self
+        size = _NAMES_BYTES + _ESCAPE_BYTES * (len(url) + len(body) + len(kind or ""))
+        return "\\" not in url and not body.isspace() and size <= bytes_max
 
     def message(self) -> bytes:
         """Return the message; what is no Unicode is in it as escapes, as other writers do."""
-        fields = self._asdict()
+        fields = {name: each for name, each in self._asdict().items() if each is not None}
+        if isinstance(self.body, bytes):
+            fields["body_base64"] = base64.b64encode(fields.pop("body")).decode()
         try:
             return msgspec.json.encode(fields)
         except UnicodeEncodeError:
@@ -119,7 +125,7 @@ class Chunk:
         amount: how much is read when it is, for progress only: bytes as stored, compressed or not.
         lines: line i has the ordinal start + i; where there are lines, there is nothing else.
         messages: ascending; offsets may have gaps.
-        texts: page i has the ordinal start + i, as of lines.
+        given: page i has the ordinal start + i, as of lines.
         dead, skipped: what cannot be a record of the three.
         mark: where in the expanded stream the chunk ends, as the catalogue keeps it; nothing for a
             topic, whose offsets name the same messages as long as it has the same id.
@@ -140,7 +146,7 @@ class Chunk:
     amount: int = 0
     lines: Slices = field(default_factory=Slices.joined)
     messages: list[Message] = field(default_factory=list)
-    texts: list[TextPage] = field(default_factory=list)
+    given: list[GivenPage] = field(default_factory=list)
     pages: list[WarcPage] = field(default_factory=list)
     dead: list[RejectedRecord] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)

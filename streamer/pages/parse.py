@@ -10,6 +10,7 @@ and Kafka messages all come through here. Nothing in a record may raise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
@@ -29,10 +30,10 @@ from streamer.pages.body import (
 from streamer.pages.chunk import (
     PAGE_BYTES_MAX,
     Chunk,
+    GivenPage,
     Message,
     MessageHeaders,
     PageBatch,
-    TextPage,
     WarcPage,
     over_limit,
     rejected,
@@ -69,15 +70,14 @@ from streamer.text.slices import Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer
 
 Flags = npt.NDArray[np.bool_]
-Records = Slices | list[WarcPage] | list[TextPage]
+Records = Slices | list[WarcPage] | list[GivenPage]
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
 _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
 _TIMES_KEPT_MAX = 4096
 _TIME_BYTES_MAX = 66  # as JSON; a longer one is none
-_ESCAPE_BYTES = 6  # that a byte of text takes in JSON at most
-_TEXTS = len(TextPage._fields)
+_GIVEN = len(GivenPage._fields)
 _TEXT = 3  # of a record that is no JSON, as PLAIN is of one that is
 _URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
 _USUAL = ("status", "base64", "body_is", "time", "value")  # what a mapping may not change
@@ -163,7 +163,7 @@ class PageParser:
             batch.message_keys = [key for _, key, _ in messages]
             records = Slices.joined([value or b"" for _, _, value in messages])
         else:
-            records = chunk.pages or chunk.texts or chunk.lines
+            records = chunk.pages or chunk.given or chunk.lines
             batch.sequences = [page.sequence for page in chunk.pages] or [
                 *range(chunk.start, chunk.start + len(records))
             ]
@@ -194,9 +194,8 @@ class PageParser:
         made, end = list[Buffer](), len(data)
         for i in np.flatnonzero(~is_page).tolist():
             record = records[i]
-            if isinstance(record, TextPage):
-                record = record.message()
-            page = self._careful_page(batch, i, record, empty)
+            page = self._page_of_bytes(record) if isinstance(record, GivenPage) else None
+            page = page or self._careful_page(batch, i, record, empty)
             if page is not None:
                 is_page[i] = True
                 batch.urls[i], batch.flags[i] = page.url.encode(), page.flags
@@ -260,16 +259,13 @@ class PageParser:
 
     def _find_fields(self, records: Records) -> tuple[Bytes, FieldSpans | None]:
         """Return a block that has the records, and where their fields are, if kernels find them."""
-        if isinstance(records, Slices):
-            fields = find_page_fields(records, self._names) if self._names else None
-            sizes, block = records.lengths, records
-        else:
+        if not isinstance(records, Slices):
             block = _texts_of(records) if self._names else Slices.joined()
-            fields = _text_fields(block) if block else None
-            sizes = block.lengths.reshape(-1, _TEXTS).sum(1) * _ESCAPE_BYTES
+            return block.data, _given_fields(block) if block else None
+        fields = find_page_fields(records, self._names) if self._names else None
         if fields:
-            fields.states[sizes > self._limit] = UNKNOWN
-        return block.data, fields
+            fields.states[records.lengths > self._limit] = UNKNOWN
+        return records.data, fields
 
     def _enter_plain(
         self, batch: PageBatch, data: Bytes, fields: FieldSpans
@@ -335,11 +331,20 @@ class PageParser:
         is_html = declares_html(text)
         return _VAGUE if is_html is None else HTML if is_html else 0
 
+    def _page_of_bytes(self, page: GivenPage) -> PageFields | None:
+        """Return the page, if its body is bytes and can be judged; its message says why not."""
+        if isinstance(page.body, bytes):
+            fields, body = {"url": page.url, "content_type": page.content_type}, page.body
+            with suppress(InvalidPage, SkippedRecord):
+                return self._messages.page(fields, lambda: body)
+        return None
+
     def _careful_page(
-        self, batch: PageBatch, i: int, record: bytes | WarcPage, empty: str
+        self, batch: PageBatch, i: int, record: bytes | WarcPage | GivenPage, empty: str
     ) -> PageFields | None:
         """Return the page of any record; where there is none, enter why and return None."""
         sequence, key = batch.sequences[i], batch.message_keys[i]
+        record = record.message() if isinstance(record, GivenPage) else record
         value = record.block if isinstance(record, WarcPage) else record
         if isinstance(record, bytes):
             value = record.rstrip(b"\r\n \t") if empty == "blank_line" else record
@@ -372,22 +377,27 @@ def tombstones_in(messages: Iterable[Message]) -> list[tuple[int, bytes]]:
     ]
 
 
-def _texts_of(records: Sequence[WarcPage | TextPage]) -> Slices:
-    """Return the texts of pages that are these; nothing if one of them is no Unicode."""
+def _texts_of(records: Sequence[WarcPage | GivenPage]) -> Slices:
+    """Return the texts of pages of programs, "" for a body of bytes; none if one is no Unicode."""
+    given = [page for page in records if isinstance(page, GivenPage)]
+    columns = [
+        (url, "" if isinstance(body, bytes) else body, kind or "") for url, body, kind in given
+    ]
     try:
-        texts = [text.encode() for page in records if isinstance(page, TextPage) for text in page]
+        texts = [text.encode() for page in columns for text in page]
     except UnicodeEncodeError:
         texts = []
     return Slices.joined(texts)
 
 
-def _text_fields(block: Slices) -> FieldSpans:
-    """Return the places of texts that are one after the other: URL, body and type of each page."""
-    count = len(block) // _TEXTS
+def _given_fields(block: Slices) -> FieldSpans:
+    """Return the places of URL, body and type of pages, which are one after the other."""
+    count = len(block) // _GIVEN
     spans = np.zeros((count, FIELDS, 2), np.int64)
-    spans[:, [URL, BODY, TYPE], 0] = block.starts.reshape(count, _TEXTS)
-    spans[:, [URL, BODY, TYPE], 1] = block.ends.reshape(count, _TEXTS)
-    return FieldSpans(np.full(count, _TEXT, np.uint8), spans)
+    spans[:, [URL, BODY, TYPE], 0] = block.starts.reshape(count, _GIVEN)
+    spans[:, [URL, BODY, TYPE], 1] = block.ends.reshape(count, _GIVEN)
+    has_text = spans[:, BODY, 0] < spans[:, BODY, 1]
+    return FieldSpans(np.where(has_text, _TEXT, UNKNOWN).astype(np.uint8), spans)
 
 
 def _time_in(value: bytes) -> int:

@@ -1,7 +1,7 @@
 """Pages that a program gives, as Python objects.
 
-A page is what a JSON message of its fields would be in a file. Most have texts alone, which need no
-JSON in between (`TextPage`).
+A page is what a JSON message of its fields would be in a file. Most have a URL, a body and a type
+alone, which need no JSON in between (`GivenPage`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from streamer.model import Page
-from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, TextPage
+from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, GivenPage
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping
 from streamer.pages.message import resolve
 
@@ -39,25 +39,29 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {  # what represents a value, by its 
 
 AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
 """A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""
-AddedPage = TextPage | bytes
-"""A page as it is judged: its texts, or a JSON message."""
+AddedPage = GivenPage | bytes
+"""A page as it is judged: its fields, or a JSON message."""
 
 
 class MessageWriter:
     """Writes pages as JSON messages for a parser with this mapping.
 
     `columns` are the fields at the top of a message that the parser reads; None: all. Any other
-    field may hold anything: it is left out where JSON cannot hold it.
+    field may hold anything: it is left out where JSON cannot hold it. No page with more than
+    `bytes_max` goes without a message.
     """
 
     def __init__(
-        self, mapping: FieldMapping = DEFAULT_MAPPING, columns: frozenset[str] | None = None
+        self,
+        mapping: FieldMapping = DEFAULT_MAPPING,
+        columns: frozenset[str] | None = None,
+        bytes_max: int = 0,
     ) -> None:
         self._is_mapped = mapping != DEFAULT_MAPPING
-        self._columns = columns
+        self._columns, self._bytes_max = columns, bytes_max
         self._others = None
         if columns is not None and not self._is_mapped:
-            self._others = columns.difference(TextPage._fields)
+            self._others = columns.difference(GivenPage._fields)
         self._bodies = (*mapping.body, *mapping.body_base64)
         self._urls = mapping.url
 
@@ -74,14 +78,15 @@ class MessageWriter:
             return self._encode_by_field(fields)
 
     def added(self, page: AnyPage) -> AddedPage:
-        """Return a page's texts, where the parser reads nothing else of it; else as `message`."""
+        """Return the fields of a page if the parser reads no others of it, else a message."""
         fields = page if type(page) is dict else self._fields_of(page)
         if self._others is not None and self._others.isdisjoint(fields):
             url, body, kind = fields.get("url"), fields.get("body"), fields.get("content_type")
-            kind = "" if kind is None else kind
-            if isinstance(url, str) and isinstance(body, str) and isinstance(kind, str):
-                texts = TextPage(url, body, kind)
-                return texts if texts.stands_for_message else self.message(page)
+            is_kind = kind is None or isinstance(kind, str)
+            if isinstance(url, str) and isinstance(body, str | bytes) and is_kind:
+                given = GivenPage(url, body, kind)
+                if given.stands_for_message(self._bytes_max):
+                    return given
         return self.message(page)
 
     def _fields_of(self, page: AnyPage) -> Mapping[str, Any]:
@@ -143,7 +148,7 @@ class Batches:
         size = 0
         for page in self._added():
             batch.append(page)
-            size += len(page.body if isinstance(page, TextPage) else page)
+            size += len(page.body if isinstance(page, GivenPage) else page)
             if len(batch) == PAGES_A_BATCH or size >= CHUNK_BYTES_MAX:
                 yield batch
                 batch, size = [], 0
@@ -178,9 +183,9 @@ class Batches:
 
 def chunk_of(pages: Sequence[AddedPage]) -> Chunk:
     """Return pages as a chunk: of texts, if all are."""
-    texts = [page for page in pages if isinstance(page, TextPage)]
-    if len(texts) == len(pages):
-        return Chunk(0, len(pages), texts=texts)
+    given = [page for page in pages if isinstance(page, GivenPage)]
+    if len(given) == len(pages):
+        return Chunk(0, len(pages), given=given)
     messages = (page if isinstance(page, bytes) else page.message() for page in pages)
     return Chunk(0, len(pages), messages=[(i, None, each) for i, each in enumerate(messages)])
 

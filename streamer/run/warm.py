@@ -1,9 +1,9 @@
 """Compile the kernels ahead, so that a run does not wait for them later.
 
 `compile_kernels` does it once for a version and a machine, in two processes that share compiled
-code through the disk. What only main text needs is a third more, and is compiled only for callers
-that ask for it. `warm_kernels` takes a page through all stages, so that their code is loaded: for a
-worker that joins a group and must answer soon.
+code through the disk. What only main text needs is two thirds more, and is compiled only for
+callers that ask for it. `warm_kernels` takes a page through all stages, so that their code is
+loaded: for a worker that joins a group and must answer soon.
 """
 
 # Constants get no versions of their own: by numba's default, half of the compilation went into

@@ -1,6 +1,7 @@
 """What is found of a batch of messages at once is what is found of each one."""
 
 import json
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.pages import parse
-from streamer.pages.chunk import PageBatch, TextPage
+from streamer.pages.chunk import GivenPage, PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.pages.program_pages import AnyPage, MessageWriter, chunk_of
@@ -154,8 +155,14 @@ texts = st.builds(
     st.text('<>"/\\ \n\t\0\x07\x85é\ud800p', max_size=12),
     st.sampled_from(["", *tagged, *late, '<p class="a">\\', "<p>x<\\/p>", "\\u003c/p>"]),
 )
+packed = st.builds(
+    lambda text, charset: text.encode(charset, "replace"),
+    texts,
+    st.sampled_from(["utf-8", "utf-16", "cp1252"]),
+)
 rows = st.fixed_dictionaries(
-    {"url": urls | st.just('a"'), "body": texts}, optional={"content_type": kinds}
+    {"url": urls | st.just('a"'), "body": texts | packed | st.binary(max_size=20)},
+    optional={"content_type": kinds | st.just("text/html; charset=cp1252")},
 )
 
 
@@ -165,22 +172,21 @@ rows = st.fixed_dictionaries(
 @example([{"url": "a", "body": "\0" * 40}])
 @example([{"url": "a", "body": "a<p>x<\\/p>"}])
 @example([{"url": "a\\\\b", "body": "x"}])
-def test_texts_of_a_program_are_the_pages_of_their_messages(pages: list[dict[str, str]]) -> None:
+@example([{"url": "a", "body": b"b" * 160}])
+def test_pages_of_a_program_are_those_of_their_messages(pages: list[dict[str, Any]]) -> None:
     parser = PageParser(page_bytes_max=200)
-    writer = MessageWriter(parser.mapping, parser.columns)
+    writer = MessageWriter(parser.mapping, parser.columns, 200)
     added = [writer.added(page) for page in pages]
     messages = chunk_of([writer.message(page) for page in pages])
     assert_same_pages(parser.parse(chunk_of(added)), parser.parse(messages))
 
 
-def test_pages_with_texts_alone_need_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TextPage, "message", None)
+def test_pages_with_a_body_alone_need_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GivenPage, "message", None)
     parser = PageParser()
-    writer = MessageWriter(parser.mapping, parser.columns)
-    pages: list[AnyPage] = [
-        ("u", "one"),
-        {"url": "u", "body": "<p>t", "content_type": None, "title": object()},
-    ]
+    writer = MessageWriter(parser.mapping, parser.columns, 200)
+    more = {"content_type": None, "title": object()}
+    pages: list[AnyPage] = [("u", "one"), {"url": "u", "body": "<p>t", **more}, ("u", b"\xe9t\xe9")]
     batch = parser.parse(chunk_of([writer.added(page) for page in pages]))
-    assert batch.urls == [b"u", b"u"]
-    assert list(map(bytes, batch.bodies)) == [b"one", b"<p>t"]
+    assert batch.urls == [b"u"] * 3
+    assert list(map(bytes, batch.bodies)) == [b"one", b"<p>t", "été".encode()]
