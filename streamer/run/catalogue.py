@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamer.errors import SettingsError, StoreMismatch, damage_error
+from streamer.errors import InputError, SettingsError, StoreMismatch, damage_error, is_utf8
 from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
@@ -185,6 +185,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             InputError: the file cannot be read.
         """
         path = self._resolved(source.name)
+        if not (path.isascii() or is_utf8(Path(path))):
+            raise InputError(f"{source.name}: its path {path!r} is not UTF-8; rename the folder")
         for number in self._by_path.get(path, ()):
             entry = self.entries[number]
             if entry.identity and entry.finished and entry.status == source.status():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import SettingsError, StoreMismatch
+from streamer.errors import InputError, SettingsError, StoreMismatch
 from streamer.model import page_ref
 from streamer.pages.bytestream import Trail
 from streamer.pages.files import Source
@@ -67,6 +67,17 @@ def test_a_file_is_known_by_another_spelling_of_its_path(tmp_path: Path, page_fi
     spellings = (page_file, tmp_path / "." / ".." / tmp_path.name / "pages.jsonl", link)
     assert [catalogue.enter(source(path)) for path in spellings] == [0, 0, 0]
     assert [entry.name for entry in catalogue.entries] == [str(page_file)]
+
+
+def test_a_file_in_a_folder_whose_name_is_no_text_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "no\udcffutf8"
+    folder.mkdir()
+    (folder / "pages.jsonl").write_bytes(LINE)
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match="not UTF-8; rename"):
+        Catalogue().enter(source("pages.jsonl"))
 
 
 def test_no_two_sources_have_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
