@@ -12,15 +12,12 @@ place again: a page, a dead letter, a count in `skipped`, or a gap.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,6 +28,9 @@ from streamer.pages.bytestream import Mark
 from streamer.text.slices import Slices
 from streamer.text.visible import Buffer
 
+if TYPE_CHECKING:
+    from streamer.pages.program_pages import GivenPage  # which imports this module
+
 CHUNK_RECORDS_MAX = 4_000
 CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: which share what a batch costs
 PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
@@ -39,8 +39,6 @@ HEAD_RECORDS_MAX = 64  # or so many records
 KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
 
 PAGE_FILE = "file"
-_ESCAPE_BYTES = 6  # that a character takes in JSON at most,
-_NAMES_BYTES = 64  # and the names of the fields
 
 Message = tuple[int, bytes | None, bytes | None]
 """An ordinal, a key and a value, as a topic has them."""
@@ -73,30 +71,6 @@ class WarcPage:
     headers: dict[str, str]
     block: bytes
     head: bytes = b""
-
-
-class GivenPage(NamedTuple):
-    """The fields of a page that a program gives, instead of the JSON message with them."""
-
-    url: str
-    body: str | bytes
-    content_type: str | None
-
-    def stands_for_message(self, bytes_max: int) -> bool:
-        """Return whether they may: no backslash in the URL, no blank body, a small message."""
-        url, body, kind = self
-        size = _NAMES_BYTES + _ESCAPE_BYTES * (len(url) + len(body) + len(kind or ""))
-        return "\\" not in url and not body.isspace() and size <= bytes_max
-
-    def message(self) -> bytes:
-        """Return the message; what is no Unicode is in it as escapes, as other writers do."""
-        fields = {name: each for name, each in self._asdict().items() if each is not None}
-        if isinstance(self.body, bytes):
-            fields["body_base64"] = base64.b64encode(fields.pop("body")).decode()
-        try:
-            return msgspec.json.encode(fields)
-        except UnicodeEncodeError:
-            return json.dumps(fields).encode()
 
 
 Outcome = WarcPage | RejectedRecord | str

@@ -30,7 +30,6 @@ from streamer.pages.body import (
 from streamer.pages.chunk import (
     PAGE_BYTES_MAX,
     Chunk,
-    GivenPage,
     Message,
     MessageHeaders,
     PageBatch,
@@ -43,6 +42,7 @@ from streamer.pages.extract import URL_BYTES_MAX, Extractor, PageFields
 from streamer.pages.http_record import fields_and_body
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
 from streamer.pages.message import raw_fields, read_message
+from streamer.pages.program_pages import GivenPage
 from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
 from streamer.pages.times import epoch_ms
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder

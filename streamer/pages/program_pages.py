@@ -11,18 +11,20 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from streamer.model import Page
-from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, GivenPage
+from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping
 from streamer.pages.message import resolve
 
 PAGES_A_BATCH = 2_000  # which share what a batch costs
 _BODY = ("body",)
+_ESCAPE_BYTES = 6  # that a character takes in JSON at most,
+_NAMES_BYTES = 64  # and the names of the fields
 _PLAIN: dict[type, Callable[[Any], Any]] = {  # what represents a value, by its class or one above
     str: str,
     np.datetime64: lambda moment: None if np.isnat(moment) else f"{np.datetime64(moment, 'ms')}Z",
@@ -36,6 +38,28 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {  # what represents a value, by its 
     os.PathLike: os.fspath,
     Mapping: dict,
 }
+
+
+class GivenPage(NamedTuple):
+    """The fields of a page that a program gives, instead of the JSON message with them."""
+
+    url: str
+    body: str | bytes
+    content_type: str | None
+
+    def stands_for_message(self, bytes_max: int) -> bool:
+        """Return whether they may: no backslash in the URL, no blank body, a small message."""
+        url, body, kind = self
+        size = _NAMES_BYTES + _ESCAPE_BYTES * (len(url) + len(body) + len(kind or ""))
+        return "\\" not in url and not body.isspace() and size <= bytes_max
+
+    def message(self) -> bytes:
+        """Return the message."""
+        fields: dict[str, Any] = {"url": self.url, "content_type": self.content_type}
+        if isinstance(self.body, bytes):
+            return _encode({**fields, "body_base64": base64.b64encode(self.body).decode()})
+        return _encode({**fields, "body": self.body})
+
 
 AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
 """A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.pages import parse
-from streamer.pages.chunk import GivenPage, PageBatch
+from streamer.pages.chunk import PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.pages.parse import PageParser
-from streamer.pages.program_pages import AnyPage, MessageWriter, chunk_of
+from streamer.pages.program_pages import AnyPage, GivenPage, MessageWriter, chunk_of
 from streamer.text import json_fields
 from streamer.text.json_fields import TYPE, find_page_fields, gather, mark_sure, mark_type_changes
 from streamer.text.scan import Bytes
