@@ -102,11 +102,14 @@ class LetterChoice:
 
     def topic(self, settings: Settings) -> str | None:
         """Return the topic of dead letters that is named, itself or by its index; None: neither."""
-        if self.from_topic or self.index_name is None:
-            return self.from_topic
-        from streamer.kafka.topics import Names  # noqa: PLC0415 - Kafka's client
+        if not self.from_topic and self.index_name is None:
+            return None
+        from streamer.kafka.topics import Names, check_name  # noqa: PLC0415 - Kafka's client
 
-        return Names(self.index_name, settings.input_topic).dead_letters
+        if self.index_name is not None and not self.from_topic:
+            return Names(self.index_name, settings.input_topic).dead_letters
+        check_name("--from-topic", self.from_topic or "")
+        return self.from_topic
 
     def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
         """Return the dead letters that are wanted, in the order in which they are stored.
