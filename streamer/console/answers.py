@@ -231,7 +231,10 @@ _CONDITIONS = {
     "url": queries.OF_URL, "place": queries.OF_REF, "host": queries.OF_HOST,
     "cluster": queries.OF_CLUSTER,
 }  # fmt: skip
-_READ = {"url": str.strip, "host": plain_labels}  # as the view has them
+_READ: dict[str, Callable[[str], str]] = {
+    "url": str.strip,
+    "host": plain_labels,
+}  # as the view has them
 
 
 class PagesAnswer(msgspec.Struct, frozen=True):
