@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -231,7 +231,7 @@ _CONDITIONS = {
     "url": queries.OF_URL, "place": queries.OF_REF, "host": queries.OF_HOST,
     "cluster": queries.OF_CLUSTER,
 }  # fmt: skip
-_READ: dict[str, Callable[[str], str]] = {
+_READ: dict[str, Callable[[str], Any]] = {
     "url": str.strip,
     "host": plain_labels,
 }  # as the view has them
