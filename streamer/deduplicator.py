@@ -88,6 +88,8 @@ class Deduplicator:
     ) -> None:
         if settings is not None and options:
             raise SettingsError(f"Give settings or {next(iter(options))}=, not both.")
+        if index is not None and not os.fspath(index):
+            raise SettingsError("The index is the empty text. Name a folder, or leave it out.")
         self.settings = load_settings(**options) if settings is None else settings
         self.rejected: Counter[str] = Counter()
         self._lock = threading.RLock()

@@ -83,21 +83,22 @@ class Cluster(msgspec.Struct, frozen=True):
 def largest_clusters(verdicts: Iterable[VerdictLine], count: int = LARGEST) -> list[Cluster]:
     """Return the `count` largest clusters of two or more pages, the largest first, ties by URL.
 
-    Memory is one number for each representative, never one for each page, and so a repeated verdict
-    counts again. One cluster with a large share of all pages is the sign of a block page or of a
-    template taken for content.
+    Of repeated verdicts of a page the first counts. One cluster with a large share of all pages is
+    the sign of a block page or of a template taken for content.
     """
-    judged = 0
+    judged = set[Location]()
     sizes: Counter[Location] = Counter()
     urls: dict[Location, str] = {}
     for said in verdicts:
-        judged += 1
+        if said.page is None or said.page in judged:
+            continue
+        judged.add(said.page)
         if said.representative is not None:
             place = said.representative.page
             sizes[place] += 1
             urls.setdefault(place, said.representative.url)
     clusters = (
-        Cluster(urls[place], duplicates + 1, (duplicates + 1) / judged)
+        Cluster(urls[place], duplicates + 1, (duplicates + 1) / len(judged))
         for place, duplicates in sizes.items()
     )
     return heapq.nsmallest(count, clusters, key=lambda cluster: (-cluster.size, cluster.url))

@@ -7,7 +7,6 @@ import base64
 import codecs
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +20,7 @@ from streamer.cli.options import Overwrite, command, quiet_connection_of
 from streamer.cli.terminal import Terminal, open_output
 from streamer.cli.terminal import show as show_report
 from streamer.config import Settings
-from streamer.errors import InputError, OutputClosed, SettingsError
+from streamer.errors import InputError, SettingsError
 from streamer.model import DeadLetter, Location
 from streamer.pages.formats import CDX, format_by_name, is_of_messages
 from streamer.panels import SECURITY
@@ -102,11 +101,14 @@ class LetterChoice:
 
     def topic(self, settings: Settings) -> str | None:
         """Return the topic of dead letters that is named, itself or by its index; None: neither."""
-        if self.from_topic or self.index_name is None:
-            return self.from_topic
-        from streamer.kafka.topics import Names  # noqa: PLC0415 - Kafka's client
+        if not self.from_topic and self.index_name is None:
+            return None
+        from streamer.kafka.topics import Names, check_name  # noqa: PLC0415 - Kafka's client
 
-        return Names(self.index_name, settings.input_topic).dead_letters
+        if self.index_name is not None and not self.from_topic:
+            return Names(self.index_name, settings.input_topic).dead_letters
+        check_name("--from-topic", self.from_topic or "")
+        return self.from_topic
 
     def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
         """Return the dead letters that are wanted, in the order in which they are stored.
@@ -211,8 +213,7 @@ def list_letters(
         json: Print JSON.
     """
     codes = tally(choice.read(files, settings))
-    with _ends_with_its_reader():
-        show_report(codes, _print_codes, as_json=json)
+    show_report(codes, _print_codes, as_json=json)
 
 
 def _print_codes(codes: list[CodeTally]) -> None:
@@ -287,11 +288,10 @@ def show(
     if out is not None:
         check_distinct([out], map(str, files or []))
         check_new(out, overwrite=overwrite)
-    with _ends_with_its_reader():
-        if out is not None or json:
-            _write(islice(letters, limit), out or STANDARD_OUTPUT, as_json=json)
-        else:
-            _print_letters(letters, limit or LETTERS_SHOWN)
+    if out is not None or json:
+        _write(islice(letters, limit), out or STANDARD_OUTPUT, as_json=json)
+    else:
+        _print_letters(letters, limit or LETTERS_SHOWN)
 
 
 def _print_letters(letters: Iterator[DeadLetter], limit: int) -> None:
@@ -348,16 +348,6 @@ def _bytes(letter: DeadLetter, text: str) -> bytes:
         raise InputError(
             f"The dead letter of {_place(letter.page)} is damaged: {error}."
         ) from error
-
-
-@contextmanager
-def _ends_with_its_reader() -> Iterator[None]:
-    """End in silence when nobody reads standard output any more."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise OutputClosed from error
 
 
 # ---- sent again ----------------------------------------------------------------------------------

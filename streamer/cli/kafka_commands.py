@@ -25,7 +25,7 @@ from streamer.kafka.follow import ArrivingMessages
 from streamer.kafka.produce import produce as produce_sources
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
-from streamer.kafka.topics import Names
+from streamer.kafka.topics import Names, check_name
 from streamer.pages.parse import PageParser
 from streamer.panels import RUNNING, SECURITY
 from streamer.run.page_reader import PageReader
@@ -122,6 +122,7 @@ def produce(
         key (host|FIELD): What pages share that shall be compared with --per-partition: it becomes
             their key. [default: the URL]
     """
+    check_name("--topic", topic)
     connection = quiet_connection_of(settings)
     if key:
         own, limit = reader.parser.mapping, reader.page_bytes_max
@@ -143,7 +144,8 @@ def produce(
         f"bytes             {sent.message_bytes:,}\n"
         f"no pages          {sent.no_pages:,}\n"
         f"too large         {sent.too_large:,}\n"
-        f"messages a second {sent.messages / seconds:,.0f}"
+        + f"without the key   {sent.no_key:,}\n" * bool(key)
+        + f"messages a second {sent.messages / seconds:,.0f}"
     )
 
 

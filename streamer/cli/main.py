@@ -270,15 +270,14 @@ def run() -> None:
     warnings.showwarning = _warn
     try:
         app()
-    except OutputClosed as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered there
-        sys.exit(error.exit_code)
     except StreamerError as error:
-        Terminal(stderr=True).fail(str(error))
+        if not isinstance(error, OutputClosed):
+            Terminal(stderr=True).fail(str(error))
+        try:
+            typer.echo(nl=False)  # which flushes
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is buffered there
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,12 @@ those of docstrings: in the section `Args:` of a command, `Attributes:` of a rec
 
 from __future__ import annotations
 
+import errno
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import wraps
@@ -24,6 +27,7 @@ from streamer.assembly import page_parser, reader_of
 from streamer.cli.terminal import Terminal
 from streamer.config import Declared, Settings, list_settings, load_settings
 from streamer.docstrings import Described, read_section
+from streamer.errors import OutputClosed, StreamerError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.panels import FIELDS, RUNNING, SUBJECTS
 from streamer.run.page_reader import PageReader, describe_skipped
@@ -81,6 +85,28 @@ _PAGE_SETTINGS = [
 ]  # fmt: skip
 
 
+@contextmanager
+def _ends_with_its_reader() -> Iterator[None]:
+    """Turn what the system says about standard output into our error.
+
+    Raises:
+        OutputClosed: nobody reads it any more.
+        StreamerError: its disk is full.
+    """
+    try:
+        yield
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise OutputClosed from error
+        if error.errno != errno.ENOSPC or error.filename:
+            raise
+        raise StreamerError(
+            "No space is left for standard output. Free some and run the same command again."
+        ) from error
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Return a command's function as typer is to see it: with each of its options a parameter.
 
@@ -123,7 +149,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             name: make(**{one: given[one] for one in names}) for name, (make, names) in made.items()
         }
         used = {"help_all", *(one for _, names in made.values() for one in names)}
-        function(**{one: value for one, value in given.items() if one not in used}, **parts)
+        with _ends_with_its_reader():
+            function(**{one: value for one, value in given.items() if one not in used}, **parts)
 
     spelled_out.__doc__ = text
     vars(spelled_out)["__signature__"] = signature

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamer.errors import mask
+from streamer.errors import OutputClosed, mask
 
 Cell = str | int | Text
 Report = TypeVar("Report")
@@ -80,6 +80,11 @@ class Terminal(Console):
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:  # noqa: ANN401 - Console's own
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Raise OutputClosed, where rich would end the process with exit code 1."""
+        self.quiet = True
+        raise OutputClosed
 
     def say(self, sentence: str) -> None:
         """Print a sentence in one line, however long."""

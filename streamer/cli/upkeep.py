@@ -60,6 +60,7 @@ def snapshot(index: Path, to: str, *, keep: Annotated[int, typer.Option(min=0)] 
         to (DIR): Folder for its snapshots, or s3://BUCKET/PATH.
         keep: Number of snapshots to keep in DIR, the newest ones; 0: all.
     """
+    SnapshotFolder(to).check_outside(index)
     for part in shard_folders(index):
         place = SnapshotFolder(to).below(part)
         taken = take_snapshot(index / part, place, keep)

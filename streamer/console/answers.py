@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -30,7 +30,7 @@ from streamer.console.queries import ClusterRow, CodeRow, HostRow, LetterRow, Nu
 from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong, VerdictView
 from streamer.errors import StreamerError
-from streamer.hosts import host_of
+from streamer.hosts import host_of, plain_labels
 from streamer.model import SIMILARITY_ONE, Verdict
 from streamer.run.explanation import place_name, why_duplicate
 
@@ -133,24 +133,25 @@ class PageAnswer(msgspec.Struct, frozen=True):
 
 def page(data: ConsoleData, query: PageQuery) -> PageAnswer:
     """Return what is known of a page."""
-    if not query.page:
+    name = query.page.strip()
+    if not name:
         return PageAnswer("", data.index is not None, [], [], [], "", [])
     with data.read() as view:
         found = queries.verdicts(
-            view, queries.OF_URL, _VERSIONS_SHOWN, order="page.number DESC", url=query.page
+            view, queries.OF_URL, _VERSIONS_SHOWN, order="page.number DESC", url=name
         )
         letters: list[LetterRow] = []
-        for ref in queries.refs_of(view, query.page):
+        for ref in queries.refs_of(view, name):
             found += queries.verdicts(view, queries.OF_REF, 1, ref=ref)
             letters += queries.letters(view, queries.LETTER_OF_REF, 1, ref=ref)
         judged = [_describe_page(view, each.verdict, each.cluster) for each in found]
         is_looked_for = not (judged or letters) and query.explain != "no"
-        like = _pages_like(view, query.page) if is_looked_for else []
+        like = _pages_like(view, name) if is_looked_for else []
     text, note = list[ShownText](), ""
     if judged and query.explain != "no":
         judged[0], text, note = _look_closely(data, judged[0], is_patient=query.explain == "yes")
     shown = _hide_texts(data, letters)
-    return PageAnswer(query.page, data.index is not None, judged, shown, text, note, like)
+    return PageAnswer(name, data.index is not None, judged, shown, text, note, like)
 
 
 def _pages_like(view: sqlite3.Connection, text: str) -> list[Verdict]:
@@ -230,6 +231,10 @@ _CONDITIONS = {
     "url": queries.OF_URL, "place": queries.OF_REF, "host": queries.OF_HOST,
     "cluster": queries.OF_CLUSTER,
 }  # fmt: skip
+_READ: dict[str, Callable[[str], Any]] = {
+    "url": str.strip,
+    "host": plain_labels,
+}  # as the view has them
 
 
 class PagesAnswer(msgspec.Struct, frozen=True):
@@ -245,7 +250,7 @@ def pages(data: ConsoleData, query: PagesQuery) -> PagesAnswer:
     if len(by) > 1:
         raise WrongQuery(f"Give one of {' and '.join(by)}.")
     with data.read() as view:
-        values = [{name: getattr(query, name)} for name in by] or [{}]
+        values = [{name: _READ.get(name, str)(getattr(query, name))} for name in by] or [{}]
         if by and by[0] in {"place", "cluster"}:
             values = [{"ref": ref} for ref in queries.refs_of(view, getattr(query, by[0]))]
         condition = _CONDITIONS[by[0]] if by else queries.OF_ALL
@@ -308,16 +313,16 @@ def clusters(data: ConsoleData, query: ClustersQuery) -> ClustersAnswer:
 
 
 def _cluster_rows(view: sqlite3.Connection, query: ClustersQuery) -> list[ClusterRow]:
-    conditions = [queries.CLUSTER_OF_ALL]
+    conditions, host = [queries.CLUSTER_OF_ALL], plain_labels(query.host or "")
     if query.host is not None:
-        is_whole = queries.number(view, queries.FIND_HOST, host=query.host) is not None
+        is_whole = queries.number(view, queries.FIND_HOST, host=host) is not None
         conditions = [queries.CLUSTER_OF_HOST if is_whole else queries.CLUSTER_OF_HOSTS]
     conditions += [queries.CLUSTER_OF_PART] * (query.url is not None)
     conditions += ["cluster.duplicates >= :least"] * (query.least > 1)
     return queries.clusters(
         view, " AND ".join(conditions), order=queries.order_by(query.sort, query.reverse),
         among=queries.GROWING if query.sort == "recent" else "cluster",
-        host=query.host, url=query.url, least=query.least, limit=query.limit,
+        host=host, url=query.url, least=query.least, limit=query.limit,
         offset=query.offset, recent_from=recent_from(view),
     )  # fmt: skip
 
@@ -412,8 +417,9 @@ def hosts_in_order(view: sqlite3.Connection, query: HostsQuery) -> list[HostRow]
     order = queries.order_by(query.sort, query.reverse)
     order += ", duplicates DESC" * (query.sort == "share")
     condition = "pages >= :least" + f" AND {queries.HAS_HOST_PART}" * (query.host is not None)
+    host = plain_labels(query.host or "")
     return queries.hosts(
-        view, condition, order, query.limit, query.offset, least=query.least, host=query.host
+        view, condition, order, query.limit, query.offset, least=query.least, host=host
     )
 
 

@@ -171,7 +171,7 @@ class Fold:
                 self.trouble = ""
             except StreamerError as error:
                 if str(error) != self.trouble:
-                    _log.error("The fold cannot go on. %s", error)
+                    _log.error("Verdicts cannot be read. %s", error)
                 self.trouble = str(error)
             except Exception as error:  # noqa: BLE001 - the overview reports a fault, too
                 said = f"The fold failed ({error!r}); report it, with what the log says."

@@ -14,6 +14,7 @@ from streamer.analysis.hints.learn import UrlVerdict, learn_host
 from streamer.console import queries
 from streamer.console.answers import ConsoleData, Name, NotFound
 from streamer.console.queries import HostRow
+from streamer.hosts import plain_labels
 from streamer.model import Location, Verdict
 
 PAGES_MAX = 20_000  # of a host
@@ -41,14 +42,15 @@ def host(data: ConsoleData, query: HostQuery) -> HostAnswer:
     """
     if not query.host:
         return HostAnswer(None, 0, [])
+    name = plain_labels(query.host)
     with data.read() as view:
-        rows = queries.hosts(view, "name = :host", "number", host=query.host)
-        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=query.host)
+        rows = queries.hosts(view, "name = :host", "number", host=name)
+        found = queries.verdicts(view, queries.OF_HOST, PAGES_MAX, host=name)
     if not rows:
         raise NotFound(f"There is no page of the host {query.host}.")
     numbers: dict[tuple[str, Location], int] = {}
     verdicts = [_visit(each.verdict, numbers) for each in found]
-    learned = learn_host(query.host, verdicts, HintLimits())
+    learned = learn_host(name, verdicts, HintLimits())
     return HostAnswer(rows[0], len(found), learned.hints)
 
 

@@ -100,7 +100,7 @@ HOSTS = """
 SELECT name AS host, pages, duplicates, 1.0 * duplicates / max(pages, 1) AS share FROM host
 WHERE {condition} ORDER BY {order}, number LIMIT :limit OFFSET :offset
 """
-HAS_HOST_PART = "instr(name, lower(:host)) > 0"
+HAS_HOST_PART = "instr(name, :host) > 0"
 _FROM_A_ON = {"host", "url", "number"}  # others are in order from the largest on
 
 

@@ -72,7 +72,7 @@ class TopicFold(Fold):
         self._ended: dict[TopicPartition, int] = {}  # where the partitions ended at the start
         self._is_beyond = False  # whether the view has messages that are no longer there
         self._lags: list[PartitionLag] = []
-        self._missing = ""  # a topic that does not exist
+        self._missing = ""  # a topic that does not exist, or is not of the index
         self._answered_at = 0.0  # when the brokers answered last, in seconds since 1970
 
     def state(self) -> FoldState:
@@ -227,6 +227,7 @@ class TopicFold(Fold):
         is_due = now - self._layout_at >= _LAYOUT_SECONDS or not self._layout.ids
         if is_due and await self._has_other_topics():
             return True
+        lags, self._missing = list[PartitionLag](), self._layout.missing(self._names)
         try:
             async with asyncio.timeout(_LAG_SECONDS):
                 published = await verdicts_published(self._reader, self._names, self._layout)
@@ -235,9 +236,10 @@ class TopicFold(Fold):
             if await self._has_other_topics():
                 return True
             raise
+        except InputError as error:
+            self._missing = str(error)
         self.pace.note(published)
         self._lags = lags
-        self._missing = self._layout.missing(self._names)
         self._looked_at, self._answered_at = time.monotonic(), time.time()
         return False
 

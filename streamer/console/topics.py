@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamer.console.state import PartitionLag
+from streamer.errors import InputError
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import Names, topic_id
 
@@ -74,6 +75,7 @@ async def lag_by_partition(reader: Reader, names: Names, layout: Layout) -> list
     """Return how many messages of each partition of pages are not signed yet.
 
     Raises:
+        InputError: the index is of another topic.
         KafkaError: the brokers are away or refuse.
     """
     places = layout.places(names.pages)
@@ -86,6 +88,12 @@ async def lag_by_partition(reader: Reader, names: Names, layout: Layout) -> list
     except KafkaError:  # not allowed, or the coordinator is being looked for
         return [PartitionLag(place.partition, ends[place], None) for place in places]
     signed = {place: one.offset for place, one in committed.items() if one.offset >= 0}
+    topics = {place.topic for place in signed}
+    if topics and names.pages not in topics:
+        raise InputError(
+            f"The workers of {names.index} sign the pages of {', '.join(sorted(topics))}, not of "
+            f"{names.pages}. Name the topic of pages by --input-topic."
+        )
     return [
         PartitionLag(
             place.partition, ends[place], max(0, ends[place] - signed.get(place, starts[place]))

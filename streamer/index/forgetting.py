@@ -130,11 +130,21 @@ def terms_of(urls: Iterable[str], hosts: Iterable[str], before_ms: int | None) -
     """Return what is to be forgotten: pages with these URLs, of these hosts, before this time.
 
     Raises:
-        SettingsError: something is no name of a host.
+        SettingsError: something is no URL, or no name of a host.
     """
-    terms: list[Term] = [(URL, each.encode()) for each in urls]
+    terms: list[Term] = [(URL, _url_term(each)) for each in urls]
     terms += [(HOST, _host_term(each)) for each in hosts]
     return terms if before_ms is None else [*terms, (BEFORE, before_ms)]
+
+
+def _url_term(url: str) -> bytes:
+    """Return a URL as that of a page is kept, without the white space around it."""
+    try:
+        return url.strip().encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(
+            f"The URL {url!r} is not UTF-8. Give it as verdicts have it."
+        ) from error
 
 
 def _host_term(host: str) -> bytes:

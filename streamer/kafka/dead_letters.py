@@ -21,7 +21,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import reader_of
 from streamer.kafka.topic_input import WaitingLoop
-from streamer.kafka.topics import HEADERS_BYTES_MAX, Names, check_there
+from streamer.kafka.topics import DEAD_LETTERS, HEADERS_BYTES_MAX, Names, check_pages
 from streamer.model import DeadLetter, Location
 from streamer.pages.chunk import KEPT_BYTES_MAX, RejectedRecord
 from streamer.panels import OWN_HEADERS
@@ -109,6 +109,7 @@ def read_dead_letters(
 
     Raises:
         InputError: there is no such topic or index, or messages have expired or cannot be decoded.
+        StoreMismatch: there are none of the index, which is of other pages.
         StreamerError: the brokers cannot be reached, or refuse.
     """
     is_known = index is None
@@ -121,7 +122,7 @@ def read_dead_letters(
                         is_known = True
                         yield dead_letter_in(message)
         if index is not None and not is_known:  # it may have none, or a mistyped name
-            loop.run(check_there(reader, Names(index, topic)))
+            loop.run(check_pages(reader, Names(index, topic.removesuffix(DEAD_LETTERS))))
 
 
 def is_of_index(message: Any, index: str) -> bool:  # noqa: ANN401 - as above

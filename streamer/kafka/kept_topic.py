@@ -8,7 +8,14 @@ from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka.prepare import PreparedIndex, check_groups
 from streamer.kafka.reader import Reader
-from streamer.kafka.topics import Names, ensure_topic, kept_topic, topic_config, topic_id
+from streamer.kafka.topics import (
+    Names,
+    check_name,
+    ensure_topic,
+    kept_topic,
+    topic_config,
+    topic_id,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +48,7 @@ def check_kept_topic(names: Names, name: str) -> None:
         raise SettingsError(
             f"--kept-topic {name} is a topic that this index reads or writes. Name another topic."
         )
-    try:
-        Names(names.index, name)
-    except SettingsError as error:
-        raise SettingsError(
-            f"--kept-topic cannot be {name!r}. Use at most 200 letters, digits, '.', '_', '-'."
-        ) from error
+    check_name("--kept-topic", name, longest=200)
 
 
 async def prepare_kept_topic(

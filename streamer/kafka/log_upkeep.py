@@ -35,7 +35,7 @@ from streamer.kafka.gauge import answer_in
 from streamer.kafka.prepare import log_bounds
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, fetch, read_from, reader_of
-from streamer.kafka.topics import Names, check_there, topic_id
+from streamer.kafka.topics import Names, newest_identity, topic_id
 from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
 from streamer.run.reference_indexes import ReferenceIndexes
 from streamer.stored.forget import forget
@@ -179,12 +179,9 @@ async def _count(
 
 async def _identity(reader: Reader, names: Names) -> wire.LogIdentity:
     """Return the identity that the newest record of the first log has."""
-    await check_there(reader, names)
-    log = names.log(0)
-    start, end = await reader.bounds(log, 0)
-    if start < end and (newest := await reader.value_at(log, end - 1)):
-        return wire.identity_in(newest)
-    raise InputError(f"The log {log} has no records: there is nothing to forget.")
+    if found := await newest_identity(reader, names):
+        return found
+    raise InputError(f"The log {names.log(0)} has no records: there is nothing to forget.")
 
 
 async def _wait_for_answers(

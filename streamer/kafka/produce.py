@@ -38,12 +38,17 @@ _Message = tuple[bytes | None, bytes, list[tuple[str, bytes]]]  # key, value, he
 
 @dataclass(slots=True)
 class Produced:
-    """What a run sent, and what it did not send: records that are no pages, or too large."""
+    """What a run sent, and what it did not send: records that are no pages, or too large.
+
+    Pages without what is to be their key are counted, too: a message of the page's body is not sent
+    then, any other one is sent without a key.
+    """
 
     messages: int = 0
     message_bytes: int = 0
     no_pages: int = 0
     too_large: int = 0
+    no_key: int = 0
 
 
 async def produce(
@@ -86,6 +91,7 @@ def _messages(
 ) -> Iterator[_Message]:
     """Yield the messages of a chunk."""
     sent.too_large += sum(letter.code == "record_too_large" for letter in chunk.dead)
+    sent.no_key += sum(letter.code == "missing_scope" for letter in batch.dead)
     if not chunk.lines or kind == "body":
         sent.no_pages += chunk.end - chunk.start - len(batch)
         yield from _pages(batch, kind)

@@ -21,9 +21,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.publisher import open_producer
 from streamer.kafka.reader import Fetched, reader_of
 from streamer.kafka.topic_input import Wanted, resolve
-from streamer.kafka.topics import HEADERS_BYTES_MAX, Names, check_there
-
-SUFFIX = "-dlt"
+from streamer.kafka.topics import DEAD_LETTERS, HEADERS_BYTES_MAX, Names, check_pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +72,14 @@ async def send_again(
     Raises:
         SettingsError: `topic` is not named as topics of dead letters are.
         InputError: there is no such topic or index, or the topic lacks offsets that are wanted.
+        StoreMismatch: there is nothing of the index, which is of other pages.
         StreamerError: the brokers cannot be reached, or refuse; with the offsets to go on from.
     """
-    if not topic.removesuffix(SUFFIX) or not topic.endswith(SUFFIX):
-        raise SettingsError(f"--from-topic {topic} is no topic of dead letters, as pages{SUFFIX}.")
-    done = Retried(topic.removesuffix(SUFFIX))
+    if not topic.removesuffix(DEAD_LETTERS) or not topic.endswith(DEAD_LETTERS):
+        raise SettingsError(
+            f"--from-topic {topic} is no topic of dead letters, as pages{DEAD_LETTERS}."
+        )
+    done = Retried(topic.removesuffix(DEAD_LETTERS))
     async with reader_of(connection) as reader:
         await reader.partitions(done.topic)  # a mistyped name must not make a topic
         ranges = resolve(wanted, topic, await reader.all_bounds(topic), {})
@@ -102,7 +103,7 @@ async def send_again(
                 f"with --offsets {done.next_offsets}."
             ) from error
         if which.index is not None and not (done.sent or done.cut or done.too_often):
-            await check_there(reader, Names(which.index, done.topic))
+            await check_pages(reader, Names(which.index, done.topic))
     return done
 
 

@@ -35,11 +35,21 @@ from aiokafka.protocol import types
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
 
-from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.kafka.reader import RETRY_SECONDS, Reader, ask_again
+from streamer.kafka.wire import LogIdentity, identity_in
 
 _log = structlog.get_logger()
-_LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
+DEAD_LETTERS = "-dlt"  # after the name of the pages' topic
+_LEGAL = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def check_name(option: str, name: str, longest: int = 249) -> None:
+    """Raise SettingsError if Kafka does not take a name, or one that is made of it."""
+    if not _LEGAL.fullmatch(name) or name in {".", ".."} or len(name) > longest:
+        raise SettingsError(
+            f"{option} cannot be {name!r}. Use at most {longest} letters, digits, '.', '_', '-'."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,7 @@ class Names:
 
     def __post_init__(self) -> None:
         for option, name in (("--index-name", self.index), ("--input-topic", self.pages)):
-            if not _LEGAL.fullmatch(name) or name in {".", ".."}:
-                raise SettingsError(
-                    f"{option} cannot be {name!r}. Use at most 200 letters, digits, '.', '_', '-'."
-                )
+            check_name(option, name, longest=200)
 
     def shards(self, partitions: int) -> range:
         """Return the shards where the topic of pages has so many partitions."""
@@ -93,7 +100,7 @@ class Names:
     @property
     def dead_letters(self) -> str:
         """Return the topic of dead letters."""
-        return f"{self.pages}-dlt"
+        return f"{self.pages}{DEAD_LETTERS}"
 
     @property
     def sign_group(self) -> str:
@@ -369,6 +376,41 @@ async def check_there(reader: Reader, names: Names) -> None:
             f"There is no index {names.index}: the topic {names.log(0)} is missing. Name one with "
             "--index-name."
         )
+
+
+async def check_pages(reader: Reader, names: Names, origin: str | None = None) -> None:
+    """Raise unless the index of this name is there, and is of the pages in the topic named.
+
+    `origin` is the id of its pages' topic; None: the newest record of its log has it.
+
+    Raises:
+        InputError: there is no such index.
+        StoreMismatch: it is of other pages.
+    """
+    if origin is None:
+        newest = await newest_identity(reader, names)
+        if newest is None:
+            return
+        origin = newest.origin
+    found = await topic_id(reader.admin, names.pages)
+    if origin != found:
+        raise StoreMismatch(
+            f"The index {names.index} is of the pages in the topic with the id {origin}, the topic "
+            f"{names.pages} has the id {found}. Name its topic with --input-topic, or the index of "
+            "this one with --index-name."
+        )
+
+
+async def newest_identity(reader: Reader, names: Names) -> LogIdentity | None:
+    """Return the identity that the newest record of the first log has; None of an empty log.
+
+    Raises:
+        InputError: there is no index of this name.
+    """
+    await check_there(reader, names)
+    start, end = await reader.bounds(names.log(0), 0)
+    newest = await reader.value_at(names.log(0), end - 1) if start < end else None
+    return identity_in(newest) if newest else None
 
 
 async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5.0) -> str:

@@ -108,11 +108,13 @@ class WorkerOptions:
                 workers.
             StoreMismatch: a shard's index was made with other settings, or one is in the wrong
                 place.
-            StoreUnavailable: it cannot be opened.
+            StoreUnavailable: it cannot be opened, or its snapshots would be in it.
         """
         secret = read_secret(self.key_file)
         if self.settings.kept_topic:
             check_kept_topic(self.names, self.settings.kept_topic)
+        if self.settings.snapshot_to:
+            SnapshotFolder(self.settings.snapshot_to).check_outside(self.index_folder)
         self._check_place()
         wanted = identity_of(self.settings.signature, secret)
         there = [int(path.name[6:]) for path in self.index_folder.glob("shard-[0-9]*")]

@@ -152,11 +152,14 @@ def extract(html: str | bytes, *, text: Text = MAIN, blocks: bool = False) -> Ex
 
     Raises:
         InputError: it is no text, as a PDF file is none.
+        TypeError: it is neither a text nor bytes.
     """
     if isinstance(html, bytes):
         body = decode_body(html, None, html=True).utf8
-    else:
+    elif isinstance(html, str):
         body = html.encode("utf-8", "replace")
+    else:
+        raise TypeError(f"Give a page's HTML as str or bytes, not {type(html).__name__}.")
     if kind := foreign_kind(body):
         raise InputError(f"It is no page of HTML: its bytes are those of another kind, {kind}.")
     return _readers(text).get().read(body, HTML, blocks=blocks)

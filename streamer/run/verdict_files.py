@@ -40,6 +40,8 @@ def verdicts_in(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Verdic
     """
     decode, check = msgspec.json.Decoder(Verdict).decode, VerdictCheck(path)
     for number, line in enumerate(file, 1):
+        if line.isspace():  # as commands of analysis read them
+            continue
         try:
             verdict = decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -125,6 +125,13 @@ class SnapshotFolder:
         """Return the place of a part."""
         return SnapshotFolder(self._place.below(part) if part else self._place)
 
+    def check_outside(self, index: Path) -> None:
+        """Raise StoreUnavailable if the place is in the folder of an index, and lost with it."""
+        if Path(self.name).resolve().is_relative_to(index.resolve()):
+            raise StoreUnavailable(
+                f"{self.name} is in the index, and would be lost with it. Name a folder elsewhere."
+            )
+
     def numbers(self) -> list[int]:
         """Return the numbers of all snapshots, oldest first."""
         found = map(_NAME.fullmatch, self._place.sizes())
@@ -159,10 +166,7 @@ class SnapshotFolder:
         Raises:
             SnapshotStopped: `stopping` was set.
         """
-        if Path(self.name).resolve().is_relative_to(checkpoint.index.resolve()):
-            raise StoreUnavailable(
-                f"{self.name} is in the index, and would be lost with it. Name a folder elsewhere."
-            )
+        self.check_outside(checkpoint.index)
         with self._place.writing():
             there = self.numbers()
             known, files, new = self._list_known(there), [], []

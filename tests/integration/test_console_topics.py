@@ -1,5 +1,6 @@
 """The console over the topics of a worker: its figures move, and its fold survives what happens."""
 
+import asyncio
 import json
 import signal
 import time
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from playwright.sync_api import Page, sync_playwright
 
 from streamer.console.topic_fold import TopicFold
@@ -115,6 +117,27 @@ def test_it_follows_a_worker(names: Names, tmp_path: Path, monkeypatch: pytest.M
             make_topic(brokers, names.verdicts)
             send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])
             wait_until(lambda said: (said["pages"], said["letters"]) == (1, 1), address)
+
+
+def test_pages_of_another_topic_are_not_counted(brokers: str, names: Names, tmp_path: Path) -> None:
+    for topic in (names.pages, names.verdicts, other := f"{names.pages}-other"):
+        make_topic(brokers, topic)
+    send(brokers, names.pages, pages(0, 2))
+
+    async def sign_others() -> None:
+        async with AIOKafkaConsumer(bootstrap_servers=brokers, group_id=names.sign_group) as signer:
+            signer.assign([TopicPartition(other, 0)])
+            await signer.commit({TopicPartition(other, 0): 0})
+
+    asyncio.run(sign_others())
+    view = VerdictView(tmp_path / "view")
+    fold = TopicFold(view, Connection(brokers), names)
+    fold.go_on()
+    state = fold.state()
+    fold.close()
+    view.close()
+    assert state.lags == []
+    assert f"sign the pages of {other}, not of {names.pages}" in state.trouble
 
 
 def test_a_deleted_topic_is_named_not_a_broker(brokers: str, names: Names, tmp_path: Path) -> None:

@@ -216,6 +216,11 @@ def test_the_letters_of_a_worker_are_those_of_its_topic(
     for way in ("list", "retry"):
         command(way, *index[2:], "--index-name", "mistyped", code=1)
         assert "There is no index mistyped" in command.err
+        make_topic(brokers, other := f"{names.pages}-{way}")
+        make_topic(brokers, f"{other}-dlt")
+        of_other = "--input-topic", other, "--index-name", names.index, "--brokers", brokers
+        command(way, *of_other, code=3)
+        assert "Name its topic with --input-topic" in command.err
 
 
 def test_what_is_sent_again_gets_verdicts_and_no_loop(

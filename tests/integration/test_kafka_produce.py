@@ -68,6 +68,30 @@ def test_bad_lines_and_large_ones_are_sent_and_what_is_nothing_is_counted(
     assert "too large         1" in printed
 
 
+@pytest.mark.parametrize("value", ["page", "body"])
+def test_pages_without_the_field_that_is_their_key_are_counted(
+    brokers: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    lines = [page(1, site="a"), page(2), b"{broken"]
+    (file := tmp_path / "pages.jsonl").write_bytes(b"\n".join(lines))
+    arguments = ("--topic", topic, "--brokers", brokers, "--key", "site", "--value", value)
+    assert exit_code("produce", file, *arguments, "--partitions", 1) == 0
+    sent = [message.key for message in messages_of(brokers, topic)[0]]
+    assert sent == [b"a", None, None][: 1 if value == "body" else 3]
+    assert "without the key   1\n" in capsys.readouterr().out
+
+
+def test_a_name_that_kafka_does_not_take_is_refused(
+    brokers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "pages.jsonl").write_bytes(page(1))
+    for name in ("a b", "\udcff", "x" * 250):
+        assert exit_code("produce", file, "--topic", name, "--brokers", brokers) == 2
+        arguments = ("--from-topic", name, "--brokers", brokers)
+        assert exit_code("dead-letters", "list", *arguments) == 2
+        assert capsys.readouterr().err.count("Use at most 249 letters") == 2
+
+
 def test_warc_records_become_messages_of_pages(brokers: str, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "pages.warc.gz"
     records = [

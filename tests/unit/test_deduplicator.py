@@ -223,6 +223,8 @@ def test_an_index_goes_on_and_refuses_other_settings(tmp_path: Path) -> None:
         len(dedup)
     with pytest.raises(StoreMismatch, match="bands"):
         Deduplicator(index, bands=20)
+    with pytest.raises(SettingsError, match="is the empty text"):
+        Deduplicator("")
     with pytest.raises(SettingsError, match="threshold"):
         Deduplicator(index, threshold=7)
     with Deduplicator(index):

@@ -163,7 +163,7 @@ def test_verdict_files_are_read_as_they_were_written(tmp_path: Path) -> None:
         verdicts = list(added(dedup, pages))
     lines = msgspec.json.Encoder().encode_lines(verdicts)
     plain, packed = tmp_path / "v.jsonl", tmp_path / "v.jsonl.gz"
-    plain.write_bytes(lines)
+    plain.write_bytes(b"\n" + lines + b"\r\n")
     packed.write_bytes(gzip.compress(lines))
     assert list(read_verdicts(plain)) == list(read_verdicts(str(packed))) == verdicts
     assert isinstance(verdicts[0], Verdict)

@@ -32,7 +32,7 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.log_upkeep import bands_of_log
 from streamer.kafka.reader import Reader, reader_of
-from streamer.kafka.topics import Names, check_there, topic_id
+from streamer.kafka.topics import Names, check_pages, check_there
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.pages.parse import PageParser
 from streamer.run.reference_indexes import ReferenceIndexes
@@ -221,13 +221,7 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
     identity, record = identity_in(data), unpack_record(data)
     if not isinstance(record.items, IndexSettings):
         raise StoreMismatch(_begins_late(log, start))
-    found = await topic_id(reader.admin, names.pages)
-    if identity.origin != found:
-        raise StoreMismatch(
-            f"The index {names.index} is of the pages in the topic with the id {identity.origin}, "
-            f"the topic {names.pages} has the id {found}. Name its topic with --input-topic, or "
-            "the index of this one with --index-name."
-        )
+    await check_pages(reader, names, identity.origin)
     return identity
 
 

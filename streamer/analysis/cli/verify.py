@@ -74,8 +74,8 @@ def verify(
 
     For an index in Kafka, it reads pages, logs, verdicts and dead letters, and applies the logs
     again. It writes nothing to Kafka, needs no key, and may run next to workers. Give the worker's
-    --preset or --fields, --rules, --also and --registry-url. Scratch files go to TMPDIR, about 1 kB
-    per kept page.
+    --preset or --fields, --value, --rules, --also and --registry-url. Scratch files go to TMPDIR,
+    about 1 kB per kept page.
 
     With --index, for an index of `replay`, it judges PAGES again in a temporary index. It compares
     each line of the verdicts and dead letters, and each row of the index. Give the replay's

@@ -32,7 +32,7 @@ import msgspec
 
 from streamer.analysis.sample import prose, reference
 from streamer.analysis.sample.sites import Site, make_site
-from streamer.errors import InputError
+from streamer.errors import InputError, SettingsError
 from streamer.model import Page
 
 
@@ -270,7 +270,12 @@ def open_truth(
 
     Raises:
         InputError: the folder or a file in it cannot be written.
+        SettingsError: it has pages of somebody else.
     """
+    if (folder / pages).exists() and not (folder / truth).exists():
+        raise SettingsError(
+            f"{folder / pages} exists and was not made as a sample. Name another folder."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (

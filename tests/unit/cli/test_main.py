@@ -4,11 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import COMMANDS, PANELS, _summary, app
+from tests.helpers.verdict_lines import duplicate, unique
 
 GROUPS = {"", "collection", "dead-letters"}
 PARTS = ("collection build", *(f"dead-letters {part}" for part in ("list", "show", "retry")))
@@ -35,6 +38,30 @@ def test_a_mistyped_command_is_an_error_that_names_the_one_meant() -> None:
     done = CliRunner().invoke(app, ["repla"])
     assert done.exit_code == 2
     assert "replay" in done.output
+
+
+def ended_into(out: int, *arguments: str | Path) -> tuple[int, str]:
+    """Return the exit code and the errors of a command with this standard output."""
+    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
+    done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(out)
+    return done.returncode, done.stderr
+
+
+def test_standard_output_that_is_closed_or_full_ends_all_commands_alike(tmp_path: Path) -> None:
+    (pages := tmp_path / "pages.txt").write_text("a text of a few words")
+    (verdicts := tmp_path / "v.jsonl").write_bytes(
+        msgspec.json.Encoder().encode_lines([unique(0), duplicate(1, of=0)])
+    )
+    (letters := tmp_path / "v.dead.jsonl").write_bytes(b"")
+    calls = ("clusters", verdicts), ("compare", pages, pages), ("dead-letters", "list", letters)
+    for call in calls:
+        read, written = os.pipe()
+        os.close(read)
+        assert ended_into(written, *call) == (141, ""), call
+        code, said = ended_into(os.open("/dev/full", os.O_WRONLY), *call)
+        assert (code, said.count("\n")) == (1, 1), said
+        assert said.startswith("Error: No space is left for standard output."), call
 
 
 def imported_by(*calls: tuple[str, int]) -> set[str]:

@@ -20,6 +20,7 @@ JUDGED = [line for line in LINES if isinstance(line, Verdict)]
 def test_a_page_is_found_by_its_url_with_all_versions(data: ConsoleData) -> None:
     found = answers.page(data, PageQuery(url_of(0)))
     assert [one.place for one in found.found] == ["pages.jsonl:18", "pages.jsonl:0"]
+    assert encoded(answers.page(data, PageQuery(f" {url_of(0)}\n"))) == encoded(found)
     newest, first = found.found
     assert (newest.verdict.change, newest.cluster_duplicates) == ("replaced", 0)
     assert (first.cluster_duplicates, first.representative_place) == (15, None)
@@ -76,7 +77,7 @@ def test_pages_come_as_they_were_published(data: ConsoleData) -> None:
     [
         (PagesQuery(url=url_of(0)), [0, 18]),
         (PagesQuery(place="pages.jsonl:3"), [3]),
-        (PagesQuery(host="www.site1.example", limit=2), [1, 4]),
+        (PagesQuery(host="WWW.site1\uff0eexample", limit=2), [1, 4]),
         (PagesQuery(cluster="pages.jsonl:1"), [17]),
         (PagesQuery(host="nowhere"), []),
     ],
@@ -112,7 +113,7 @@ def test_clusters_come_largest_first_and_by_host(data: ConsoleData) -> None:
         "pages.jsonl:0", url_of(0), "www.site0.example", 15,
     )  # fmt: skip
     rest = answers.clusters(data, ClustersQuery(limit=1, offset=first.next or 0))
-    assert rest.clusters == answers.clusters(data, ClustersQuery("www.site1.example")).clusters
+    assert rest.clusters == answers.clusters(data, ClustersQuery("www.Site1.example")).clusters
     assert [row.duplicates for row in rest.clusters] == [1]
 
 

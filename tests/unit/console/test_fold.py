@@ -13,7 +13,7 @@ from pyarrow import parquet
 from streamer.compression import zstd
 from streamer.console.fold import Fold
 from streamer.console.view import VerdictView
-from streamer.errors import SettingsError, StoreUnavailable
+from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.model import DeadLetter, Representative, Verdict
 from streamer.run.parquet_verdicts import VerdictTable
 from tests.helpers.verdict_lines import duplicate, letter, place, unique, written
@@ -197,19 +197,26 @@ def test_a_damaged_byte_is_noted(tmp_path: Path, view: VerdictView) -> None:
     assert "can't decode byte 0xff" in rows(view, "SELECT note FROM input ORDER BY path")[0][0]
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("of the test"), "The fold failed"),
+        (InputError("Check --brokers."), "Verdicts cannot be read. Check --brokers."),
+    ],
+)
 def test_a_fault_is_the_trouble_and_does_not_end_the_fold(
-    tmp_path: Path, view: VerdictView, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, view: VerdictView, caplog: pytest.LogCaptureFixture, error: Exception, said: str
 ) -> None:
     class Faulty(Fold):
         def go_on(self) -> None:
             if self.trouble:
                 self.stop()
-            raise RuntimeError("of the test")
+            raise error
 
     one = Faulty(view, [written(tmp_path / "v.jsonl", *LINES)])
     one.run()
-    assert "RuntimeError('of the test')" in one.trouble
-    assert len(caplog.records) == 1
+    assert (repr(error) if said == "The fold failed" else str(error)) in one.trouble
+    assert caplog.messages == [said]
 
 
 def test_a_parquet_file_with_a_wrong_row_is_folded_once(tmp_path: Path, view: VerdictView) -> None:

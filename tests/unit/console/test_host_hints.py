@@ -24,7 +24,7 @@ def test_a_host_has_the_hints_of_its_pages(tmp_path: Path) -> None:
         duplicate(60 + n, of=99, url=f"https://{HOST}/{word}") for n, word in enumerate(words)
     ]
     with folded(tmp_path, *lines) as data:
-        found = host(data, HostQuery(HOST))
+        found = host(data, HostQuery(HOST.upper()))
         assert found.host is not None
         assert (found.host.pages, found.host.duplicates, found.examined) == (70, 40, 70)
         said = [(hint.kind, hint.name, hint.support) for hint in found.hints]

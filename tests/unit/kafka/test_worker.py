@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamer.config import load_settings
-from streamer.errors import SettingsError, StoreMismatch, StreamerError
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from streamer.kafka.worker import Worker, WorkerOptions
@@ -52,6 +52,13 @@ def test_a_folder_of_another_method_is_refused_by_what_differs(key_file: Path) -
     with pytest.raises(StoreMismatch, match="--method is simhash there and minhash here"):
         options(key_file).check()
     options(key_file, Role.SIGN).check()  # signs pages only: the folder is not its own
+
+
+@pytest.mark.parametrize("place", ["index", "index/shard-0/snapshots"])
+def test_snapshots_in_the_index_are_refused_at_the_start(key_file: Path, place: str) -> None:
+    options(key_file, snapshot_to=str(key_file.parent / "snapshots")).check()
+    with pytest.raises(StoreUnavailable, match="would be lost with it"):
+        options(key_file, snapshot_to=str(key_file.parent / place)).check()
 
 
 def test_a_key_that_cannot_be_read_is_named(key_file: Path) -> None:

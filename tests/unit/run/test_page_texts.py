@@ -37,6 +37,8 @@ def test_an_article_is_given_in_lines_with_its_title() -> None:
     assert streamer.extract(PAGE.encode("utf-16")).text == found.text
     latin = PAGE.replace("Politics", "Polit\xefque", 1).encode("latin-1", "replace")
     assert streamer.extract(b"<meta charset=iso-8859-1>" + latin).title == "Polit\xefque"
+    with pytest.raises(TypeError, match="as str or bytes, not NoneType"):
+        streamer.extract(None)  # type: ignore[arg-type]
     visible = streamer.extract(PAGE, text="visible")
     assert (visible.kind, visible.blocks) == ("visible", streamer.extract(PAGE).blocks)
     assert visible.text.split() == visible_text(PAGE.encode(), HTML).split()

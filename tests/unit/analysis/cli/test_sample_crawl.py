@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import run
+from tests.helpers.commands import refusal, run
 
 
 @pytest.fixture
@@ -32,6 +32,16 @@ def test_sample_says_in_one_line_what_it_wrote(tmp_path: Path) -> None:
     assert reported.count("\n") == 1
     assert "7 records" in reported
     assert len((tmp_path / "a" / "pages.jsonl").read_bytes().splitlines()) == 7
+
+
+def test_pages_of_somebody_else_are_not_replaced(tmp_path: Path) -> None:
+    (pages := tmp_path / "pages.jsonl").write_bytes(b"not a sample")
+    error, _ = refusal("sample", tmp_path, "--pages", 7)
+    assert "was not made as a sample. Name another folder" in str(error)
+    assert pages.read_bytes() == b"not a sample"
+    run("sample", tmp_path / "a", "--pages", 7)
+    run("sample", tmp_path / "a", "--pages", 5)
+    assert len((tmp_path / "a" / "pages.jsonl").read_bytes().splitlines()) == 5
 
 
 def test_score_prints_one_json_object(crawl: Path) -> None:

@@ -252,7 +252,7 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
 
 def test_a_cluster_is_a_kept_page_with_its_duplicates(tmp_path: Path) -> None:
     said = [verdict(0), verdict(1), verdict(2, of=0), verdict(3, of=0), verdict(4)]
-    clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said)))
+    clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said * 2)))
     assert [(c.url, c.size, c.share) for c in clusters] == [("u0", 3, 0.6)]
 
 
