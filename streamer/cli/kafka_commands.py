@@ -19,7 +19,7 @@ from streamer.cli.own_console import console_of_workers, run_console_beside
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
-from streamer.errors import SettingsError
+from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.follow import ArrivingMessages
 from streamer.kafka.produce import produce as produce_sources
@@ -147,6 +147,11 @@ def produce(
         + f"without the key   {sent.no_key:,}\n" * bool(key)
         + f"messages a second {sent.messages / seconds:,.0f}"
     )
+    if not sent.messages and sent.no_pages + sent.too_large:
+        raise InputError(
+            "Nothing was sent: no record is a page that fits into a message. Name other files, or "
+            "where these have their pages with --fields."
+        )
 
 
 @command

@@ -66,6 +66,9 @@ def test_bad_lines_and_large_ones_are_sent_and_what_is_nothing_is_counted(
     assert "messages sent     4" in printed
     assert "no pages          2" in printed
     assert "too large         1" in printed
+    (alone := tmp_path / "large.jsonl").write_bytes(lines[4])
+    assert exit_code("produce", alone, "--topic", topic, "--brokers", brokers) == 1
+    assert "Nothing was sent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["page", "body"])
