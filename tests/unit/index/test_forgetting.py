@@ -6,7 +6,6 @@ property/test_index_forgetting.py has the same in a whole index, next to a seria
 import numpy as np
 import pytest
 
-from streamer.errors import SettingsError
 from streamer.index import forgetting
 from streamer.index.codec import PendingForget
 from streamer.index.forgetting import ASK, BEFORE, HOST, URL, Forgetting, Terms, terms_of
@@ -58,10 +57,8 @@ def test_a_host_has_its_own_name_and_those_of_all_above_it_with_a_dot() -> None:
     assert found == [b"b.a.example", b".b.a.example", b".a.example", b".example"]
 
 
-def test_what_a_user_names_becomes_terms_and_no_host_is_refused() -> None:
+def test_what_a_user_names_becomes_terms() -> None:
     assert terms_of(["u"], [".A.example"], 5) == [(URL, b"u"), (HOST, b".a.example"), (BEFORE, 5)]
-    with pytest.raises(SettingsError, match="is no name of a host"):
-        terms_of([], ["https://a.example/"], None)
 
 
 def test_a_stored_row_is_hidden_from_the_term_until_the_sweep_has_ended() -> None:

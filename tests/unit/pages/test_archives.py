@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,10 @@ K = 1 << 10
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    pytest.importorskip("obstore")
+def web(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> WebServer:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
-    with web_server() as server:
-        yield server
+    return web
 
 
 def ranges(places: Sequence[ArchiveRange]) -> list[tuple[str, int, int, list[int]]]:
