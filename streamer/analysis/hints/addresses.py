@@ -11,7 +11,7 @@ import re
 import sys
 from typing import NamedTuple
 
-from streamer.hosts import host_of, split_url
+from streamer.hosts import USUAL_PORTS, host_of, split_url
 
 Items = tuple[tuple[str, str], ...]
 
@@ -25,7 +25,6 @@ VARYING = (
 _VARYING = re.compile(VARYING)
 _NAME_LENGTH_MAX = 100
 _OF_WEB = re.compile(r"https?://(?!/)", re.IGNORECASE)
-_USUAL_PORTS = frozenset({":", ":80", ":443"})
 AGAIN = "{again}"  # in the name of a family whose segments repeat
 VARIES, ANY = "{varies}", "*"  # a place whose value does not matter; numbers and ids
 
@@ -71,7 +70,7 @@ def split(url: str) -> Address | None:
                 name = f"%3B{name[1:]}"
             items.append((sys.intern(name), value))
     items.sort()
-    port = "" if port in _USUAL_PORTS else port
+    port = "" if port in USUAL_PORTS else port
     return Address(sys.intern(host), port, tuple(map(sys.intern, path.split("/"))), tuple(items))
 
 
