@@ -91,7 +91,7 @@ def made_pages(numbers: npt.NDArray[np.int64], refs: npt.NDArray[np.int64]) -> P
 
 def judge_batch(judge: Judge, start: int, batch: Pages) -> list[Verdicts]:
     """Look up and judge a batch that begins at `start`, and begin a flush if that is due."""
-    verdicts = judge.judge(0, start, start + len(batch), batch, judge.look_up(batch))
+    verdicts = judge.judge(0, start, start + len(batch), batch, judge.shard.look_up(batch))
     if judge.flush_is_due:
         judge.begin_flush(lambda: OWNER)
     return verdicts

@@ -147,8 +147,11 @@ def _kind(path: str) -> str:
 def _rocksdb_bytes(judge: Judge) -> dict[str, int]:
     """Return what RocksDB says that it holds; a property that it does not know is left out."""
     database = judge.store._database  # noqa: SLF001 - only RocksDB knows its memory
-    reported = {name: database.figure(key) for name, key in ROCKSDB.items()} if database else {}
-    return {name: size for name, size in reported.items() if size is not None}
+    if database is None:
+        return {}
+    parts = database._opened, *database._families.values()  # noqa: SLF001 - as above
+    reported = {n: [each.property_int_value(key) for each in parts] for n, key in ROCKSDB.items()}
+    return {name: sum(sizes) for name, sizes in reported.items() if None not in sizes}
 
 
 def table(memory: Memory) -> Table:

@@ -12,91 +12,61 @@ What this module has is the interface for programs; all else is internal and may
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streamer.version import __version__
-
 if TYPE_CHECKING:  # a name is imported when it is first used: numba alone takes half a second
-    from streamer.config import Settings
-    from streamer.deduplicator import Deduplicator
-    from streamer.errors import (
-        InputError,
-        InvalidPage,
-        SettingsError,
-        StoreDamaged,
-        StoreMismatch,
-        StoreUnavailable,
-        StreamerError,
-    )
-    from streamer.kafka.follow import follow
-    from streamer.model import (
-        DeadLetter,
-        KeptMatch,
-        Location,
-        Page,
-        Rejected,
-        Representative,
-        Verdict,
-    )
-    from streamer.pages.program_pages import AnyPage
-    from streamer.run.page_texts import ExtractedText, TextBlock, extract
-    from streamer.run.verdict_files import read_verdicts
-    from streamer.sketch.text_signer import Signature, Signer
+    from streamer.config import Settings as Settings
+    from streamer.deduplicator import Deduplicator as Deduplicator
+    from streamer.errors import InputError as InputError
+    from streamer.errors import InvalidPage as InvalidPage
+    from streamer.errors import SettingsError as SettingsError
+    from streamer.errors import StoreDamaged as StoreDamaged
+    from streamer.errors import StoreMismatch as StoreMismatch
+    from streamer.errors import StoreUnavailable as StoreUnavailable
+    from streamer.errors import StreamerError as StreamerError
+    from streamer.kafka.follow import follow as follow
+    from streamer.model import DeadLetter as DeadLetter
+    from streamer.model import KeptMatch as KeptMatch
+    from streamer.model import Location as Location
+    from streamer.model import Page as Page
+    from streamer.model import Rejected as Rejected
+    from streamer.model import Representative as Representative
+    from streamer.model import Verdict as Verdict
+    from streamer.pages.program_pages import AnyPage as AnyPage
+    from streamer.run.page_texts import ExtractedText as ExtractedText
+    from streamer.run.page_texts import TextBlock as TextBlock
+    from streamer.run.page_texts import extract as extract
+    from streamer.run.verdict_files import read_verdicts as read_verdicts
+    from streamer.sketch.text_signer import Signature as Signature
+    from streamer.sketch.text_signer import Signer as Signer
+    from streamer.version import __version__ as __version__
 
-_MODULES = {
-    "config": ("Settings",),
-    "deduplicator": ("Deduplicator",),
-    "errors": (
-        "InputError",
-        "InvalidPage",
-        "SettingsError",
-        "StoreDamaged",
-        "StoreMismatch",
-        "StoreUnavailable",
-        "StreamerError",
-    ),
-    "kafka.follow": ("follow",),
-    "model": (
-        "DeadLetter",
-        "KeptMatch",
-        "Location",
-        "Page",
-        "Rejected",
-        "Representative",
-        "Verdict",
-    ),
-    "pages.program_pages": ("AnyPage",),
-    "run.page_texts": ("ExtractedText", "TextBlock", "extract"),
-    "run.verdict_files": ("read_verdicts",),
-    "sketch.text_signer": ("Signature", "Signer"),
+_MODULE_OF = {
+    "AnyPage": "pages.program_pages",
+    "DeadLetter": "model",
+    "Deduplicator": "deduplicator",
+    "ExtractedText": "run.page_texts",
+    "InputError": "errors",
+    "InvalidPage": "errors",
+    "KeptMatch": "model",
+    "Location": "model",
+    "Page": "model",
+    "Rejected": "model",
+    "Representative": "model",
+    "Settings": "config",
+    "SettingsError": "errors",
+    "Signature": "sketch.text_signer",
+    "Signer": "sketch.text_signer",
+    "StoreDamaged": "errors",
+    "StoreMismatch": "errors",
+    "StoreUnavailable": "errors",
+    "StreamerError": "errors",
+    "TextBlock": "run.page_texts",
+    "Verdict": "model",
+    "__version__": "version",
+    "extract": "run.page_texts",
+    "follow": "kafka.follow",
+    "read_verdicts": "run.verdict_files",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [
-    "AnyPage",
-    "DeadLetter",
-    "Deduplicator",
-    "ExtractedText",
-    "InputError",
-    "InvalidPage",
-    "KeptMatch",
-    "Location",
-    "Page",
-    "Rejected",
-    "Representative",
-    "Settings",
-    "SettingsError",
-    "Signature",
-    "Signer",
-    "StoreDamaged",
-    "StoreMismatch",
-    "StoreUnavailable",
-    "StreamerError",
-    "TextBlock",
-    "Verdict",
-    "__version__",
-    "extract",
-    "follow",
-    "read_verdicts",
-]
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has this name

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import idna
 
 _HOSTS_KEPT = 4096  # of which the reading is known
+USUAL_PORTS = {"", ":", ":80", ":443"}
 
 # Of the web's own schemes a browser takes any number of slashes.
 _URL = re.compile(

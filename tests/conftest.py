@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from streamer.testing import replays
 from tests.helpers import forked
+from tests.helpers.web_server import WebServer, web_server
 
 # A kernel's first call compiles it, which takes seconds: no example has a deadline.
 settings.register_profile("streamer", deadline=None, print_blob=True)
@@ -83,6 +85,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Selection(config), "selection")
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    pytest.importorskip("obstore")
+    with web_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ class StreamerIndex:
         waiting: deque[tuple[Pages, Future[Found]]] = deque()
         duplicates = 0
         for signed in batches:
-            waiting.append((signed, self._ahead.submit(self._judge.look_up, signed)))
+            waiting.append((signed, self._ahead.submit(self._judge.shard.look_up, signed)))
             if len(waiting) > BATCHES_AHEAD:
                 duplicates += self._judged_batch(*waiting.popleft())
         return duplicates + sum(self._judged_batch(*each) for each in waiting)

@@ -176,7 +176,8 @@ def _print(report: dict[str, Any]) -> None:
     read = [at for name, at in report["position"].items() if name.split(", ")[-1] not in _OF_LOG]
     pages, rest = sum(at["records"] for at in read), sum(not at["finished"] for at in read)
     more = f", {rest:,} of them not to the end" if rest else ""
-    usual = {**_name_identity(SignatureSettings().identity()), **_usual_settings()}
+    usual_settings = settings_by_name(IndexSettings().model_dump()) or {}
+    usual = {**_name_identity(SignatureSettings().identity()), **usual_settings}
     own = {**report["identity"], **(report["settings"] or {})}
     rows = {
         **{name: sum(each[name] for each in shards) for name in _TOTALS},
@@ -187,10 +188,6 @@ def _print(report: dict[str, Any]) -> None:
     console = Terminal()
     console.print(figures(((n.replace("_", " "), _cell(v)) for n, v in rows.items()), "left"))
     console.say("Other settings have their defaults. --all shows each setting, source and shard.")
-
-
-def _usual_settings() -> dict[str, Any]:
-    return settings_by_name(IndexSettings().model_dump()) or {}
 
 
 def _cell(value: object) -> str | int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Figure, Terminal, figures, sum_rows
 from streamer.model import Change
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
@@ -21,8 +21,6 @@ from streamer.run.totals import Totals
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = SHARED_TEXTS_SHOWN = 10
 _OF_CDX = {"archive_unreadable", "bad_cdx_line", "wrong_record"}
-
-Line = tuple[str, str | int]
 
 
 class Summary(msgspec.Struct):
@@ -224,12 +222,12 @@ def _notes(summary: Summary) -> list[str]:
     return notes + [str(each) for each in summary.shared_texts[:SHARED_TEXTS_SHOWN]]
 
 
-def _lines(summary: Summary) -> list[Line]:
-    lines: list[Line] = [
+def _lines(summary: Summary) -> list[Figure]:
+    lines: list[Figure] = [
         ("records", summary.records),
         ("pages judged", summary.pages),
         ("  unique", summary.unique),
-        *_sum("  duplicates", summary.duplicates_by_basis, "    by "),
+        *sum_rows("  duplicates", summary.duplicates_by_basis, "    by "),
         ("  too short to compare", summary.too_short),
     ]
     if summary.changes:
@@ -237,14 +235,14 @@ def _lines(summary: Summary) -> list[Line]:
         lines += [(f"  {name}", summary.changes.get(name, 0)) for name in Change]
     if summary.wrong_dates:
         lines.append(("dates not believed", summary.wrong_dates))
-    lines += _sum("dead letters", summary.dead_letters) + _sum("skipped", summary.skipped)
+    lines += sum_rows("dead letters", summary.dead_letters) + sum_rows("skipped", summary.skipped)
     if summary.large_clusters:
         lines.append(("large clusters", len(summary.large_clusters)))
         lines += [
             (f"  {cluster.share:.0%} of {cluster.source}", cluster.duplicates)
             for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
         ]
-    files: list[Line] = [
+    files: list[Figure] = [
         ("files without records", len(summary.sources_empty)),
         ("files judged before", summary.sources_done_before),
         ("files read in part", len(summary.sources_incomplete)),
@@ -256,12 +254,4 @@ def _lines(summary: Summary) -> list[Line]:
         ("seconds", f"{summary.seconds:,.1f}"),
         ("pages in the index", summary.index_pages),
         ("index size", f"{summary.index_bytes / 1e6:,.1f} MB"),
-    ]
-
-
-def _sum(name: str, counts: Mapping[str, int], each: str = "  ") -> list[Line]:
-    """Return the line of a sum, and below it a line for each part."""
-    return [
-        (name, sum(counts.values())),
-        *((f"{each}{one}", counts[one]) for one in sorted(counts)),
     ]

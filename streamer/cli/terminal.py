@@ -8,7 +8,7 @@ sentences. Colour comes from styles and from `Text`. ruff refuses rich's own cla
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
@@ -22,12 +22,11 @@ from rich.text import Text
 from streamer.errors import OutputClosed, mask
 
 Cell = str | int | Text
+Figure = tuple[str, str | int]  # its name before it
 Report = TypeVar("Report")
 
 
-def figures(
-    rows: Iterable[tuple[str, str | int]], justify: Literal["left", "right"] = "right"
-) -> Table:
+def figures(rows: Iterable[Figure], justify: Literal["left", "right"] = "right") -> Table:
     """Return a table of names and their figures, without lines."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=justify == "left")
@@ -35,6 +34,14 @@ def figures(
     for row in rows:
         table.add_row(*map(_show, row))
     return table
+
+
+def sum_rows(name: str, counts: Mapping[str, int], each: str = "  ") -> list[Figure]:
+    """Return the row of a sum, and below it a row for each part."""
+    return [
+        (name, sum(counts.values())),
+        *((f"{each}{one}", counts[one]) for one in sorted(counts)),
+    ]
 
 
 def listing(

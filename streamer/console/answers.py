@@ -7,8 +7,8 @@ and the same as JSON. Nothing here knows HTTP.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -80,11 +80,9 @@ class ConsoleData:
     name: str = ""
     texts: PageTexts = field(default_factory=PageTexts)
 
-    @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """Open the view for one answer."""
-        with self.view.read(self.seconds) as connection:
-            yield connection
+        return self.view.read(self.seconds)
 
 
 # ---- pages ---------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import msgspec
 from streamer.console import queries
 from streamer.console.queries import ClusterRow
 from streamer.console.view import check_time
-from streamer.hosts import host_of, split_url
+from streamer.hosts import USUAL_PORTS, host_of, split_url
 from streamer.model import Basis, Verdict
 
 SHORT_BYTES = 3000  # of text: what a block page has at most
@@ -36,7 +36,6 @@ _SESSION = re.compile(
 )
 _TRACKING = re.compile(r"utm_.*|gclid|fbclid|msclkid|mc_[ce]id|ref(errer)?")
 _IN_PATH = re.compile(r";(jsessionid|sid|phpsessid)=[^/?]*|/\(S\([^()]*\)\)", re.IGNORECASE)
-_USUAL_PORTS = {"", ":", ":80", ":443"}
 _PRINT = re.compile(
     r"(^|[/_.=&-])(print(able|version|er|view)?|drucken?|imprimir|amp|mobile)([/_.=&-]|$)",
     re.IGNORECASE,
@@ -235,7 +234,7 @@ def parts_of(url: str) -> SplitResult:
 def _host(url: str) -> str:
     """Return the host without `www.`, and the port unless it is the usual one."""
     host, port, _ = split_url(url)
-    return host.removeprefix("www.") + ("" if port in _USUAL_PORTS else port)
+    return host.removeprefix("www.") + ("" if port in USUAL_PORTS else port)
 
 
 def _plain(parts: SplitResult) -> str:

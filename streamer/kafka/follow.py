@@ -17,7 +17,7 @@ from aiokafka import TopicPartition
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.reader import Reader, fetch_all, read_from, reader_of
+from streamer.kafka.reader import Bounds, Reader, fetch_all, read_from, reader_of
 from streamer.kafka.topics import Names
 from streamer.model import Verdict
 
@@ -161,9 +161,7 @@ def follow(
     return FollowedVerdicts(settings, since, new_only=new_only)
 
 
-async def _starts(
-    reader: Reader, topic: str, bounds: Mapping[int, tuple[int, int]], since: Since
-) -> dict[int, int]:
+async def _starts(reader: Reader, topic: str, bounds: Bounds, since: Since) -> dict[int, int]:
     """Return where `since` is, by partition.
 
     Raises:
@@ -171,8 +169,7 @@ async def _starts(
     """
     if isinstance(since, datetime):
         moment_ms = max(0, round(since.timestamp() * 1000))
-        ends = {partition: end for partition, (_, end) in bounds.items()}
-        return await reader.first_since(topic, moment_ms, ends)
+        return await reader.first_since(topic, moment_ms, bounds)
     for partition, offset in since.items():
         start, end = bounds.get(partition, (0, -1))
         if not start <= offset <= end:

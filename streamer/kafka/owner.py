@@ -151,7 +151,7 @@ class Owner(Judge):
 
     def _look_up_pages(self, record: Record) -> Found | None:
         items = record.items
-        return self.look_up(items) if isinstance(items, Pages) and len(items) else None
+        return self.shard.look_up(items) if isinstance(items, Pages) and len(items) else None
 
     def fold(self, chunk: Fetched, read: Sequence[ReadRecord]) -> list[Emitted]:
         """Apply a chunk that is read; return its messages, each with what it leads to.

@@ -62,6 +62,7 @@ STOP_AGAIN_SECONDS = 1.0
 FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait for such a fetch
 
 Options = Mapping[str, Any]  # what every client of the library takes
+Bounds = Mapping[int, tuple[int, int]]  # by partition: first offset, offset after the last
 Answered = TypeVar("Answered")
 
 
@@ -164,17 +165,15 @@ class Reader:
         """
         return {each: await self.bounds(topic, each) for each in await self.partitions(topic)}
 
-    async def first_since(
-        self, topic: str, moment_ms: int, ends: Mapping[int, int]
-    ) -> dict[int, int]:
+    async def first_since(self, topic: str, moment_ms: int, bounds: Bounds) -> dict[int, int]:
         """Return by partition the first offset with a timestamp of `moment_ms` or later.
 
-        Where there is none, or only one that came after `ends`, it is that of `ends`.
+        Where there is none, or only one that came after the end in `bounds`, it is that end.
         """
-        asked = {TopicPartition(topic, partition): moment_ms for partition in ends}
+        asked = {TopicPartition(topic, partition): moment_ms for partition in bounds}
         found = await self.consumer.offsets_for_times(asked) if asked else {}
         firsts = {place.partition: first[0] for place, first in found.items() if first}
-        return {partition: min(firsts.get(partition, end), end) for partition, end in ends.items()}
+        return {each: min(firsts.get(each, end), end) for each, (_, end) in bounds.items()}
 
     async def committed(self, group: str, topic: str) -> dict[int, int]:
         """Return up to where a group has committed, by partition; nothing of those it has not.

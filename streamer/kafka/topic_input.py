@@ -40,6 +40,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,
     PATIENCE_SECONDS,
+    Bounds,
     Reader,
     fetch,
     open_reader,
@@ -53,8 +54,6 @@ from streamer.pages.schema_registry import add_frame
 
 _RANGE = re.compile(r"(\d{1,9}):(\d{0,18})-(\d{0,18})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Bounds = Mapping[int, tuple[int, int]]  # by partition: first offset, offset after the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +317,7 @@ class PageTopic:
 
         Where there is none it is the end that the partition had when the topic was opened.
         """
-        ends = {partition: end for partition, (_, end) in self.bounds.items()}
-        return self._loop.run(self._reader.first_since(self.name, moment_ms, ends))
+        return self._loop.run(self._reader.first_since(self.name, moment_ms, self.bounds))
 
     def begin(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on, and no others."""

@@ -325,20 +325,14 @@ class _TopicIdResponse(Response):  # type: ignore[misc]
     API_KEY = 3
     API_VERSION = 12
     _BROKER = (("node", types.Int32), ("host", types.CompactString()), ("port", types.Int32))
+    _MORE = (("rack", types.CompactString()), ("tags", types.TaggedFields))
     SCHEMA = types.Schema(
         ("throttle_time_ms", types.Int32),
-        (
-            "brokers",
-            types.CompactArray(
-                *_BROKER, ("rack", types.CompactString()), ("tags", types.TaggedFields)
-            ),
-        ),
+        ("brokers", types.CompactArray(*_BROKER, *_MORE)),
         ("cluster_id", types.CompactString()),
         ("controller_id", types.Int32),
-        (
-            "topics",
-            types.UnsignedVarInt32,
-        ),  # one more than there are; the fields of the first follow
+        # One more than there are topics; the fields of the first follow.
+        ("topics", types.UnsignedVarInt32),
         ("error_code", types.Int16),
         ("topic", types.CompactString()),
         ("topic_id", _Uuid),

@@ -30,7 +30,7 @@ from streamer.pages.chunk import (
 )
 from streamer.pages.members import BUFFER_BYTES
 from streamer.pages.records import InputFile, Records
-from streamer.pages.spread_json import is_spread, may_follow
+from streamer.pages.spread_json import BYTE_ORDER_MARK, is_spread, may_follow
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
 from streamer.text.tokens import SLACK
@@ -141,9 +141,6 @@ def _read_to(filled: int) -> int:
     return min(filled + _READ_BYTES, CHUNK_BYTES_MAX)
 
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
 def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
     """Return the places after the first lines of a stream, by which it is known again."""
     trail, heads = Trail(), []
@@ -170,8 +167,8 @@ class LineRecords(Records):
         """
         stream, trail, limit = self._stream, self._trail, self._file.page_bytes_max
         order_mark = b""
-        if not trail.offset and stream.look(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
-            order_mark = stream.reader.read(len(_BYTE_ORDER_MARK))
+        if not trail.offset and stream.look(len(BYTE_ORDER_MARK)).startswith(BYTE_ORDER_MARK):
+            order_mark = stream.reader.read(len(BYTE_ORDER_MARK))
             trail.take(order_mark)
         accepts = bool if complete or stream.is_compressed else self._accepts
         source = LineReader(stream, limit, trail, accepts)

@@ -355,7 +355,7 @@ def first_member(stored: bytes, size: int) -> bytes:
     """
     if not stored.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
         return stored
-    decoder = Inflate() if stored.startswith(GZIP_MAGIC) else _zstd_decoder()
+    decoder = Inflate() if stored.startswith(GZIP_MAGIC) else zstd.ZstdDecompressor()
     try:
         found, _ = expand(decoder, memoryview(stored), size)
     except DAMAGED as error:
@@ -375,18 +375,14 @@ def begin_members(stored: StoredFile, name: str, hold_seconds: float | None) -> 
     """
     magic = stored.take(len(ZSTD_MAGIC)) or b""
     stored.put_back(magic)
-    new_decoder: Callable[[], Decoder] = _zstd_decoder
+    new_decoder: Callable[[], Decoder] = zstd.ZstdDecompressor
     if magic.startswith(GZIP_MAGIC):
         new_decoder = Inflate
     elif magic == DICTIONARY_MAGIC:
-        new_decoder = partial(_zstd_decoder, _dictionary(stored, name))
+        new_decoder = partial(zstd.ZstdDecompressor, _dictionary(stored, name))
     elif magic != ZSTD_MAGIC and not is_skippable(magic):
         return None
     return Members(stored, new_decoder, hold_seconds)
-
-
-def _zstd_decoder(dictionary: zstd.ZstdDict | None = None) -> Decoder:
-    return zstd.ZstdDecompressor(dictionary)
 
 
 def _dictionary(stored: StoredFile, name: str) -> zstd.ZstdDict:

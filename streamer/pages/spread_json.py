@@ -19,7 +19,7 @@ import numpy as np
 from streamer.pages.made_bytes import MadeBytes
 from streamer.text.json_fields import may_have_two_objects
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMMENT = re.compile(rb"(?://|#)[^\n]*+|/\*(?s:.*?)\*/")
 _COMMENTS = re.compile(rb"(?:\s*+(?:%b))*+" % _COMMENT.pattern)
 _NO_OBJECT = rb'(?:"(?:[^"\\]|\\.)*+"|\[[^]["{}]*+\]|[\w.+-]++)'
@@ -52,7 +52,7 @@ def is_spread(head: bytes) -> bool | None:
 
 def _has_more_on_line(head: bytes) -> bool | None:
     """Return whether after an object there is another on its line, or a separator anywhere."""
-    text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if text.startswith(b"\x1e"):
         return text.lstrip(_SEPARATORS).startswith(b"{")
     at = depth = int(text.startswith(b"{"))
@@ -121,8 +121,8 @@ class JsonLines(ObjectLines):
         self._in_array = self._in_string = False
         self._begun = False  # a value that has no end yet
         self._parts: list[bytes] = []
-        if source.peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
-            source.read(len(_BYTE_ORDER_MARK))
+        if source.peek(len(BYTE_ORDER_MARK)).startswith(BYTE_ORDER_MARK):
+            source.read(len(BYTE_ORDER_MARK))
         found = _COMMENTS.match(source.peek())
         comments = _COMMENT.findall(source.read(found.end() if found else 0))
         self._ready = b"".join(each.replace(b"\n", b" ") + b"\n" for each in comments)

@@ -121,7 +121,7 @@ class Engine:
     def prepare(self, chunk: Chunk, turn: int = 0) -> Prepared:
         """Parse, sign and look up a chunk; as `Signing.prepare`."""
         prepared = self.signing.prepare(chunk, turn)
-        return prepared._replace(found=self.judge.look_up(prepared.pages))
+        return prepared._replace(found=self.judge.shard.look_up(prepared.pages))
 
     def begin_flush(
         self,

@@ -160,10 +160,6 @@ class Judge:
         if self.shard.settings != settings:
             self.shard.apply(config_record(settings, self.shard.positions.get(CONFIG, 0)))
 
-    def look_up(self, pages: Pages) -> Found:
-        """Find what these pages will be judged by; in any thread."""
-        return self.shard.look_up(pages)
-
     def apply(self, record: Record, found: Found | None = None, records: int = 1) -> Output | None:
         """Apply a record; return the verdicts on its pages, if it has new ones.
 

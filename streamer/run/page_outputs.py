@@ -116,10 +116,6 @@ class PageOutputs:
         if KEPT not in self.tables and not _kind_of_chunk(chunk):
             check_lines(records_of(chunk, refs), name)
 
-    def role_of(self, option: str) -> str:
-        """Return what the index calls the output of an option."""
-        return _role_of(option, with_text=self.with_text)
-
     def _check(self, kind: str, name: str) -> None:
         for option, own in self._kinds.items():
             if own not in {None, kind}:
@@ -183,7 +179,8 @@ def pack_records(name: str, chunk: Chunk, refs: npt.NDArray[np.uint64]) -> bytes
     return pack(name, records_of(chunk, refs), alone=bool(_kind_of_chunk(chunk)))
 
 
-def _role_of(option: str, *, with_text: bool) -> str:
+def role_of(option: str, *, with_text: bool) -> str:
+    """Return what the index calls the output of an option."""
     return _KEPT_WITH_TEXT if with_text and option == KEPT else option
 
 
@@ -195,14 +192,14 @@ def check_complete(
     `names` are those of all outputs of the run, by option; `with_text`: kept pages get their text.
     """
     is_begun = any(entry.position for entry in catalogue.entries if entry.path != ADDED)
-    if other := {_role_of(KEPT, with_text=not with_text)} & {*catalogue.roles.values()}:
+    if other := {role_of(KEPT, with_text=not with_text)} & {*catalogue.roles.values()}:
         has, remedy = ("no text", "leave out") if KEPT in other else ("their text", "give")
         raise SettingsError(
             f"The kept pages of the index have {has}: {remedy} --with-text, or start over with a "
             "new --index and other outputs."
         )
     for option in PAGE_OUTPUTS:
-        own_role = _role_of(option, with_text=with_text)
+        own_role = role_of(option, with_text=with_text)
         before = [name for name, own in catalogue.roles.items() if own == own_role]
         if before and option not in names:
             raise SettingsError(
@@ -216,7 +213,7 @@ def check_complete(
                 f"Leave out --{option}, or start over with a new --index and other outputs."
             )
     for option, name in names.items():
-        role = _role_of(option, with_text=with_text) if option in PAGE_OUTPUTS else ""
+        role = role_of(option, with_text=with_text) if option in PAGE_OUTPUTS else ""
         key = output_key(name)
         if name != STANDARD_OUTPUT and catalogue.roles.get(key, "") != role:
             if role and key not in catalogue.outputs:

@@ -32,7 +32,7 @@ from streamer.run.known_archives import KnownArchives
 from streamer.run.large_clusters import LargeCluster, LargeClusters, SharedText, SharedTexts
 from streamer.run.output_checks import is_table
 from streamer.run.outputs import OutputFile
-from streamer.run.page_outputs import PageOutputs
+from streamer.run.page_outputs import PageOutputs, role_of
 from streamer.run.reading import Checked, Forgotten, Input, InputReport, Pause, SourceEnd, Step
 from streamer.run.revisits import RevisitPair, duplicate_records, originals_of
 from streamer.run.small_files import Parsed, file_alone, gather_small_files, split_by_source
@@ -145,7 +145,7 @@ class Replay:
         for option, output in page_outputs.files.items():
             self._outputs.append(output)
             self._blocks_behind = PAGES_BEHIND
-            self._catalogue.roles[output.key] = page_outputs.role_of(option)
+            self._catalogue.roles[output.key] = role_of(option, with_text=page_outputs.with_text)
         with (
             signing_pool(self._threads) as self._pool,
             ThreadPoolExecutor(1, "write") as self._writer,

@@ -219,7 +219,7 @@ def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
         judge = replay_judge(index, IndexSettings(measure=signature.measure))
         for number, pages in enumerate(each):
             verdict_on(judge.shard, pages)
-            judge.judge(0, number, number + 1, pages, judge.look_up(pages))
+            judge.judge(0, number, number + 1, pages, judge.shard.look_up(pages))
             judge.flush(b"")
         lookup = StoredLookup(index.store)  # as an index that is opened again
         lookup.freeze()  # as in little memory

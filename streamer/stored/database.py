@@ -385,13 +385,6 @@ class Database:
                 family.flush()
             Checkpoint(self._opened).create_checkpoint(str(folder))
 
-    def figure(self, name: str) -> int | None:
-        """Return a figure of RocksDB's own of all families, None where it knows none so named."""
-        values = [
-            each.property_int_value(name) for each in (self._opened, *self._families.values())
-        ]
-        return None if None in values else sum(values)
-
     def close(self) -> None:
         """Release the database. What it could not file by then is in its log."""
         self._merger.shutdown()

@@ -95,27 +95,17 @@ def _put(address: int, slots: int, word: int) -> None:
 
 
 @kernel
-def take_words(address: int, end: int, out: Keys) -> int:
-    """Write the words of a segment to `out`, in order, free all its slots, return their number.
+def read_words(address: int, end: int, out: Keys, takes: bool) -> int:  # noqa: FBT001 - a kernel
+    """Write the words of a segment to `out`, in order, and return their number.
 
-    `out` has room for one more. Free slots are skipped without a branch: where they are cannot
-    be foreseen.
+    If it `takes` them, all slots are free then. `out` has room for one more. Free slots are skipped
+    without a branch: where they are cannot be foreseen.
     """
     found = 0
     for slot in range(end):
         word = _read(address, slot)
-        _write(address, slot, uint64(FREE_SLOT))
-        out[found] = word
-        found += word != uint64(FREE_SLOT)
-    return found
-
-
-@kernel
-def read_words(address: int, end: int, out: Keys) -> int:
-    """Write the words of a segment to `out` as `take_words`, and leave them there."""
-    found = 0
-    for slot in range(end):
-        word = _read(address, slot)
+        if takes:
+            _write(address, slot, uint64(FREE_SLOT))
         out[found] = word
         found += word != uint64(FREE_SLOT)
     return found
@@ -247,7 +237,7 @@ class KeyTable:
         starts = np.append(0, np.cumsum(self._counts[part]))
         words = np.empty(int(starts[-1]) + 1, np.uint64)
         for segment, start in zip(segments, starts.tolist(), strict=False):
-            read_words(self._addresses[segment], self._ends[segment], words[start:])
+            read_words(self._addresses[segment], self._ends[segment], words[start:], False)
         return Postings(words[:-1], starts)
 
     def drop(self, rows: tuple[int, int], segments: range) -> None:
@@ -277,7 +267,7 @@ class KeyTable:
     def _empty(self, segment: int, words_max: int) -> Keys:
         """Free all slots of a segment; return the words that it had, in order."""
         words = np.empty(words_max + 1, np.uint64)
-        return words[: take_words(self._addresses[segment], self._ends[segment], words)]
+        return words[: read_words(self._addresses[segment], self._ends[segment], words, True)]
 
     def _resize(self, segment: int, slots: int, margin: int) -> None:
         """Give a segment that has no words so many slots."""

@@ -23,7 +23,7 @@ _INDEX = "index"
 
 
 class WorkFolder:
-    """A folder that one command works in, from `begin` to `end`."""
+    """A folder that one command works in, from `begin` to `discard`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,10 +46,6 @@ class WorkFolder:
                 f"{self.path} is in the way: it was not left by a command that was killed. Move it "
                 "elsewhere, or name another index folder."
             )
-
-    def purpose(self) -> str | None:
-        """Return what a command that was killed was to do here; None if there is no such work."""
-        return self._marker.read_text() if self._is_own() and self._marker.exists() else None
 
     def _is_own(self) -> bool:
         """Return whether the folder is there, with nothing that a command did not put into it."""
@@ -89,15 +85,10 @@ class WorkFolder:
         os.pwrite(lock, purpose.encode(), 0)
 
     def discard(self) -> None:
-        """Remove the index that was begun, and end."""
-        if self._lock is not None:
-            shutil.rmtree(self.index, ignore_errors=True)
-        self.end()
-
-    def end(self) -> None:
-        """Remove the folder, unless an index is still in it, and release it."""
+        """Remove the folder and the index in it, unless that cannot be removed, and release it."""
         if self._lock is None:
             return
+        shutil.rmtree(self.index, ignore_errors=True)
         if not self.index.exists():
             with suppress(OSError):
                 self._marker.unlink()

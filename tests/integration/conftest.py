@@ -12,7 +12,7 @@ from streamer.kafka.topics import Names
 from tests.helpers.broker import need_broker, shared_broker
 from tests.helpers.object_store import ObjectStore, running_store
 from tests.helpers.place import Place
-from tests.helpers.web_server import WebServer, web_server
+from tests.helpers.secure_broker import SecureBroker, running_secure_broker
 from tests.integration.chaos import make_crawl
 
 LONG = "tests/integration/test_campaign.py"
@@ -69,12 +69,12 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_crawl(tmp_path_factory.mktemp("crawl"), 3_000)
 
 
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    with running_secure_broker(tmp_path_factory.mktemp("secure")) as started:
+        yield started
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-@pytest.fixture
-def web() -> Iterator[WebServer]:
-    with web_server() as server:
-        yield server

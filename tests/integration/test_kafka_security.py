@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -20,26 +20,13 @@ from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
 from streamer.kafka.topics import topic_id
-from tests.helpers.secure_broker import (
-    PASSWORD,
-    USER,
-    Authority,
-    SecureBroker,
-    run,
-    running_secure_broker,
-)
+from tests.helpers.secure_broker import PASSWORD, USER, Authority, SecureBroker, run
 
 FAILS_WITHIN_S = 15
 _topics = (f"topic-{number}" for number in itertools.count())
 
 SCRAM = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": USER, "sasl_password": PASSWORD}
 WRONG = "not the password"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    with running_secure_broker(tmp_path_factory.mktemp("secure")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

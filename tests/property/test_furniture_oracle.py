@@ -13,10 +13,11 @@ from streamer.text.furniture import (
     take_out,
 )
 from streamer.text.site_pages import PageBlocks, Words
-from tests.oracles.furniture import PlainTable, mixed
+from tests.oracles.furniture import PlainTable
+from tests.oracles.plain_signature import fmix
 
 Crawl = list[tuple[int, list[tuple[int, int]]]]  # pages: a URL, and blocks (key, words)
-KEYS = [mixed(number + 1) for number in range(40)]
+KEYS = [fmix(number + 1) for number in range(40)]
 
 one_block = st.tuples(st.sampled_from(KEYS), st.integers(1, 60))
 one_page = st.tuples(st.integers(0, 5), st.lists(one_block, max_size=12))

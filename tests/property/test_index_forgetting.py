@@ -76,7 +76,7 @@ class Events:
         for place, (commands, at, end) in enumerate(self.batches):
             while len(ahead) < 3 and place + len(ahead) < len(self.batches):
                 _, first, last = self.batches[place + len(ahead)]
-                ahead.append(judge.look_up(self.pages.take(range(first, last))))
+                ahead.append(judge.shard.look_up(self.pages.take(range(first, last))))
             for command in commands:
                 judge.forget(command, number)
                 number += 1

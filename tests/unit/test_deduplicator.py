@@ -196,8 +196,6 @@ def test_forgotten_pages_answer_no_more() -> None:
         assert dedup.forget(before_ms=cast("int", np.int64(1))) == 0
         with pytest.raises(SettingsError, match="Say what to forget"):
             dedup.forget()
-        with pytest.raises(SettingsError, match="no name of a host"):
-            dedup.forget(host="http://a.example/")
 
 
 def test_a_kept_page_is_explained() -> None:

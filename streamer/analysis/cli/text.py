@@ -13,7 +13,7 @@ import msgspec
 from streamer.analysis.cli import check_outputs
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal, figures
+from streamer.cli.terminal import Terminal, figures, sum_rows
 from streamer.compression import is_parquet
 from streamer.config import Settings
 from streamer.errors import needs_extra
@@ -80,16 +80,8 @@ def text(
             counts.update(line.kind for line in lines)
             dead.update(codes)
             write(lines)
-    seconds = time.monotonic() - began
-    Terminal(stderr=out == STANDARD_OUTPUT).print(
-        figures(
-            [
-                ("pages", counts.total()),
-                *((f"  {kind}", count) for kind, count in sorted(counts.items())),
-                ("seconds", f"{seconds:,.1f}"),
-            ]
-        )
-    )
+    rows = [*sum_rows("pages", counts), ("seconds", f"{time.monotonic() - began:,.1f}")]
+    Terminal(stderr=out == STANDARD_OUTPUT).print(figures(rows))
     if dead:
         each = ", ".join(f"{count:,} {code}" for code, count in sorted(dead.items()))
         Terminal(stderr=True).warn(

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import lru_cache
 from typing import NamedTuple
 
-from streamer.analysis.clusters import HOSTS_REMEMBERED
-from streamer.hosts import split_url
+from streamer.hosts import USUAL_PORTS, host_of, split_url
 
 Items = tuple[tuple[str, str], ...]
 
@@ -26,8 +24,7 @@ VARYING = (
 )
 _VARYING = re.compile(VARYING)
 _NAME_LENGTH_MAX = 100
-_SCHEMES = frozenset({"http", "https"})
-_USUAL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
+_OF_WEB = re.compile(r"https?://(?!/)", re.IGNORECASE)
 AGAIN = "{again}"  # in the name of a family whose segments repeat
 VARIES, ANY = "{varies}", "*"  # a place whose value does not matter; numbers and ids
 
@@ -50,17 +47,17 @@ class Address(NamedTuple):
 
 def host_in(url: str) -> str:
     """Return the host of a URL in lower case, without a port; "" where it is no URL of the web."""
-    return _authority(_parts(url)[0])[0]
+    return host_of(url) if _OF_WEB.match(url) else ""
 
 
 def split(url: str) -> Address | None:
     """Return a URL in parts; None where it is no URL of the web, or has control characters."""
     if not url.isprintable():  # a line break would end a rule in a crawler's file
         return None
-    authority, path, query = _parts(url)
-    host, port = _authority(authority)
-    if not host:
+    host, port, rest = split_url(url)
+    if not (host and _OF_WEB.match(url)):
         return None
+    path, _, query = rest.removeprefix("/").partition("?")
     items: list[tuple[str, str]] = []
     if ";" in path:
         path, items = _cut_parameters(path)
@@ -73,28 +70,8 @@ def split(url: str) -> Address | None:
                 name = f"%3B{name[1:]}"
             items.append((sys.intern(name), value))
     items.sort()
-    return Address(host, port, tuple(map(sys.intern, path.split("/"))), tuple(items))
-
-
-def _parts(url: str) -> tuple[str, str, str]:
-    """Return authority, path and query; nothing where the scheme is not that of the web."""
-    scheme, _, rest = url.partition("://")
-    if scheme not in _SCHEMES and scheme.lower() not in _SCHEMES:
-        return "", "", ""
-    before, _, query = rest.partition("#")[0].partition("?")
-    authority, _, path = before.partition("/")
-    return authority, path, query
-
-
-@lru_cache(maxsize=HOSTS_REMEMBERED)
-def _authority(authority: str) -> tuple[str, str]:
-    """Return the host and the port; "" for what has no host."""
-    if _USUAL_HOST.fullmatch(authority):
-        return sys.intern(authority), ""
-    if not authority or any(each.isspace() for each in authority):
-        return "", ""
-    host, port, _ = split_url(f"http://{authority}/")
-    return sys.intern(host), "" if port in {":", ":80", ":443"} else port
+    port = "" if port in USUAL_PORTS else port
+    return Address(sys.intern(host), port, tuple(map(sys.intern, path.split("/"))), tuple(items))
 
 
 def _cut_parameters(path: str) -> tuple[str, list[tuple[str, str]]]:

@@ -112,7 +112,7 @@ def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
 
 def test_look_ups_ahead_of_other_pages_and_flushes_are_never_too_old(judge: Judge) -> None:
     pages = [page(n, b"a", n // 2, FAR[n // 2]) for n in range(6)]
-    found = [judge.look_up(each) for each in pages]
+    found = [judge.shard.look_up(each) for each in pages]
     reported = []
     for each, ahead in zip(pages, found, strict=True):
         reported.append(change(judge, each, found=ahead))

@@ -140,9 +140,8 @@ def test_garbled_items_after_a_valid_head_stop_the_reader(kind: int, items: byte
 @pytest.mark.parametrize("items", NO_MESSAGE_PACK, ids=lambda data: data[:12].hex())
 def test_items_that_are_no_values_stop_the_reader(items: bytes) -> None:
     data = with_parts(pack_record(record(pages(2), 2), IDENTITY), items=items)
-    with pytest.raises(
-        StoreMismatch, match=r"did not write|cannot be read"
-    ):  # by the stack's depth
+    # It depends on the depth of the stack.
+    with pytest.raises(StoreMismatch, match=r"did not write|cannot be read"):
         unpack_record(data, IDENTITY)
 
 

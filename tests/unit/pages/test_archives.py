@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,10 @@ K = 1 << 10
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    pytest.importorskip("obstore")
+def web(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> WebServer:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
-    with web_server() as server:
-        yield server
+    return web
 
 
 def ranges(places: Sequence[ArchiveRange]) -> list[tuple[str, int, int, list[int]]]:
@@ -157,7 +155,7 @@ def six_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
 
 
-@pytest.mark.usefixtures("six_tries")
+@pytest.mark.usefixtures("web", "six_tries")
 def test_a_dead_host_is_asked_once_where_others_answer(web: WebServer) -> None:
     good = ArchiveRange(web.put("/a", DATA), 0, 5)
     with web_server() as dead, ArchiveReader("") as opened:
@@ -172,7 +170,7 @@ def test_a_dead_host_is_asked_once_where_others_answer(web: WebServer) -> None:
         assert opened.ask([good])[0]().data == DATA[:5]
 
 
-@pytest.mark.usefixtures("six_tries")
+@pytest.mark.usefixtures("web", "six_tries")
 def test_a_host_that_is_away_ends_the_run_where_no_other_answers(web: WebServer) -> None:
     web.status = 500
     with pytest.raises(InputError, match="cannot be read"):
@@ -180,7 +178,7 @@ def test_a_host_that_is_away_ends_the_run_where_no_other_answers(web: WebServer)
     assert len(web.asked) == 6 + 1
 
 
-@pytest.mark.usefixtures("six_tries")
+@pytest.mark.usefixtures("web", "six_tries")
 def test_a_few_archives_of_a_host_are_waited_for(web: WebServer) -> None:
     good = ArchiveRange(web.put("/good", DATA), 0, 5)
     bad = [ArchiveRange(web.put(f"/{n}", DATA), 0, 5) for n in range(10)]
@@ -193,7 +191,7 @@ def test_a_few_archives_of_a_host_are_waited_for(web: WebServer) -> None:
     assert [web.asked.count(f"GET /{n} bytes=0-4") for n in range(10)] == 3 * [2 * 6] + 7 * [2]
 
 
-@pytest.mark.usefixtures("six_tries")
+@pytest.mark.usefixtures("web", "six_tries")
 def test_the_places_of_a_request_that_failed_do_not_wait_again(web: WebServer) -> None:
     good = ArchiveRange(web.put("/a", DATA), 0, 5)
     url = web.put("/b", DATA)

@@ -1,7 +1,6 @@
 """Lists of page files: what their lines name, here and elsewhere."""
 
 import gzip
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,7 @@ from streamer.pages import lists
 from streamer.pages.files import open_sources
 from streamer.pages.lists import expand_lists
 from tests.helpers.pipes import line
-from tests.helpers.web_server import WebServer, web_server
-
-
-@pytest.fixture
-def web() -> Iterator[WebServer]:
-    pytest.importorskip("obstore")
-    with web_server() as server:
-        yield server
+from tests.helpers.web_server import WebServer
 
 
 def test_a_list_here_names_files_from_its_folder_and_urls(tmp_path: Path) -> None:

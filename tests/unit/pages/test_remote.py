@@ -5,7 +5,6 @@ import io
 import random
 import time
 import zipfile
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,19 +17,17 @@ from streamer.pages.files import Source, open_sources
 from streamer.pages.remote import RemoteFile, RemoteObject, is_remote, look_up, name_of
 from tests.helpers.chunks import all_chunks
 from tests.helpers.pipes import line, warc_record
-from tests.helpers.web_server import WebServer, web_server
+from tests.helpers.web_server import WebServer
 
 DATA = random.Random(1).randbytes(700_000)
 BLOCK = 100_000
 
 
 @pytest.fixture
-def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    pytest.importorskip("obstore")
+def web(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> WebServer:
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
-    with web_server() as server:
-        yield server
+    return web
 
 
 def found(url: str) -> RemoteObject:

@@ -189,11 +189,11 @@ def test_verdicts_do_not_depend_on_when_pages_were_looked_up(seed: int) -> None:
     with a_judge(rules, head_pages=20) as judge:
         cuts = [*range(0, 150, 7), 150]
         batches = [pages.take(range(*pair)) for pair in itertools.pairwise(cuts)]
-        found = [judge.look_up(batch) for batch in batches[:4]]
+        found = [judge.shard.look_up(batch) for batch in batches[:4]]
         at = 0
         for i, batch in enumerate(batches):
             if i + 4 < len(batches):
-                found.append(judge.look_up(batches[i + 4]))
+                found.append(judge.shard.look_up(batches[i + 4]))
             verdicts += verdicts_of(judge.judge(0, at, at + len(batch), batch, found[i]))
             at += len(batch)
             if judge.flush_is_due:

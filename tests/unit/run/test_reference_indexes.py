@@ -82,7 +82,7 @@ def judge_all(judge: Judge, pages: Pages, random: Random) -> list[Verdicts]:
     while at < len(pages):
         end = min(len(pages), at + random.randrange(1, 9))
         part = pages.take(range(at, end))
-        ahead = judge.look_up(part) if random.random() < 0.5 else None
+        ahead = judge.shard.look_up(part) if random.random() < 0.5 else None
         found += judge.judge(0, at, end, part, ahead)
         if random.random() < 0.3:
             judge.flush(OWNER)
@@ -273,7 +273,7 @@ def test_what_was_found_ahead_counts_for_its_pages_and_settings_only(tmp_path: P
     make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
     with a_judge(tmp_path / "own", IndexSettings(), str(tmp_path / "clean")) as judge:
         near, far = one(sketch_with(0)), one(sketch_with(400), ref=1)
-        of_near, of_far = judge.look_up(near), judge.look_up(far)
+        of_near, of_far = judge.shard.look_up(near), judge.shard.look_up(far)
         assert reported(judge.judge(0, 0, 1, near, of_far))[0][0] == "clean"
         settings = judge.shard.settings
         assert settings is not None
@@ -281,7 +281,7 @@ def test_what_was_found_ahead_counts_for_its_pages_and_settings_only(tmp_path: P
         assert reported(judge.judge(0, 1, 2, far, of_near)) == [(None, None, None)]
         alike = one(sketch_with(200, 600), ref=2)  # .71 like what is there
         judge.configure(settings)
-        of_alike = judge.look_up(alike)
+        of_alike = judge.shard.look_up(alike)
         judge.configure(settings.model_copy(update={"threshold": 0.6}))
         assert reported(judge.judge(0, 2, 3, alike, of_alike))[0][0] == "clean"
 

@@ -98,11 +98,6 @@ def test_pages_without_words_make_no_collection(tmp_path: Path) -> None:
         build(tmp_path, ["", "\n "])
 
 
-def test_a_folder_that_is_not_there_is_an_error_before_the_work(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there is no folder"):
-        build(tmp_path, ["text"], "--out", str(tmp_path / "none" / "words.json"))
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

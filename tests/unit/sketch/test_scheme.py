@@ -124,10 +124,12 @@ def test_all_that_changes_a_signature_changes_the_fingerprint() -> None:
         *(choose("minhash", accept=accept) for accept in ("simhash", "banding")),
         choose("minhash", accept="banding", options=["accept.rows=5"]),
         choose("minhash", canonical=["fold_case=false"]),
+        *(choose("minhash", options=[each]) for each in ("bands=13", "rows=5", "shingle_width=4")),
         *(choose("banding", options=[option]) for option in ("rows=5", "seed=1")),
         choose("banding", canonical=["stem=english"]),
     ]
     fingerprints = [settings.fingerprint("key") for settings in chosen]
+    fingerprints.append(chosen[0].fingerprint("another key"))
     assert len(set(fingerprints)) == len(fingerprints)
 
 

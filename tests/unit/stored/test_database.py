@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import StoreDamaged, StoreUnavailable
+from streamer.errors import StoreUnavailable
 from streamer.index.codec import BANDS, KEYS, ROWS, STATE_KEY, URLS, Entry, entry_key
 from streamer.stored import database as module
 from streamer.stored.database import INGESTED, MERGED_FILES, Database, files_to_merge
@@ -56,12 +56,6 @@ def test_a_reader_sees_what_was_written_before_it_opened(tmp_path: Path) -> None
         before = {file.name for file in path.iterdir()}
         Database.look(path).close()
         assert {file.name for file in path.iterdir()} == before
-
-
-def test_a_block_that_must_be_there_and_is_not_is_damage(database: Database) -> None:
-    database.write([rows(0)], STATE)
-    with pytest.raises(StoreDamaged, match="block 1 of its rows is missing"):
-        database.values(ROWS, [0, 1])
 
 
 def test_what_is_replaced_has_its_newest_value_and_what_is_removed_none(database: Database) -> None:

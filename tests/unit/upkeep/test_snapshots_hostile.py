@@ -169,7 +169,7 @@ from tests.helpers.kills import die_before
 
 die_before(
     int(sys.argv[3]), (WorkFolder, "begin"), (Folder, "fetch"), (Path, "rename"),
-    (module, "sync_folder"), (WorkFolder, "end"),
+    (module, "sync_folder"), (WorkFolder, "discard"),
 )
 module.SnapshotFolder(sys.argv[1]).restore(Path(sys.argv[2]))
 """

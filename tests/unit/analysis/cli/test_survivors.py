@@ -97,20 +97,10 @@ def test_an_existing_output_is_replaced_only_where_that_is_asked_for(crawl: Path
     assert (crawl / "out.jsonl").read_bytes() == line(0) + line(3)
 
 
-def test_no_link_is_followed_or_replaced(crawl: Path) -> None:
-    (crawl / "real.jsonl").write_bytes(b"old")
-    (crawl / "out.jsonl").symlink_to(crawl / "real.jsonl")
-    with pytest.raises(SettingsError):
-        run(crawl, "--overwrite")
-    assert (crawl / "out.jsonl").is_symlink()
-    assert (crawl / "real.jsonl").read_bytes() == b"old"
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
         (["--policy", "best"], "is none of earliest, longest, https, nutch, FIELD:max"),
-        (["--policy", "score:most"], "Give FIELD:max or FIELD:min"),
         (["--clusters", "clusters.txt"], "--clusters .* must end in"),
         (["--out", "pages.jsonl", "--overwrite"], "and the input .* are the same file"),
         (["--out", "no/out.jsonl"], "Cannot write no/out.jsonl"),
