@@ -44,7 +44,9 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
         done = workers.verify()
         assert done.returncode == 1
         assert "breaks its promises" in done.stderr
-        assert "repeats, verdict_bytes" in " ".join(done.stderr.split())
+        said = " ".join(done.stderr.split())
+        assert "repeats, verdict_bytes" in said
+        assert "give all of those that the index was made with" in said
         assert "another one than before" in done.stdout
     other = Names(names.index, f"{names.pages}-other")
     load(brokers, other, make_crawl(tmp_path, 50), partitions=1)

@@ -105,7 +105,8 @@ def verify(
         total = sum(check.violations for check in report.checks.values())
         raise StreamerError(
             f"The index {name} breaks its promises, {total:,} times: "
-            f"{', '.join(report.broken)}. See the examples above."
+            f"{', '.join(report.broken)}. See the examples above. Records are read with the "
+            "options given here: give all of those that the index was made with."
         )
 
 
