@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import ssl
 from typing import TYPE_CHECKING
@@ -22,9 +21,13 @@ def read_given(path: Path) -> bytes:
         OSError: it cannot be read.
         ValueError: it has more than 256 MiB, as a device may.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    os.set_blocking(descriptor, True)  # a pipe's writer is waited for, once it is there
-    with io.FileIO(descriptor) as raw, io.BufferedReader(raw) as file:
+
+    def opener(name: str, flags: int) -> int:
+        descriptor = os.open(name, flags | os.O_NONBLOCK)
+        os.set_blocking(descriptor, True)  # a pipe's writer is waited for, once it is there
+        return descriptor
+
+    with open(path, "rb", opener=opener) as file:
         data = file.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:
         raise ValueError("it has more than 256 MiB")

@@ -108,8 +108,14 @@ class Terminal(Console):
 
 @contextmanager
 def open_output(out: str, standard: Any, mode: str) -> Iterator[Any]:  # noqa: ANN401 - text or bytes
-    """Open a file that is there once it is complete, as `complete_output`; `-` is `standard`."""
+    """Open a file that is there once it is complete, as `complete_output`; `-` is `standard`.
+
+    Raises:
+        OutputClosed: that is none, since the process has none.
+    """
     if out == "-":
+        if standard is None:
+            raise OutputClosed
         yield standard
         return
     from streamer.run.outputs import OutputSink, complete_output  # noqa: PLC0415 - imports numpy

@@ -33,6 +33,11 @@ def test_a_pipe_that_a_shell_has_opened_is_read_to_its_end() -> None:
     os.close(ends[0])
 
 
+def test_a_folder_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        read_given(tmp_path)
+
+
 def test_a_device_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given_file, "BYTES_MAX", 1 << 20)
     with pytest.raises(ValueError, match="more than 256 MiB"):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,11 @@ def test_standard_output_that_is_closed_or_full_ends_all_commands_alike(tmp_path
         code, said = ended_into(os.open("/dev/full", os.O_WRONLY), *call)
         assert (code, said.count("\n")) == (1, 1), said
         assert said.startswith("Error: No space is left for standard output."), call
+    line = [sys.executable, "-m", "streamer", "clusters", str(verdicts)]
+    closed = subprocess.run(  # noqa: S602 - ours
+        shlex.join(line) + " >&-", shell=True, stderr=subprocess.PIPE, check=False
+    )
+    assert (closed.returncode, closed.stderr) == (141, b"")
 
 
 def imported_by(*calls: tuple[str, int]) -> set[str]:
