@@ -147,6 +147,7 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
         open_output(out, sys.stdout, "w") as file,
     ):
         write(file, _count(table, report))
+        file.flush()  # before a summary is printed
 
 
 def writer(out: str, verdicts: Path, option: str = "--out", *, overwrite: bool) -> Writer:
