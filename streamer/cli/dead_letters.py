@@ -105,10 +105,10 @@ class LetterChoice:
             return None
         from streamer.kafka.topics import Names, check_name  # noqa: PLC0415 - Kafka's client
 
-        if self.index_name is not None and not self.from_topic:
-            return Names(self.index_name, settings.input_topic).dead_letters
-        check_name("--from-topic", self.from_topic or "")
-        return self.from_topic
+        if self.from_topic:
+            check_name("--from-topic", self.from_topic)
+            return self.from_topic
+        return Names(self.index_name or "", settings.input_topic).dead_letters
 
     def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
         """Return the dead letters that are wanted, in the order in which they are stored.

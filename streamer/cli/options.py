@@ -86,7 +86,7 @@ _PAGE_SETTINGS = [
 
 
 @contextmanager
-def _ends_with_its_reader() -> Iterator[None]:
+def _explaining_standard_output() -> Iterator[None]:
     """Turn what the system says about standard output into our error.
 
     Raises:
@@ -149,7 +149,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             name: make(**{one: given[one] for one in names}) for name, (make, names) in made.items()
         }
         used = {"help_all", *(one for _, names in made.values() for one in names)}
-        with _ends_with_its_reader():
+        with _explaining_standard_output():
             function(**{one: value for one, value in given.items() if one not in used}, **parts)
 
     spelled_out.__doc__ = text

@@ -229,10 +229,8 @@ _CONDITIONS = {
     "url": queries.OF_URL, "place": queries.OF_REF, "host": queries.OF_HOST,
     "cluster": queries.OF_CLUSTER,
 }  # fmt: skip
-_READ: dict[str, Callable[[str], Any]] = {
-    "url": str.strip,
-    "host": plain_labels,
-}  # as the view has them
+# What is asked for as the view has it.
+_READ: dict[str, Callable[[str], Any]] = {"url": str.strip, "host": plain_labels}
 
 
 class PagesAnswer(msgspec.Struct, frozen=True):

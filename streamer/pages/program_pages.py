@@ -206,7 +206,7 @@ class Batches:
 
 
 def chunk_of(pages: Sequence[AddedPage]) -> Chunk:
-    """Return pages as a chunk: of texts, if all are."""
+    """Return pages as a chunk: of messages, if one of them is a message."""
     given = [page for page in pages if isinstance(page, GivenPage)]
     if len(given) == len(pages):
         return Chunk(0, len(pages), given=given)
