@@ -36,7 +36,6 @@ FULL = (
     "tests/integration/test_also.py::test_a_worker_compares",
     "tests/integration/test_brokers_away.py",
     "tests/integration/test_campaign.py",
-    "tests/integration/test_own_console.py",
     "tests/integration/test_console_topics.py",
     "tests/integration/test_dead_letters.py::test_what_is_sent_again",
     "tests/integration/test_examples.py",

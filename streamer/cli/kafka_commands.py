@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,6 @@ import typer
 
 from streamer.assembly import page_parser
 from streamer.cli.options import command, quiet_connection_of
-from streamer.cli.own_console import console_of_workers, run_console_beside
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
@@ -27,7 +26,7 @@ from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names, check_name
 from streamer.pages.parse import PageParser
-from streamer.panels import RUNNING, SECURITY
+from streamer.panels import SECURITY
 from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 def worker(
     *,
     index: Annotated[Path, typer.Option(envvar="STREAMER_INDEX")] = Path("index"),
-    console: Annotated[bool, typer.Option(rich_help_panel=RUNNING)] = False,
     settings: Settings,
 ) -> None:
     """Judge the pages of a topic as they arrive: exactly one verdict per page, even after kills.
@@ -59,7 +57,6 @@ def worker(
 
     Args:
         index: Folder of the index, with one folder per shard.
-        console: Start `streamer console` with the worker, and log its address.
     """
     if settings.key_file is None:
         raise SettingsError(
@@ -78,20 +75,7 @@ def worker(
         settings.key_file,
         page_parser(settings),
     )
-    with _console(index, settings) if console else nullcontext():
-        asyncio.run(run_worker(wanted))
-
-
-def _console(index: Path, settings: Settings) -> AbstractContextManager[None]:
-    """Run a console with a worker; the worker's log has its address."""
-    import structlog  # noqa: PLC0415 - a worker configures it
-
-    log = structlog.get_logger()
-    return run_console_beside(
-        console_of_workers(index, settings), settings,
-        lambda address: log.info("console_started", address=address),
-        lambda reason: log.warning("console_ended", reason=reason),
-    )  # fmt: skip
+    asyncio.run(run_worker(wanted))
 
 
 @command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, reader_of
 from streamer.cli.options import command
-from streamer.cli.own_console import console_of_files, run_console_beside
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.replay_options import (
     LETTERS_OPTION,
@@ -53,7 +52,6 @@ from streamer.run.output_checks import (
     check_made,
     check_output,
     check_writable,
-    is_table,
     mark_of,
     output_key,
 )
@@ -164,11 +162,6 @@ def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: S
     )
     if targets.summary is not None:
         _check_summary(targets.summary, names, overwrite=targets.overwrite)
-    if targets.console and (targets.verdicts == STANDARD_OUTPUT or is_table(targets.verdicts)):
-        raise SettingsError(
-            f"--console cannot read --verdicts {targets.verdicts}: name a file of JSON lines or "
-            "Parquet."
-        )
 
 
 def _conclude(
@@ -358,27 +351,13 @@ def _run(
         with open_engine(folder, catalogue, settings, parser, references) as engine:
             job = Replay(engine, settings.signing_threads, keep_going=handling.keep_going)
             freeze_gc()
-            with _stopping_by_signals(job), _console(targets, names, settings), bar as report:
+            with _stopping_by_signals(job), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
             verdict_table = VerdictTable(targets.verdicts, Path(names[VERDICTS_OPTION]))
             files = [tables.get(option, verdict_table) for option in targets.made]
             _make_files(targets, files, catalogue, job)
     return outcome, summarise(outcome, catalogue, engine.judge, folder)
-
-
-def _console(
-    targets: Targets, names: Mapping[str, str], settings: Settings
-) -> AbstractContextManager[None]:
-    """Run a console with the run, if it is asked for."""
-    if not targets.console:
-        return nullcontext()
-    files = [Path(names[each]) for each in (VERDICTS_OPTION, LETTERS_OPTION) if each in names]
-    terminal = Terminal(stderr=True)
-    return run_console_beside(
-        console_of_files(files, targets.index, settings), settings,
-        lambda address: terminal.say(f"Console: {address}"), terminal.warn,
-    )  # fmt: skip
 
 
 def _make_files(

@@ -12,7 +12,7 @@ import typer
 from streamer.compression import is_parquet, is_table_name
 from streamer.errors import SettingsError
 from streamer.pages.remote import is_remote
-from streamer.panels import FIELDS, KAFKA, OUTPUTS, RUNNING
+from streamer.panels import FIELDS, KAFKA, OUTPUTS
 from streamer.run.kept_texts import TEXTS_SUFFIX
 from streamer.run.output_checks import (
     LINES_SUFFIX,
@@ -46,7 +46,6 @@ class Targets:
         summary: File for the summary, as JSON.
         overwrite: Replace existing outputs of a run without --index. An output that belongs to an
             index is never replaced.
-        console: Start `streamer console` on the verdicts of the run, and print its address.
     """
 
     panel: ClassVar = OUTPUTS
@@ -61,7 +60,6 @@ class Targets:
     revisits: str | None = None
     summary: Path | None = None
     overwrite: bool = False
-    console: Annotated[bool, typer.Option(rich_help_panel=RUNNING)] = False
 
     @property
     def to_standard_output(self) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 import time
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -45,7 +44,6 @@ class Serving:
         port: Port to answer at; 0 takes a free one.
         base_path (PATH): Path that all addresses begin with, for a proxy, as /console; needs a
             token.
-        until_closed: End when standard input does.
     """
 
     host: str = "127.0.0.1"
@@ -59,8 +57,6 @@ class Serving:
             "for another --host than this machine, and behind a proxy.",
         ),
     ] = None
-
-    until_closed: Annotated[bool, typer.Option(hidden=True)] = False
 
     def options(self, body_max: int) -> ServerOptions:
         """Return the options of the server, for bodies of so many bytes.
@@ -156,7 +152,7 @@ def console(
             opened, query_seconds, index, lambda: fold.state, not no_text, given.notices,
             settings.index_name if topics else "", texts,
         )  # fmt: skip
-        asyncio.run(_serve(ConsoleServer(data, options), data, until_closed=serving.until_closed))
+        asyncio.run(_serve(ConsoleServer(data, options), data))
 
 
 def _topics(given: Given, settings: Settings) -> tuple[str, ...]:
@@ -187,26 +183,20 @@ def _index(
     )
 
 
-async def _serve(server: ConsoleServer, data: ConsoleData, *, until_closed: bool) -> None:
+async def _serve(server: ConsoleServer, data: ConsoleData) -> None:
     """Print the address, and serve until SIGINT or SIGTERM; queries that run then end.
 
     On standard error it says how much is read of what there is.
-
-    With `until_closed`, serve until standard input ends, too: as long as the run that
-    started the console.
     """
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    if until_closed:
-        loop.add_reader(sys.stdin.fileno(), _end_of_input, stopped)
     async with server.serving() as address:
         typer.echo(address)
-        telling = None if until_closed else asyncio.create_task(_tell_progress(data))
+        telling = asyncio.create_task(_tell_progress(data))
         await stopped.wait()
         data.view.stop()
-        if telling:
-            telling.cancel()
+        telling.cancel()
 
 
 async def _tell_progress(data: ConsoleData) -> None:
@@ -229,8 +219,3 @@ def _pages_of(data: ConsoleData) -> int:
     with suppress(QueryTooLong, StreamerError), data.view.read(1) as view:
         return int(view.execute("SELECT ifnull(max(number), 0) FROM page").fetchone()[0])
     return 0
-
-
-def _end_of_input(stopped: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 1):
-        stopped.set()

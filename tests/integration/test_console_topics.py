@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from playwright.sync_api import Page, sync_playwright
 
@@ -22,9 +21,9 @@ from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from tests.helpers.broker import broker, delete_topic, fill_topic, make_topic, running_broker, send
-from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.fleet import fleet
 from tests.helpers.missing import leave_out
-from tests.helpers.ports import free_port, listens
+from tests.helpers.ports import free_port
 from tests.helpers.verdict_lines import unique
 from tests.helpers.wait import PATIENCE_S
 from tests.integration.test_console import BROWSER, console, wait_until
@@ -57,23 +56,12 @@ def opened(address: str) -> Iterator[Page]:
     assert (errors, hosts) == ([], {urlsplit(address).netloc})
 
 
-def check_console_of(workers: Fleet) -> None:
-    """See what the console that a worker has started shows; end the worker, and both are gone."""
-    workers.wait_for_log("all", "console_started")
-    lines = map(json.loads, workers.log("all").splitlines())
-    found = [str(line["address"]) for line in lines if line["event"] == "console_started"]
-    wait_until(lambda said: said["pages"] == 70, found[-1])
-    assert workers.kill("all", signal.SIGTERM) == 0
-    assert not listens(urlsplit(found[-1]).port or 0)
-
-
 def is_settled(said: dict[str, Any], judged: int) -> bool:
     lags = [each["lag"] for each in said["lags"]]
     return said["pages"] == judged and bool(lags) and not any(lags)
 
 
-def test_it_follows_a_worker(names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of the worker's own console
+def test_it_follows_a_worker(names: Names, tmp_path: Path) -> None:
     if BROWSER is None:
         leave_out("Chromium", ".ci/tools browser, as root")
     port, folder, view = free_port(), tmp_path / "broker", tmp_path / "view"
@@ -88,7 +76,7 @@ def test_it_follows_a_worker(names: Names, tmp_path: Path, monkeypatch: pytest.M
             said = wait_until(lambda said: said["state"]["warnings"], address)
             assert f"There is no topic {names.verdicts}" in said["state"]["warnings"][0]
             options = ["--index", workers.folder / "index", "--health-port", free_port()]
-            workers.start("all", *options, "--console")
+            workers.start("all", *options)
             workers.wait_for_log("all", "worker_started")
             said = wait_until(lambda said: is_settled(said, 20), address)
             assert (said["unique"], said["letters"], said["state"]["warnings"]) == (10, 1, [])
@@ -111,7 +99,7 @@ def test_it_follows_a_worker(names: Names, tmp_path: Path, monkeypatch: pytest.M
             assert said["pages"] == 70
             broker("start", folder, port)
             wait_until(lambda said: not said["state"]["warnings"], address)
-            check_console_of(workers)
+            assert workers.kill("all", signal.SIGTERM) == 0
             delete_topic(brokers, names.verdicts)
             wait_until(lambda said: f"There is no topic {names.verdicts}" in str(said), address)
             make_topic(brokers, names.verdicts)
