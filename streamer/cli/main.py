@@ -54,7 +54,6 @@ PANELS = {
         "clusters": "analysis.cli.clusters",
         "hints": "analysis.cli.hints",
         "explain": "analysis.cli.explain",
-        "sites": "analysis.cli.sites",
         "dead-letters": "cli.dead_letters",
     },
     "Compare texts": {

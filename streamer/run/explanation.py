@@ -28,11 +28,9 @@ from streamer.index.ask import nearest
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import text_of
-from streamer.run.catalogue import is_of_replay
 from streamer.run.read_index import PAGES_TOPIC, ReadIndex
 from streamer.sketch.hash_sets import decide_similarity
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.site_memory import SiteTables, TableFigures
 from streamer.sketch.site_signer import SiteSigner
 from streamer.stored.store import Store
 from streamer.text.visible import MAIN as MAIN_FLAG
@@ -310,39 +308,6 @@ class KeptIndex(ReadIndex):
             return text_parts(body, flags, self._site_signer.repeats(body, flags, url.encode()))
         flags |= MAIN_FLAG if self.signature_for(url).takes_main_text else 0
         return text_parts(body, flags)
-
-    def known_parts(self, body: Buffer, flags: int, url: str) -> list[TextPart]:
-        """Return the parts of a page by what the index has learned of its site, this page included.
-
-        Raises:
-            StoreMismatch: hashes made now are not those of the index, or it knows no sites.
-        """
-        sites = self._known_sites
-        self._check_for_texts()
-        signer = replace(self._site_signer, repeats_of=partial(sites.repeats, known=True))
-        return text_parts(body, flags | MAIN_FLAG, signer.repeats(body, flags, url.encode()))
-
-    def site_figures(self) -> TableFigures:
-        """Return what the index knows of all sites.
-
-        Raises:
-            StoreMismatch: it knows none.
-        """
-        return self._known_sites.figures()
-
-    @property
-    def _known_sites(self) -> SiteTables:
-        if self.sites is None:
-            raise StoreMismatch(
-                f"The index {self.folder} knows nothing of sites: it was made without "
-                "--site-memory."
-            )
-        if not is_of_replay(self.meta):
-            raise StoreMismatch(
-                f"The index {self.folder} is a worker's: what its signers know of sites is in "
-                "topics whose names are that of the index with .sites.N, and no folder has it."
-            )
-        return self.sites
 
     @property
     def _site_signer(self) -> SiteSigner:
