@@ -1,6 +1,6 @@
-"""The commands `evaluate` and `tune`, and their pictures.
+"""The commands `evaluate` and `tune`, and the picture of S-curves.
 
-matplotlib is an extra of the package; it is imported only where a picture is asked for.
+matplotlib is an extra of the package; it is imported only where the picture is asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -31,14 +31,10 @@ from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class Picture:
-    """The options of a picture of the results.
+    """The options of a picture of the S-curves.
 
     Attributes:
         plot: File for a plot, .png or .svg.
@@ -72,7 +68,6 @@ def evaluate(
     own_collection: bool = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: AsJson = False,
-    picture: Picture,
     reader: PageReader,
 ) -> None:
     """Judge labelled pages by all methods; show accuracy, speed and memory.
@@ -82,7 +77,7 @@ def evaluate(
     memory. Methods that decide by anything else are measured against the same. The
     table also counts the labelled pairs that are in one cluster.
 
-    Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
+    Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash
 
     Args:
         datasets (DATASET...): Folders or files of pages or their URLs, as for replay, a sample
@@ -93,7 +88,6 @@ def evaluate(
         own_collection: Count the words of each dataset for the methods that weigh words.
         seed: Seed of the hash functions.
     """
-    picture.check()
     names = methods or [ALL]
     select(names)  # a wrong name ends the run before any work
     compile_with_bar()
@@ -104,10 +98,6 @@ def evaluate(
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     show(trials, partial(_print_trials, threshold), as_json=as_json)
-    if picture.plot is not None:
-        draw_quality(trials, picture.plot)
-        if not as_json:
-            Terminal().say(f"The plot is in {picture.plot}.")
 
 
 def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
@@ -255,22 +245,6 @@ def _settings(banding: tuning.BandChoice, threshold: float) -> str:
 SUFFIXES = (".png", ".svg")
 CURVE_POINTS = 401
 CURVE_INCHES = (7.0, 4.2)
-PANEL_INCHES = (8.0, 4.5)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write a figure to a PNG or SVG file that `Picture.check` has let pass.
-
-    Raises:
-        SettingsError: the file cannot be written.
-    """
-    import matplotlib as mpl  # noqa: PLC0415 - as in Picture.check
-
-    kind, drawn = path.suffix.lower()[1:], io.BytesIO()
-    # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
-    with mpl.rc_context({"svg.hashsalt": "streamer"}):
-        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    write_file(path, drawn.getvalue())
 
 
 def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: Path) -> None:
@@ -279,7 +253,8 @@ def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: P
     Raises:
         SettingsError: the file cannot be written.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
+    import matplotlib as mpl  # noqa: PLC0415 - as in Picture.check
+    from matplotlib.figure import Figure  # noqa: PLC0415 - as in Picture.check
 
     figure = Figure(figsize=CURVE_INCHES, layout="constrained")
     axes = figure.add_subplot()
@@ -298,36 +273,8 @@ def draw_curves(bandings: Sequence[tuning.BandChoice], threshold: float, path: P
         xlabel="resemblance", ylabel="probability of a shared band key", xlim=(0, 1), ylim=(0, 1.01)
     )
     axes.legend(title="bands x rows", frameon=False)
-    _save(figure, path)
-
-
-def draw_quality(trials: Sequence[Trial], path: Path) -> None:
-    """Write F1 over pages a second to a PNG or SVG file.
-
-    Raises:
-        SettingsError: the file cannot be written.
-    """
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
-
-    groups = [list(group) for _, group in groupby(trials, key=lambda trial: trial.dataset)]
-    width, height = PANEL_INCHES
-    figure = Figure(figsize=(width, height * len(groups)), layout="constrained")
-    panels = figure.subplots(len(groups), squeeze=False)
-    for axes, group in zip(panels[:, 0], groups, strict=True):
-        _panel(axes, group)
-    _save(figure, path)
-
-
-def _panel(axes: Axes, trials: Sequence[Trial]) -> None:
-    rates = [trial.pages_per_second for trial in trials]
-    axes.scatter(rates, [trial.pages.f1 or 0.0 for trial in trials], s=16)
-    for trial in trials:
-        place = (trial.pages_per_second, trial.pages.f1 or 0.0)
-        axes.annotate(trial.method, place, (3, 3), textcoords="offset points", fontsize=7)
-    axes.set(
-        title=trials[0].dataset,
-        xlabel="pages a second of CPU time",
-        ylabel="F1 of pages",
-        xscale="log",
-        ylim=(-0.05, 1.05),
-    )
+    kind, drawn = path.suffix.lower()[1:], io.BytesIO()
+    # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
+    with mpl.rc_context({"svg.hashsalt": "streamer"}):
+        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    write_file(path, drawn.getvalue())
