@@ -8,13 +8,11 @@ are sorted 75 bytes a page, and 8 more for each number of the policy (the peak b
 
 A policy turns a verdict into a tuple of numbers, of which the least survives; among equal ones it
 is the page that the file has first. A page that the file knows only as a representative was judged
-before the file began: it is earlier than all, and has no length, score or time.
+before the file began: it is earlier than all, and has no length and no carried field.
 
     earliest  the first in the file
     longest   the most bytes of visible text (`text_bytes`)
     https     an https URL before others
-    nutch     the highest score, then the newest fetch, then the shortest decoded URL: the order of
-              Apache Nutch's DeduplicationJob; score and fetch time are carried fields
     FIELD:max, FIELD:min  the greatest or least value of a carried field, a number or a time
 
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
@@ -40,7 +38,6 @@ from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
-from urllib.parse import unquote_plus
 
 import mmh3
 import msgspec
@@ -69,43 +66,29 @@ def place_of(representative: Representative) -> Location:
 Rank = Callable[[VerdictLine], tuple[float, ...]]
 
 
-class Policy(StrEnum):
-    """How the survivor of a cluster is chosen."""
-
-    EARLIEST = "earliest"
-    LONGEST = "longest"
-    HTTPS = "https"
-    NUTCH = "nutch"
-
-
-def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetched_at") -> Rank:
-    """Return the policy's function; the fields are those of `carried` that `nutch` looks at."""
-
-    def nutch(judged: VerdictLine) -> tuple[float, ...]:
-        score = number_of(judged.carried.get(score_field))
-        fetched = seconds_of(judged.carried.get(time_field))
-        return -score, -fetched, len(unquote_plus(judged.url))
-
-    ranks: dict[Policy, Rank] = {
-        Policy.EARLIEST: lambda _judged: (),
-        Policy.LONGEST: lambda judged: (-judged.text_bytes,),
-        Policy.HTTPS: lambda judged: (not judged.url[:8].lower().startswith("https://"),),
-        Policy.NUTCH: nutch,
-    }
-    return ranks[policy]
+EARLIEST = "earliest"
+_POLICIES: dict[str, Rank] = {
+    EARLIEST: lambda _judged: (),
+    "longest": lambda judged: (-judged.text_bytes,),
+    "https": lambda judged: (not judged.url[:8].lower().startswith("https://"),),
+}
 
 
-def preference(text: str) -> tuple[str, Rank]:
-    """Return the carried field in `FIELD:max` or `FIELD:min`, and the function that prefers so.
+def ranking(policy: str) -> tuple[Rank, str]:
+    """Return the function of a policy, and the carried field that it looks at, "" for none.
 
-    Values are numbers or times; a page without one comes last.
+    Values of a field are numbers or times; a page without one comes last.
 
     Raises:
-        SettingsError: the text has another form.
+        SettingsError: there is no such policy.
     """
-    name, _, end = text.rpartition(":")
+    if policy in _POLICIES:
+        return _POLICIES[policy], ""
+    name, _, end = policy.rpartition(":")
     if not name or end not in {"max", "min"}:
-        raise SettingsError(f"{text!r} is no preference. Give FIELD:max or FIELD:min.")
+        raise SettingsError(
+            f"--policy {policy} is none of {', '.join(_POLICIES)}, FIELD:max and FIELD:min."
+        )
     sign = -1 if end == "max" else 1
 
     def rank(judged: VerdictLine) -> tuple[float, ...]:
@@ -115,7 +98,7 @@ def preference(text: str) -> tuple[str, Rank]:
             number = seconds_of(value)
         return (math.inf if number == -math.inf else sign * number,)
 
-    return name, rank
+    return rank, name
 
 
 Refs = npt.NDArray[np.uint64]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -14,14 +11,13 @@ import typer
 from rich.table import Table
 
 from streamer.analysis.clusters import (
+    EARLIEST,
     WRITERS,
     Grouping,
-    Policy,
     Row,
     Scope,
     group,
     numbering,
-    preference,
     ranking,
     rows,
     suspects,
@@ -37,61 +33,31 @@ from streamer.run.verdict_lines import VerdictLine
 Writer = Callable[[TextIO, Iterator[Row]], None]
 
 
-@dataclass(frozen=True)
-class Preferences:
-    """The options that say which page of a cluster survives.
-
-    Attributes:
-        policy: Page that survives: the earliest in the file; the longest text; https, then the
-            earliest; or, as in Nutch, the highest score, then the newest fetch, then the shortest
-            URL.
-        prefer (FIELD:max|min): Carried field (a number or a time) whose greatest or least value
-            survives; --policy decides among equal ones.
-        score_field: Carried field with a page's score, for nutch.
-        time_field: Carried field with the time of the fetch, for nutch.
-    """
-
-    policy: Policy = Policy.EARLIEST
-    prefer: str | None = None
-    score_field: str = "score"
-    time_field: str = "fetched_at"
-
-
 class Choice:
-    """The rank of a page by its verdict, as the options ask for; it counts missing fields.
-
-    Attributes:
-        pages: how many verdicts it was called with; lacking: how many of them lack a field, by
-            name.
+    """The rank of a page by its verdict, as `--policy` asks for; it counts missing fields.
 
     Raises:
-        SettingsError: `prefer` has a wrong form.
+        SettingsError: there is no such policy.
     """
 
-    def __init__(self, wanted: Preferences) -> None:
-        score_field, time_field = wanted.score_field, wanted.time_field
-        self._ranks = [ranking(wanted.policy, score_field, time_field)]
-        self._fields = [score_field, time_field] if wanted.policy is Policy.NUTCH else []
-        if wanted.prefer is not None:
-            field, first = preference(wanted.prefer)
-            self._ranks.insert(0, first)
-            self._fields.append(field)
-        self.pages = 0
-        self.lacking: Counter[str] = Counter()
+    def __init__(self, policy: str) -> None:
+        self._rank, self._field = ranking(policy)
+        self._pages = self._lacking = 0
 
     def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
         """Return what `group` orders by."""
-        if judged.page is not None:  # else only the number of ranks is asked
-            self.pages += 1
-            self.lacking.update(name for name in self._fields if judged.carried.get(name) is None)
-        return tuple(chain.from_iterable(rank(judged) for rank in self._ranks))
+        if self._field and judged.page is not None:  # else only the number of ranks is asked
+            self._pages += 1
+            self._lacking += judged.carried.get(self._field) is None
+        return self._rank(judged)
 
     def warn(self, console: Terminal) -> None:
-        """Warn of the fields that the verdicts lack."""
-        for name, lacking in self.lacking.items():
+        """Warn of the field that verdicts lack."""
+        if name := self._lacking and self._field:
             console.warn(
-                f"{lacking:,} of {self.pages:,} verdicts in clusters carry no {name}, by which the "
-                f"survivor is chosen; make them with --carry {name}, or name another policy."
+                f"{self._lacking:,} of {self._pages:,} verdicts in clusters carry no {name}, by "
+                f"which the survivor is chosen; make them with --carry {name}, or name another "
+                "policy."
             )
 
 
@@ -101,7 +67,7 @@ def clusters(
     *,
     out: str = STANDARD_OUTPUT,
     overwrite: Overwrite = False,
-    preferences: Preferences,
+    policy: str = EARLIEST,
     scope: Scope = Scope.NONE,
     every: Annotated[bool, typer.Option("--all")] = False,
     warn_share: Annotated[float, typer.Option(min=0.0, max=1.0)] = SHARE_MIN,
@@ -109,19 +75,21 @@ def clusters(
     """Write the clusters of a verdict file, one line per page, the survivor of each cluster first.
 
     The file is read twice, and listed pages once more. Only listed pages take memory, up to 100
-    bytes each. `nutch` and --prefer need verdicts with the fields that they use, written with
-    --carry score --carry fetched_at.
+    bytes each. FIELD:max and FIELD:min need verdicts with that field, written with --carry FIELD.
 
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
 
     Args:
         verdicts: Verdicts as JSON lines, a plain file.
         out: File to write: .jsonl or .csv; - for JSON lines on stdout.
+        policy (longest|https|earliest|FIELD:max|FIELD:min): Which page of a cluster survives: that
+            with the longest text, an https one, the earliest, or that with the greatest or least
+            value of a carried field, a number or a time; among equal ones the earliest.
         scope: Clusters stay within a host or a domain, or are not split.
         every: List pages without duplicates too, as clusters of one page.
         warn_share: Warn of a cluster that holds this share of a source, 0 to 1.
     """
-    rank = Choice(preferences)
+    rank = Choice(policy)
     write = writer(out, verdicts, overwrite=overwrite)
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:

@@ -12,8 +12,8 @@ import typer
 from rich.table import Table
 
 from streamer.analysis.cli import check_outputs
-from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
-from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering, rows
+from streamer.analysis.cli.clusters import Choice, write_clusters, writer
+from streamer.analysis.clusters import EARLIEST, Grouping, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
@@ -70,24 +70,10 @@ class Selection:
         some: PAGES are only some of the files that were judged.
     """
 
-    policy: str = Policy.EARLIEST.value
+    policy: str = EARLIEST
     scope: Scope = Scope.NONE
     exclude_urls: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None
     some: bool = False
-
-    def choice(self) -> Choice:
-        """Return the rank that `--policy` asks for.
-
-        Raises:
-            SettingsError: it has no known form.
-        """
-        if self.policy in {*Policy}:
-            return Choice(Preferences(Policy(self.policy)))
-        if ":" not in self.policy:
-            raise SettingsError(
-                f"--policy {self.policy} is none of {', '.join(Policy)}, FIELD:max and FIELD:min."
-            )
-        return Choice(Preferences(prefer=self.policy))
 
     def excluded(self) -> frozenset[str]:
         """Return the URLs that are left out."""
@@ -119,7 +105,7 @@ def select(
         verdicts: The verdicts of the pages, as JSON lines.
         pages (PAGES): The files that were judged, directories of these, or - for standard input.
     """
-    rank, out, clusters = selection.choice(), targets.out, targets.clusters
+    rank, out, clusters = Choice(selection.policy), targets.out, targets.clusters
     is_table = is_table_name(out)
     sources = reader.open(pages, whole_rows=not is_table)
     files = [source.name for source in sources if source.is_regular]

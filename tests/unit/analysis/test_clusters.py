@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from streamer.analysis.clusters import (
     Grouping,
-    Policy,
     Scope,
     domain_of,
     group,
     host_or_url,
     numbering,
-    preference,
     ranking,
     rows,
     suspects,
@@ -52,12 +50,12 @@ def write(path: Path, said: list[Any]) -> Path:
 
 
 def found(
-    path: Path, said: list[Any], policy: Policy = Policy.EARLIEST, scope: Scope = Scope.NONE
+    path: Path, said: list[Any], policy: str = "earliest", scope: Scope = Scope.NONE
 ) -> list[list[str]]:
     """Return the URLs of each cluster without what they begin with, the survivor first."""
     file = write(path / "verdicts.jsonl", said)
     clusters: dict[int, list[str]] = {}
-    for row in rows(file, group(file, ranking(policy), numbering(scope))):
+    for row in rows(file, group(file, ranking(policy)[0], numbering(scope))):
         members = clusters.setdefault(row.cluster, [])
         assert row.survivor == (not members)
         members.append(row.url.removeprefix("http://a.example/"))
@@ -67,27 +65,27 @@ def found(
 
 HTTPS = ["http://b", "http://c", "HTTPS://d", "https://e"]
 # By what is shown: verdicts, the policy, and the clusters, the survivor of each first.
-POLICIES: dict[str, tuple[list[Any], Policy, list[list[str]]]] = {
+POLICIES: dict[str, tuple[list[Any], str, list[list[str]]]] = {
     "the same offset in another partition or topic is another page": (
         [verdict(0), verdict(1, 0), verdict(0, url="p1", page=place(0, partition=1)),
          verdict(1, url="t2", page=place(1, topic="other"))],
-        Policy.EARLIEST, [["0", "1"]]),
+        "earliest", [["0", "1"]]),
     "a representative of an earlier file comes first with the URL it is known by": (
-        [verdict(7, 3), verdict(8), verdict(9, 3)], Policy.EARLIEST, [["3", "7", "9"]]),
+        [verdict(7, 3), verdict(8), verdict(9, 3)], "earliest", [["3", "7", "9"]]),
     "so it does where all are without a length": (
-        [verdict(7, 3), verdict(8), verdict(9, 3)], Policy.LONGEST, [["3", "7", "9"]]),
+        [verdict(7, 3), verdict(8), verdict(9, 3)], "longest", [["3", "7", "9"]]),
     "a verdict after the first use of its page is still its verdict": (
         [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
-        Policy.EARLIEST, [["5", "2", "6"]]),
+        "earliest", [["5", "2", "6"]]),
     "its length counts": (
         [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
-        Policy.LONGEST, [["2", "6", "5"]]),
+        "longest", [["2", "6", "5"]]),
     "the longest page survives, of equal ones the earliest": (
         [verdict(0, text_bytes=10), verdict(1, 0, text_bytes=30), verdict(2, 0, text_bytes=30)],
-        Policy.LONGEST, [["1", "2", "0"]]),
+        "longest", [["1", "2", "0"]]),
     "an https page survives, of several the earliest": (
         [verdict(n, 0 if n else None, url) for n, url in enumerate(HTTPS)],
-        Policy.HTTPS, [[HTTPS[2], HTTPS[3], HTTPS[0], HTTPS[1]]]),
+        "https", [[HTTPS[2], HTTPS[3], HTTPS[0], HTTPS[1]]]),
 }  # fmt: skip
 
 
@@ -102,31 +100,14 @@ def test_dead_letters_and_blank_lines_are_passed_over_and_no_repeat_counts(tmp_p
     with file.open("a", encoding="utf-8") as more:
         more.write("\n" + json.dumps(verdict(1, 0)) + "\n")
         more.write(json.dumps(verdict(1, 0)) + "\n")
-    grouping = group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
+    grouping = group(file, ranking("earliest")[0], numbering(Scope.NONE))
     assert [row.url[-1] for row in rows(file, grouping)] == ["0", "1"]
     assert (grouping.judged, grouping.duplicates) == (3, 2)
 
 
-def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Path) -> None:
-    def carried(score: object, time: object) -> dict[str, Any]:
-        return {"carried": {"score": score, "fetched_at": time}}
-
-    said = [
-        verdict(0, None, "http://x/low", **carried(0.5, "2026-01-09T00:00:00Z")),
-        verdict(1, 0, "http://x/old", **carried("1.5", "2026-01-01T00:00:00Z")),
-        verdict(2, 0, "http://x/newer", **carried(1.5, "2026-01-02T01:00:00+02:00")),
-        verdict(3, 0, "http://x/%D0%B6", **carried(1.5, 1767308400)),  # the same moment
-        verdict(4, 0, "http://x/none"),
-        verdict(5, 0, "http://x/odd", **carried("a lot", "yesterday")),
-    ]
-    order = ["http://x/%D0%B6", "http://x/newer", "http://x/old", "http://x/low"]
-    # Without a score: the shorter URL.
-    assert found(tmp_path, said, Policy.NUTCH) == [[*order, "http://x/odd", "http://x/none"]]
-
-
-def test_a_preference_takes_the_greatest_or_the_least_number_or_time() -> None:
+def test_a_field_has_the_greatest_or_the_least_number_or_time() -> None:
     def order(text: str, *values: object) -> list[int]:
-        field, rank = preference(text)
+        rank, field = ranking(text)
         ranks = [rank(VerdictLine(carried={field: value})) for value in values]
         return sorted(range(len(values)), key=ranks.__getitem__)
 
@@ -139,9 +120,9 @@ def test_a_preference_takes_the_greatest_or_the_least_number_or_time() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "max", ":max", "score", "score:", "score:most"])
-def test_a_preference_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="Give FIELD:max or FIELD:min"):
-        preference(text)
+def test_a_policy_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is none of earliest, longest, https, FIELD:max and"):
+        ranking(text)
 
 
 def test_a_scope_splits_a_cluster_and_what_is_alone_in_it_is_in_none(tmp_path: Path) -> None:
@@ -209,7 +190,7 @@ def test_with_single_pages_each_page_is_in_one_cluster_and_the_larger_ones_are_t
     file = write(tmp_path / "verdicts.jsonl", said)
     found_ones = []
     for alone in (False, True):
-        grouping = group(file, ranking(Policy.EARLIEST), numbering(scope), alone=alone)
+        grouping = group(file, ranking("earliest")[0], numbering(scope), alone=alone)
         clusters: dict[int, list[int]] = {}
         for row in rows(file, grouping):
             clusters.setdefault(row.cluster, []).append(row.page.offset)
@@ -222,7 +203,7 @@ def test_with_single_pages_each_page_is_in_one_cluster_and_the_larger_ones_are_t
 
 def grouped(path: Path, said: list[Any]) -> tuple[Path, Grouping]:
     file = write(path / "verdicts.jsonl", said)
-    return file, group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
+    return file, group(file, ranking("earliest")[0], numbering(Scope.NONE))
 
 
 def test_rows_as_json_lines_and_as_csv(tmp_path: Path) -> None:
@@ -267,4 +248,4 @@ def test_a_cluster_of_fewer_than_ten_pages_is_never_suspicious(tmp_path: Path) -
 def test_a_malformed_length_is_an_error_with_its_line(size: int, tmp_path: Path) -> None:
     file = write(tmp_path / "verdicts.jsonl", [verdict(0), verdict(1, of=0, text_bytes=size)])
     with pytest.raises(InputError, match=r"verdicts\.jsonl:2: not a verdict \("):
-        group(file, ranking(Policy.LONGEST, "", ""), numbering(Scope.NONE))
+        group(file, ranking("longest")[0], numbering(Scope.NONE))

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamer.analysis.clusters import (
-    Policy,
-    Rank,
-    Scope,
-    host_or_url,
-    numbering,
-    preference,
-    ranking,
-)
+from streamer.analysis.clusters import Rank, Scope, host_or_url, numbering, ranking
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.errors import InputError
 from streamer.pages.chunk import PageBatch
@@ -24,11 +16,11 @@ from tests.unit.analysis.test_clusters import place, verdict, write
 
 FILES = ("in/a.jsonl", "in/b.jsonl")
 PAGES = 8  # of each file
-EARLIEST, LONGEST = ranking(Policy.EARLIEST), ranking(Policy.LONGEST)
+EARLIEST, LONGEST = (ranking(policy)[0] for policy in ("earliest", "longest"))
 RANKS = {
     "earliest": (EARLIEST, lambda _said: ()),
     "longest": (LONGEST, lambda said: (-said["text_bytes"],)),
-    "least": (preference("n:min")[1], lambda said: (said["carried"].get("n", 99),)),
+    "least": (ranking("n:min")[0], lambda said: (said["carried"].get("n", 99),)),
 }
 
 

@@ -50,7 +50,7 @@ def page(number: int, host: str = "a.example") -> bytes:
         (1, ["replay", "{}.doc", "--verdicts", "v.jsonl"]),
         (2, ["replay", "--{}"]),
         (2, ["clusters", "{}"]),
-        (2, ["clusters", "v.jsonl", "--policy", "{}"]),
+        (2, ["clusters", "v.jsonl", "--scope", "{}"]),
         (2, ["{}"]),
     ],
 )
@@ -127,11 +127,8 @@ def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.Mo
             "--warn-share '3' cannot be used: it must be at most 1.0",
         ),
         (
-            ["clusters", "v.jsonl", "--policy", "x"],
-            (
-                "--policy 'x' cannot be used: 'x' is not one of "
-                "'earliest', 'longest', 'https', 'nutch'"
-            ),
+            ["clusters", "v.jsonl", "--scope", "x"],
+            "--scope 'x' cannot be used: 'x' is not one of 'none', 'host', 'domain'",
         ),
         (["sample", "to", "--seed", "x"], "--seed 'x' cannot be used: it must be a whole number"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.analysis.clusters import Policy, group, ranking
+from streamer.analysis.clusters import group, ranking
 from streamer.analysis.verdicts import read_places
 from streamer.console.inputs import read_batches
 from streamer.errors import InputError
@@ -17,7 +17,7 @@ from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
 READERS: dict[str, Callable[[Path], object]] = {
     "read_verdicts": lambda path: [*read_verdicts(path)],
     "score, hints, explain": lambda path: [*read_places(path)],
-    "clusters, select": lambda path: group(path, ranking(Policy.EARLIEST), lambda _url: 0),
+    "clusters, select": lambda path: group(path, ranking("earliest")[0], lambda _url: 0),
     "console": lambda path: [*read_batches(path, 0, 0)],
 }
 COPY = duplicate(1, of=0)

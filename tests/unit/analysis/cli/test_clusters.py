@@ -51,35 +51,18 @@ def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: P
     assert "Warning" not in quiet.stderr
 
 
-def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> None:
-    result = invoked("clusters", verdicts, "--policy", "nutch", "--warn-share", "1")
-    warnings = [line for line in result.stderr.splitlines() if "Warning" in line]
-    assert len(warnings) == 2
-    assert "13 of 13 verdicts in clusters carry no score" in warnings[0]
-    assert "make them with --carry fetched_at" in warnings[1]
-    lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
-    for number, line in enumerate(lines):
-        line["carried"] = {"score": 1, "at": None if number == 9 else "2020-01-01T00:00:00Z"}
-    write(verdicts, lines)
-    options = ["--policy", "nutch", "--time-field", "at", "--warn-share", "1"]
-    found = invoked("clusters", verdicts, *options).stderr
-    assert "Warning: 1 of 13 verdicts in clusters carry no at," in found
-    assert found.count("Warning") == 1
-    quiet = invoked("clusters", verdicts, "--policy", "longest", "--warn-share", "1")
-    assert "Warning" not in quiet.stderr
-
-
-def test_a_preference_precedes_the_policy_and_a_missing_field_is_warned_of(verdicts: Path) -> None:
+def test_the_policy_may_be_a_carried_field_and_a_missing_one_is_warned_of(verdicts: Path) -> None:
     lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
     for line in lines[8:]:
         line["carried"] = {"rank": 2}
     write(verdicts, lines)
-    options = ["--prefer", "rank:max", "--policy", "https", "--warn-share", "1"]
-    result = invoked("clusters", verdicts, *options)
+    result = invoked("clusters", verdicts, "--policy", "rank:max", "--warn-share", "1")
     urls = [json.loads(line)["url"] for line in result.stdout.splitlines()]
-    assert urls[:2] == ["https://a.example/19", "http://a.example/8"]
+    assert urls[0] == "http://a.example/8"
     assert urls[-1] == "http://a.example/0"
     assert "1 of 13 verdicts in clusters carry no rank" in result.stderr
+    quiet = invoked("clusters", verdicts, "--policy", "longest", "--warn-share", "1")
+    assert "Warning" not in quiet.stderr
 
 
 @pytest.mark.parametrize("out", ["clusters.txt", "verdicts.jsonl"])
