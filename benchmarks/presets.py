@@ -10,7 +10,6 @@ the project's own sample crawl, and those next to the checkout where they are.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -54,9 +53,9 @@ class Decided(msgspec.Struct):
     kept_bytes: float = 0.0
 
 
-def decided(pages: Path, scratch: Path) -> dict[str, Decided]:
+def decided(pages: Path) -> dict[str, Decided]:
     """Return the decisions by sketches alone, and by shingles where these leave doubt."""
-    yardstick = Yardstick(open_dataset(pages, scratch), THRESHOLD)
+    yardstick = Yardstick(open_dataset(pages), THRESHOLD)
     results = {}
     for method in select([BY_SKETCHES, BY_SHINGLES]):
         result = results[method.name] = Decided(ConfusionCounts())
@@ -121,8 +120,7 @@ def measure(folder: Path) -> Results:
             found = judged(labelled, *options)
             results.scores[labelled.name][way] = found
             print(f"{labelled.name}: {way}, F1 {found.f1:.3f}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch:
-            results.decided[labelled.name] = decided(labelled.pages, Path(scratch))
+        results.decided[labelled.name] = decided(labelled.pages)
         if labelled.name == fallback.SET:
             results.fallbacks[labelled.name] = fallback.try_out(labelled)
     return results

@@ -1,17 +1,11 @@
-"""What can be evaluated on: page files, labels next to them, and Reuters-21578.
+"""What can be evaluated on: page files, and labels next to them.
 
     pages.jsonl and truth.tsv        the sample crawl: how each page was made
     pages.jsonl and truth_pairs.tsv  pairs of pages with a label: url_a, url_b, label
-    *.sgm                            Reuters-21578, which becomes page messages here
     any other JSON-lines page files  without labels
 
 True duplicates are in all of them those of exact resemblance, by the plain reference; labels are
 counted in addition.
-
-Reuters-21578 has no truth about near-duplicates; what is true is exact resemblance by the plain
-reference, as everywhere. An article's page is its title and body as plain text, without its
-dateline, under the number that the collection gives it (NEWID). Of an unprocessed article, whose
-parts are not marked (TYPE="UNPROC"), it is the whole text.
 
 A partition is a label for each page. The true one is that of a detector without error: each page
 goes to the kept page of the greatest exact resemblance, the earliest of several, or is kept.
@@ -20,15 +14,11 @@ goes to the kept page of the greatest exact resemblance, the earliest of several
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from html import unescape
+from dataclasses import dataclass, field
 from math import comb
 from pathlib import Path, PurePath
-
-import msgspec
 
 from streamer.analysis.documents import page_texts
 from streamer.analysis.evaluation import ConfusionCounts
@@ -36,45 +26,11 @@ from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
 from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, pages_of
 from streamer.analysis.sample.score import KeptSoFar
 from streamer.errors import InputError
-from streamer.model import Page
 from streamer.pages.files import Source
-from streamer.pages.parse import PageParser
 from streamer.pages.remote import is_remote, name_of
-from streamer.pages.stored_file import explaining_disk
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
-
-CHARSET = "latin-1"  # the files are ASCII except a few stray bytes
-_ARTICLE = re.compile(
-    r'<reuters\b[^>]*?\bnewid="([^"]*)"[^>]*>(.*?)</reuters>', re.DOTALL | re.IGNORECASE
-)
-_UNPROCESSED = re.compile(r'<text type="unproc">(.*?)</text>', re.DOTALL | re.IGNORECASE)
-_PARTS = re.compile(r"<(title|body)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-
-
-def _text_of(article: str) -> str:
-    """Return the text of an article; `&#3;`, which ends a body, is no character of HTML."""
-    if whole := _UNPROCESSED.search(article):
-        return unescape(whole[1]).strip()
-    return "".join(f"{unescape(text)}\n" for _, text in _PARTS.findall(article)).strip()
-
-
-def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
-    """Yield the articles that have a text.
-
-    Raises:
-        InputError: a file cannot be read, or has no article.
-    """
-    for path in files:
-        with explaining_disk(str(path), "check the path"):
-            articles = _ARTICLE.findall(path.read_text(CHARSET))
-        if not articles:
-            raise InputError(f"{path}: has no <REUTERS> document; give files of Reuters-21578")
-        for number, article in articles:
-            if text := _text_of(article):
-                yield Page(url=f"reuters:{number}", body=text, content_type="text/plain")
-
 
 PAIRS_FILE = "truth_pairs.tsv"
 
@@ -97,10 +53,8 @@ class Dataset:
     labelled: frozenset[tuple[int, int]] = frozenset()
 
 
-def open_dataset(given: Path | str, scratch: Path, reader: PageReader = DEFAULT_READER) -> Dataset:
-    """Return the dataset in a folder or file; `scratch` takes what is converted.
-
-    A URL's has no labels.
+def open_dataset(given: Path | str, reader: PageReader = DEFAULT_READER) -> Dataset:
+    """Return the dataset in a folder or file, or at a URL, where it has no labels.
 
     Raises:
         StreamerError: it holds no pages, a file of it cannot be read, or as `PageReader.read`.
@@ -110,12 +64,7 @@ def open_dataset(given: Path | str, scratch: Path, reader: PageReader = DEFAULT_
         return Dataset(PurePath(name).stem, sources, reader, _pages_of(name, sources, reader))
     path = Path(given)
     folder = path if path.is_dir() else path.parent
-    articles = sorted(path.glob("*.sgm")) if path.is_dir() else [path]
-    if articles and articles[0].suffix == ".sgm":
-        sources = reader.open([str(_convert(articles, scratch / path.stem))])
-        reader = replace(reader, parser=PageParser())  # they are converted to the default form
-    else:
-        sources = reader.open([str(path)])
+    sources = reader.open([str(path)])
     pages = _pages_of(str(path), sources, reader)
     truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
     return Dataset(
@@ -142,16 +91,6 @@ def write_collection(dataset: Dataset, folder: Path) -> Path:
     path = folder / f"{dataset.name}.words.json"
     path.write_bytes(count_words((page.words for page in texts), options).to_bytes())
     return path
-
-
-def _convert(articles: Sequence[Path], folder: Path) -> Path:
-    """Write Reuters' articles as page messages; return their file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    encoder = msgspec.json.Encoder()
-    out = folder / PAGES_FILE
-    with out.open("wb") as file:
-        file.writelines(encoder.encode(page) + b"\n" for page in reuters_pages(articles))
-    return out
 
 
 def _read_labels(path: Path, pages: ReferencePages) -> Iterator[tuple[int, int]]:

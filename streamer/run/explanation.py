@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.ask import nearest
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import text_of
@@ -92,18 +91,6 @@ _LATER_FELL_BACK = (
     " Both are kept, so the later one probably has no main text, and the threshold of such pages "
     "held (fallback_threshold)."
 )
-_COLLECTIONS = ("option.collection", "option.accept.collection")
-
-
-class Near(NamedTuple):
-    """A kept page: its similarity, 0 to 1, and how many of the text's keys it shares.
-
-    It is estimated, or exact where the index has both sets of shingles.
-    """
-
-    url: str
-    similarity: float
-    shared_keys: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,40 +177,6 @@ class KeptIndex(ReadIndex):
     def rows(self) -> int:
         """Return how many rows a scan reads."""
         return self.meta.rows
-
-    def near(self, body: Buffer, flags: int = 0) -> list[Near]:
-        """Return the kept pages that share a key with a body, nearest first.
-
-        The body is UTF-8 as `flags` say (text/visible.py). This is the look-up of the index
-        without its verdict: pages that it called duplicates were never kept.
-
-        Raises:
-            StoreMismatch: signatures made now are not those of the index.
-        """
-        self._check_for_texts()
-        page = self.sign(body, flags, self.signature)
-        return [
-            Near(row.url.decode("utf-8", "replace"), row.similarity / SIMILARITY_ONE, row.shared)
-            for row in nearest(self.shard(), page)
-        ]
-
-    def _check_for_texts(self) -> None:
-        """Raise StoreMismatch unless signatures made now are those of the index; say what to do."""
-        found, wanted, folder = self.identity, self.wanted, self.folder
-        if found["key"] != wanted["key"]:
-            raise StoreMismatch(
-                f"The index {folder} was made with another key file. Give that with --key-file."
-            )
-        if any(found.get(name) for name in _COLLECTIONS):
-            raise StoreMismatch(
-                f"The index {folder} has a method that weighs words by a collection, of which it "
-                "knows the fingerprint only. Compare with texts instead (--against)."
-            )
-        if found["fingerprint"] != wanted["fingerprint"]:
-            raise StoreMismatch(
-                f"The index {folder} was made by another version. Compare with texts instead "
-                "(--against), or build the index again."
-            )
 
     def find(self, name: str, progress: Progress = lambda _rows: None) -> FoundPage:
         """Return the first kept page with this URL, or at this place (`place_name`).

@@ -225,7 +225,6 @@ def test_whatever_runs_afterwards_compiles_nothing(
         ["inspect", index],
         ["check", "--index", index],
         ["explain", "http://odd.example/0", "--index", index, "--texts", str(pages)],
-        ["uniqueness", str(text), "--index", index],
         ["uniqueness", str(text), "--against", str(pages)],
         ["compare", str(text), str(text)],
         ["clusters", f"{folder}/verdicts.jsonl", "--out", f"{folder}/clusters.csv"],
@@ -267,7 +266,6 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     kept = ["--kept", f"{folder}/kept.jsonl", "--with-text", "--overwrite"]
     commands.append(["replay", str(pages), "--verdicts", f"{folder}/k.jsonl", *kept])
     commands.append(["explain", str(text), "--index", index, "--texts", str(pages)])
-    commands.append(["uniqueness", str(text), "--index", index])
     (mark,) = cache_of_main.rglob("complete-main-text")
     assert streamer_runs(*commands, without=(mark,)) == len(commands)
     assert streamer_runs(*commands) == 0

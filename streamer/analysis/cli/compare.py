@@ -38,7 +38,7 @@ from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures, listing, show
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
-from streamer.run.explanation import KeptIndex, Near, with_bounds
+from streamer.run.explanation import KeptIndex, with_bounds
 from streamer.run.output_checks import check_new
 from streamer.run.page_reader import PageReader
 from streamer.run.page_texts import TextReader
@@ -273,24 +273,16 @@ def _colour(pieces: Sequence[Piece]) -> Text:
     return result
 
 
-NO_TEXTS = (
-    "An index has signatures, not texts: shares of shingles need --against. What it can show are "
-    "estimates, of the pages that share a key with the text."
-)
-
-
 @command
-def uniqueness(  # noqa: PLR0913 - the options of the command
+def uniqueness(
     text: str,
     *,
-    against: list[str] | None = None,
-    index: Path | None = None,
+    against: list[str],
     canonical: Canonical = None,
     shingle_width: Width = 5,
     sources: Annotated[int, typer.Option(min=1)] = 20,
     as_json: AsJson = False,
     reader: PageReader,
-    settings: Annotated[Settings, "key_file"],
 ) -> None:
     """Show the share of a text's shingles that a collection does not contain.
 
@@ -301,56 +293,31 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     Args:
         text: A text, an HTML file or a page file, or its URL.
         against: File or folder of the collection, or its URL. Repeatable.
-        index: Index to search for the nearest kept pages.
         sources: Sources to show, largest first.
     """
-    if (against is None) == (index is None):
-        raise SettingsError("Say what to look through: either --against or --index, not both.")
     form = canonical_options(canonical or [])
     body = documents.read_body(text, reader)
     compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
     if not document.page.words:
         raise InputError(f"{document.name}: has no words; name a text with some")
-    if against is not None:
-        result = Uniqueness(document.page.words, shingle_width)
-        _look_through(result, documents.collect(against, reader, aside=text), form, reader)
-        report = _report(result, sources)
-    else:
-        assert index is not None
-        if form != CanonicalOptions():
-            raise SettingsError("An index has its own canonical form; leave --canonical out.")
-        with closing(KeptIndex(index, settings.key_file)) as kept:
-            compile_with_bar(main_text=kept.signature.takes_main_text)
-            near, method = kept.near(body.utf8, body.flags), kept.signature.method
-        report = _near_report(near, method, sources)
-    report = {"text": document.name, "words": len(document.page.words), **report}
+    result = Uniqueness(document.page.words, shingle_width)
+    _look_through(result, documents.collect(against, reader, aside=text), form, reader)
+    report = {"text": document.name, "words": len(document.page.words), **_report(result, sources)}
     show(report, _print_uniqueness, as_json=as_json)
 
 
 def _print_uniqueness(report: dict[str, Any]) -> None:
-    """Print what a text shares, and the sources or kept pages that have it."""
+    """Print what a text shares, and the sources that have it."""
     console = Terminal()
     for line in report["summary"]:
         console.print(visible(line))
-    if "nearest" in report:
-        heads = ("kept page", "similarity", "shared keys")
-        rows = [
-            (visible(each["url"]), f"{each['similarity']:.4f}", each["shared_keys"])
-            for each in report["nearest"]
-        ]
-    else:
-        heads = ("source", "shingles", "of the text")
-        rows = [
-            (
-                visible(each["source"]),
-                each["shingles"],
-                f"{each['shingles'] / report['shingles']:.2%}",
-            )
-            for each in report["sources"]
-        ]
+    rows = [
+        (visible(each["source"]), each["shingles"], f"{each['shingles'] / report['shingles']:.2%}")
+        for each in report["sources"]
+    ]
     if rows:
-        console.print(listing(heads, rows))
+        console.print(listing(("source", "shingles", "of the text"), rows))
 
 
 def _look_through(
@@ -380,21 +347,6 @@ def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
         "sources": [{"source": name, "shingles": count} for name, count in most],
         "sources_total": len(found),
         "summary": [summary],
-    }
-
-
-def _near_report(near: Sequence[Near], method: str, limit: int) -> dict[str, Any]:
-    """Return what an index knows of a text as JSON values, with the sentences that say it."""
-    nearest = f"{near[0].similarity:.4f}" if near else "none"
-    summary = (
-        f"Kept pages that share a key with the text: {len(near):,}; "
-        f"estimated similarity of the nearest: {nearest}."
-    )
-    return {
-        "method": method,
-        "nearest": [page._asdict() for page in near[:limit]],
-        "pages_total": len(near),
-        "summary": [summary, NO_TEXTS],
     }
 
 

@@ -81,7 +81,7 @@ def evaluate(
 
     Args:
         datasets (DATASET...): Folders or files of pages or their URLs, as for replay, a sample
-            crawl, a set with truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.
+            crawl, or a set with truth_pairs.tsv.
         methods: Methods, separated by commas: NAME or NAME+ACCEPT, each with :PARAMETER=VALUE, or
             :exact for --exact. [default: all]
         threshold: Minimum exact resemblance of true duplicates.
@@ -94,7 +94,7 @@ def evaluate(
     trials: list[Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
         for path in datasets:
-            dataset = open_dataset(path, Path(scratch), reader)
+            dataset = open_dataset(path, reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     show(trials, partial(_print_trials, threshold), as_json=as_json)

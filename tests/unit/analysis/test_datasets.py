@@ -12,55 +12,15 @@ from streamer.analysis.evaluation import ConfusionCounts
 from streamer.analysis.sample.reference import ReferencePages, TextShingler, resemblance
 from streamer.errors import InputError
 
-REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">
-<REUTERS TOPICS="YES" OLDID="5544" NEWID="1">
-<DATE>26-FEB-1987</DATE>
-<TEXT>&#2;
-<TITLE>COCOA &amp; TEA</TITLE>
-<DATELINE>    SALVADOR, Feb 26 - </DATELINE><BODY>Showers continued
-&lt;in the zone. Reuter
-&#3;</BODY></TEXT>
-</REUTERS>
-<REUTERS NEWID="2"><TEXT TYPE="BRIEF">
-<TITLE>ONLY A TITLE</TITLE></TEXT></REUTERS>
-<REUTERS NEWID="3"><TEXT></TEXT></REUTERS>
-"""
+
+def test_labelled_pairs_have_a_label_and_both_pages(labelled: Path) -> None:
+    assert datasets.open_dataset(labelled).labelled == {(0, 1), (2, 3)}
 
 
-def test_an_article_of_reuters_is_its_title_and_body(tmp_path: Path) -> None:
-    (tmp_path / "reut2-000.sgm").write_text(REUTERS, "latin-1")
-    one, other = datasets.reuters_pages([tmp_path / "reut2-000.sgm"])
-    assert (one.url, one.body) == (
-        "reuters:1",
-        "COCOA & TEA\nShowers continued\n<in the zone. Reuter",
-    )
-    assert (other.url, other.body) == ("reuters:2", "ONLY A TITLE")
-
-
-def test_an_unprocessed_article_of_reuters_is_its_whole_text(tmp_path: Path) -> None:
-    article = (
-        '<REUTERS NEWID="4"><UNKNOWN>\n&#5;F Y</UNKNOWN>\n'
-        '<TEXT TYPE="UNPROC">&#2;\n RATE RISES TO 9.1 PCT &lt;X>\n&#3;</TEXT>\n</REUTERS>\n'
-    )
-    (tmp_path / "reut2-000.sgm").write_text(article, "latin-1")
-    (one,) = datasets.reuters_pages([tmp_path / "reut2-000.sgm"])
-    assert (one.url, one.body) == ("reuters:4", "RATE RISES TO 9.1 PCT <X>")
-
-
-def test_a_file_without_articles_is_no_reuters(tmp_path: Path) -> None:
-    (tmp_path / "a.sgm").write_text("<p>nothing</p>")
-    with pytest.raises(InputError, match="no <REUTERS> document"):
-        datasets.open_dataset(tmp_path / "a.sgm", tmp_path)
-
-
-def test_labelled_pairs_have_a_label_and_both_pages(labelled: Path, tmp_path: Path) -> None:
-    assert datasets.open_dataset(labelled, tmp_path).labelled == {(0, 1), (2, 3)}
-
-
-def test_a_file_of_pairs_without_its_columns_is_refused(labelled: Path, tmp_path: Path) -> None:
+def test_a_file_of_pairs_without_its_columns_is_refused(labelled: Path) -> None:
     (labelled / "truth_pairs.tsv").write_text("one\tother\na\tb\n")
     with pytest.raises(InputError, match="url_a, url_b, label"):
-        datasets.open_dataset(labelled, tmp_path)
+        datasets.open_dataset(labelled)
 
 
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
@@ -132,11 +92,3 @@ def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
     assert found == ConfusionCounts(
         true_positive=1, false_positive=2, false_negative=1, true_negative=2
     )
-
-
-def test_a_folder_of_reuters_is_a_dataset(tmp_path: Path) -> None:
-    folder = tmp_path / "reuters"
-    folder.mkdir()
-    (folder / "reut2-000.sgm").write_text(REUTERS, "latin-1")
-    dataset = datasets.open_dataset(folder, tmp_path / "scratch")
-    assert (dataset.name, dataset.pages.urls) == ("reuters", ["reuters:1", "reuters:2"])

@@ -30,7 +30,7 @@ def test_a_combination_takes_the_keys_of_one_and_the_decision_of_the_other() -> 
 
 
 def test_a_collection_goes_to_the_methods_that_weigh_words(labelled: Path, tmp_path: Path) -> None:
-    file = write_collection(open_dataset(labelled, tmp_path), tmp_path)
+    file = write_collection(open_dataset(labelled), tmp_path)
     for one in select(["minhash", "lexicon", "minhash+simhash"], file):
         given = [option.partition("=")[0] for option in one.signature.options]
         expected = {"minhash": [], "lexicon": ["collection"]}
@@ -50,7 +50,7 @@ def test_a_trial_gives_the_ratios_that_score_has_of_the_replay(crawl: Path, tmp_
     method = ("--method", "supershingles", "--key-file", key)
     run("replay", pages, "--verdicts", verdicts, *method)
     scored = json.loads(run("score", pages, verdicts, "--json"))
-    trial = _try(crawl, "supershingles", tmp_path)
+    trial = _try(crawl, "supershingles")
     found = {"all": trial.pages, **trial.kinds}
     for name, one in {"all": scored["all"], **scored["kinds"]}.items():
         counts = (one["duplicates"], one["false_positive"], one["false_negative"])
@@ -61,22 +61,22 @@ def test_a_trial_gives_the_ratios_that_score_has_of_the_replay(crawl: Path, tmp_
     assert trial.signature_bytes == 8 * (7 + 7)  # six keys and the content's, six slots and a count
 
 
-def test_equal_seeds_give_equal_trials(crawl: Path, tmp_path: Path) -> None:
-    one, other = (_try(crawl, "simhash", tmp_path) for _ in range(2))
+def test_equal_seeds_give_equal_trials(crawl: Path) -> None:
+    one, other = (_try(crawl, "simhash") for _ in range(2))
     assert msgspec.structs.replace(one, pages_per_second=0.0) == msgspec.structs.replace(
         other, pages_per_second=0.0
     )
 
 
-def test_a_method_without_error_has_all_ratios_at_one(labelled: Path, tmp_path: Path) -> None:
-    trial = _try(labelled, "bottom_k", tmp_path)
+def test_a_method_without_error_has_all_ratios_at_one(labelled: Path) -> None:
+    trial = _try(labelled, "bottom_k")
     assert trial.pages == trial.pairs == Ratios(1.0, 1.0, 1.0, 2, 0, 0)
     assert (trial.rand_index, trial.labelled) == (1.0, (2, 2))
-    strict = _try(labelled, "exact_content", tmp_path)
+    strict = _try(labelled, "exact_content")
     assert (strict.pages.recall, strict.labelled, strict.rand_index) == (0.0, (0, 2), 0.0)
 
 
-def _try(path: Path, name: str, scratch: Path) -> Trial:
+def _try(path: Path, name: str) -> Trial:
     (one,) = select([name])
-    yardstick = Yardstick(open_dataset(path, scratch))
+    yardstick = Yardstick(open_dataset(path))
     return try_method(yardstick, one)

@@ -325,7 +325,7 @@ from typer.testing import CliRunner
 from streamer.cli.main import app
 index, page = sys.argv[1:]
 commands = ["inspect I", "check --index I", "check --deep --index I", "explain U --index I"]
-for command in [*commands, "uniqueness P --index I"]:
+for command in [*commands, "explain P --index I"]:
     names = {"I": index, "P": page, "U": "http://a.example/7"}
     arguments = [names.get(word, word) for word in command.split()]
     done = CliRunner().invoke(app, arguments)

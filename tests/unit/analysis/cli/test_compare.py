@@ -2,19 +2,14 @@
 
 import json
 import re
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lxml import etree
 
-from streamer.errors import InputError, SettingsError, StoreMismatch
-from streamer.run.explanation import KeptIndex, Near
-from streamer.sketch.collection import count_words
-from streamer.text.words import CanonicalOptions
+from streamer.errors import InputError, SettingsError
 from tests.helpers.commands import refusal, run
-from tests.unit.analysis.cli.test_explain import judge
 
 ONE = "He said: «my war is over» <script>alert(1)</script> & left the room."
 OTHER = "«My war is over!» & left the room, \x1b[31mred."
@@ -234,7 +229,6 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
             "has options but is not asked",
         ),
         (["compare", "a", "b", "--method", "minhash+short-texts"], "short-texts is a preset"),
-        (["uniqueness", "a"], "either --against or --index"),
     ],
 )
 def test_a_command_that_cannot_be_says_what_to_change(arguments: list[str], message: str) -> None:
@@ -267,87 +261,6 @@ def test_a_text_without_words_has_no_uniqueness(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("one two three", "utf-8")
     error, _ = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path / "other.txt")
     assert "has no words" in str(error)
-
-
-@pytest.mark.parametrize("options", [[], ["--method", "simhash"]])
-def test_an_index_names_the_kept_pages_near_a_text(tmp_path: Path, options: list[str]) -> None:
-    bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
-    # A key of its own would, now and then, put no key of the two texts in common.
-    (tmp_path / "key").write_text("5a" * 32, "utf-8")
-    key = "--key-file", tmp_path / "key"
-    pages = {f"http://a.example/{i}": body for i, body in enumerate(bodies)}
-    index = [*judge(tmp_path, pages, *key, *options), *key]
-    (tmp_path / "text.txt").write_text(bodies[3] + " more", "utf-8")
-    report = json.loads(run("uniqueness", tmp_path / "text.txt", *index, "--json"))
-    nearest = report["nearest"][0]
-    assert nearest["url"] == "http://a.example/3"
-    assert 0.8 < nearest["similarity"] <= 1.0
-    assert nearest["shared_keys"] > 0
-    assert report["method"] == ("simhash" if "simhash" in options else "minhash")
-    shown = run("uniqueness", tmp_path / "text.txt", *index)
-    assert "An index has signatures, not texts" in shown
-    assert "http://a.example/3" in shown
-
-
-def test_an_index_of_descriptions_is_asked_by_the_description_of_the_page(tmp_path: Path) -> None:
-    html = "<html><head><meta name=description content='In short'></head><p>{} of many words</p>"
-    options = ["--method", "digests", "--method-option", "variant=description"]
-    pages = {"http://a.example/": html.format("one body")}
-    index = judge(tmp_path, pages, *options, kind="text/html")
-    (tmp_path / "text.html").write_text(html.format("another body"), "utf-8")
-    (near,) = json.loads(run("uniqueness", tmp_path / "text.html", *index, "--json"))["nearest"]
-    assert (near["url"], near["similarity"], near["shared_keys"]) == ("http://a.example/", 1.0, 1)
-
-
-def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: Path) -> None:
-    words = tmp_path / "words.json"
-    words.write_bytes(count_words([["one", "page"]], CanonicalOptions()).to_bytes())
-    options = ["--method", "lexicon", "--method-option", f"collection={words}"]
-    index = judge(tmp_path, {"u": "one page"}, *options)
-    error, _ = refusal("uniqueness", tmp_path / "pages.jsonl", *index)
-    assert isinstance(error, StoreMismatch)
-    assert "--against" in str(error)
-
-
-# ---- in which order kept pages near a text come, and how near each is said to be -----------------
-
-PIECES, PIECE_WORDS = 10, 20
-TEXT = [f"word{n}" for n in range(PIECES * PIECE_WORDS)]
-
-
-def near(folder: Path, pages: dict[str, list[str]], *options: str) -> list[Near]:
-    """Judge `pages` in their order, and look up TEXT in the index."""
-    judge(folder, {url: " ".join(words) for url, words in pages.items()}, *options)
-    with closing(KeptIndex(folder / "index")) as kept:
-        return kept.near(" ".join(TEXT).encode())
-
-
-def changed(name: str, pieces: int, every: int = 1) -> list[str]:
-    """Return TEXT with each `every`-th word of its first pieces replaced by one of its own."""
-    last = pieces * PIECE_WORDS
-    return [f"{name}{n}" if n < last and n % every == 0 else word for n, word in enumerate(TEXT)]
-
-
-def test_the_most_similar_page_comes_first_and_a_stranger_not_at_all(tmp_path: Path) -> None:
-    pages = {name: changed(name, pieces) for name, pieces in (("a", 8), ("b", 6), ("c", 7))}
-    pages["stranger"] = changed("stranger", PIECES)
-    found = near(tmp_path, pages, "--method", "segments")
-    assert found == [Near("b", 0.4, 4), Near("c", 0.3, 3), Near("a", 0.2, 2)]
-
-
-def test_similarity_goes_before_shared_keys_and_these_before_the_place(tmp_path: Path) -> None:
-    pages = {
-        "few": changed("few", 6),
-        "more": changed("more", 6, every=PIECE_WORDS),
-        "nearer": changed("nearer", 5),
-    }
-    options = ["--method", "banding", "--accept", "segments", "--bands", "48", "--rows", "1"]
-    nearer, more, few = near(tmp_path, pages, *options)
-    assert (nearer.url, nearer.similarity) == ("nearer", 0.5)
-    assert (more.url, more.similarity) == ("more", 0.4)
-    assert (few.url, few.similarity) == ("few", 0.4)
-    assert more.shared_keys > nearer.shared_keys
-    assert more.shared_keys > few.shared_keys
 
 
 def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
