@@ -11,11 +11,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from streamer.analysis.sample.url_variants import TRUTH_FILE, write_url_variants
 from tests.helpers.fleet import ROOT, exit_code
 from tests.helpers.missing import leave_out
 from tests.helpers.place import lines
-from tests.helpers.url_truth import url_truth
+from tests.helpers.url_variants import write_url_variants
 
 PRECISION_MIN, RECALL_MIN = 0.98, 0.9
 
@@ -26,9 +25,10 @@ RULES = ROOT / "tests" / "fixtures" / "Rules.java"
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write sites, their verdicts, and all files that are made of their hints."""
     folder = tmp_path_factory.mktemp("hints")
-    write_url_variants(folder, 3)
+    truth = write_url_variants(folder / "pages.jsonl", 3)
+    (folder / "truth.json").write_text(json.dumps(sorted(truth)))
     verdicts = folder / "verdicts.jsonl"
-    assert exit_code("replay", folder / "url-variants.jsonl", "--verdicts", verdicts) == 0
+    assert exit_code("replay", folder / "pages.jsonl", "--verdicts", verdicts) == 0
     outputs = ("--out", folder / "hints.jsonl", "--stormcrawler", folder / "filters.json")
     nutch = ("--nutch", folder / "normalize.xml", "--nutch", folder / "urlfilter.txt")
     assert exit_code("hints", verdicts, *outputs, *nutch) == 0
@@ -44,7 +44,7 @@ def said(folder: Path) -> set[tuple[str, ...]]:
 
 
 def test_hints_are_right_and_few_are_missing(crawl: Path) -> None:
-    truth, found = url_truth(crawl / TRUTH_FILE), said(crawl)
+    truth, found = set(map(tuple, json.loads((crawl / "truth.json").read_bytes()))), said(crawl)
     assert len(truth & found) / len(found) >= PRECISION_MIN, sorted(found - truth)
     assert len(truth & found) / len(truth) >= RECALL_MIN, sorted(truth - found)
 

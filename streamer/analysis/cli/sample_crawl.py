@@ -19,9 +19,6 @@ from streamer.analysis.sample.crawl import (
 )
 from streamer.analysis.sample.reference import MIN_SHINGLES, pages_of
 from streamer.analysis.sample.score import MARGIN, THRESHOLD, Score, score_pages
-from streamer.analysis.sample.url_variants import PAGES_FILE as URLS_FILE
-from streamer.analysis.sample.url_variants import TRUTH_FILE as URL_TRUTH_FILE
-from streamer.analysis.sample.url_variants import write_url_variants
 from streamer.analysis.verdicts import Cluster, largest_clusters, read_verdicts
 from streamer.cli.options import AsJson, command
 from streamer.cli.progress import compile_with_bar, count_bar
@@ -37,24 +34,18 @@ def sample(
     *,
     pages: Annotated[int, typer.Option(min=0)] = 4000,
     seed: int = SEED,
-    url_variants: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """Write a sample crawl: pages in seven languages, near-duplicates planted among them.
 
     Makes `pages.jsonl`, and `truth.tsv` with what each page is a copy of. The same number and seed
-    give the same bytes everywhere. With --url-variants, `url-variants.jsonl` has further pages, and
-    `url-variants.tsv` what `streamer hints` should say of them.
+    give the same bytes everywhere.
 
     Example: streamer sample crawl --pages 4000
-
-    Example: streamer sample crawl --pages 0 --url-variants 3
 
     Args:
         out: Folder to write into; it is made if there is none.
         pages: How many records.
         seed: Another seed gives another crawl.
-        url_variants: Also write so many sites of each kind whose pages have several URLs, and the
-            hints that are true of them.
     """
     with count_bar() as report:
         counts = write_crawl(out, pages, seed, lambda done: report("writing pages", done, pages))
@@ -63,12 +54,6 @@ def sample(
         f"{out / PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
         f" what was planted is in {out / TRUTH_FILE}"
     )
-    if url_variants:
-        number = write_url_variants(out, url_variants, seed)
-        typer.echo(
-            f"{out / URLS_FILE}: {number:,} pages with several URLs each; the hints that are true"
-            f" are in {out / URL_TRUTH_FILE}"
-        )
 
 
 @command

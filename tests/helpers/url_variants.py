@@ -4,8 +4,7 @@ Each kind of site is a function that yields URLs with their pages, and states th
 true of it: (kind, name, under), as `streamer hints` writes them. Kinds without a true hint are
 counter-examples: all their parameters choose the content, though some look like decoration.
 
-The files are `url-variants.jsonl` with the pages, and next to it `url-variants.tsv` with the hints
-that are true, one a line. A hint for one of these hosts that is not there is wrong.
+A hint for one of these hosts that is not among those is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from streamer.analysis.sample.crawl import SEED, open_truth, page_line
+from streamer.analysis.sample.crawl import SEED, page_line
 from streamer.analysis.sample.prose import Article, replace_words, write_article
 from streamer.analysis.sample.sites import Site, make_site
 
@@ -229,32 +228,24 @@ KINDS: dict[Maker, tuple[Truth, ...]] = {
 }
 ORDERED = {calendar}  # whose pages are crawled in their order
 
-PAGES_FILE = "url-variants.jsonl"
-TRUTH_FILE = "url-variants.tsv"
-COLUMNS = ("host", "kind", "name", "under")
 
-
-def write_url_variants(folder: Path, sites: int, seed: int = SEED) -> int:
-    """Write the pages of so many sites of each kind, and what is true; return how many pages.
-
-    Raises:
-        InputError: a file cannot be written.
-    """
-    ordinal = 0
-    with open_truth(folder, PAGES_FILE, TRUTH_FILE, COLUMNS) as (lines, table):
+def write_url_variants(path: Path, sites: int, seed: int = SEED) -> set[tuple[str, ...]]:
+    """Write the pages of so many sites of each kind; return the true hints: (host, *truth)."""
+    truth, ordinal = set[tuple[str, ...]](), 0
+    with path.open("wb") as lines:
         for number in range(sites * len(KINDS)):
             maker, true = list(KINDS.items())[number % len(KINDS)]
             site = make_site(seed, FIRST_SITE + number)
-            table.writerows((site.host, *each) for each in true)
+            truth |= {(site.host, *each) for each in true}
             for url, html in _pages(maker, site, f"{seed}/urls/{number}"):
                 lines.write(page_line(ordinal, url, html) + b"\n")
                 ordinal += 1
-    return ordinal
+    return truth
 
 
 def _pages(maker: Maker, site: Site, seed: str) -> list[tuple[str, str]]:
     """Return the URLs of a site and their pages, in the order of the crawl."""
-    rng = Random(seed)  # noqa: S311 - a repeatable crawl, not a secret
+    rng = Random(seed)
     pages = [(f"https://{site.host}{path}", html) for path, html in maker(rng, site)]
     if maker not in ORDERED:
         rng.shuffle(pages)
