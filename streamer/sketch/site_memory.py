@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -31,8 +30,6 @@ import numpy.typing as npt
 from streamer.hosts import host_of
 from streamer.text.furniture import (
     BUCKET_BYTES,
-    COUNT_MAX,
-    COUNT_SHIFT,
     WAYS,
     Furniture,
     learn_pages,
@@ -87,17 +84,6 @@ class TableParts(NamedTuple):
     pages: int
     position: int
     parts: list[tuple[int, bytes]]
-
-
-class TableFigures(NamedTuple):
-    """What a table holds: pages that it has learned from, room for so many blocks, and blocks.
-
-    The blocks are counted by the number of other pages on which they were.
-    """
-
-    pages: int
-    room: int
-    by_repeats: list[int]
 
 
 def parts_of(size_bytes: int) -> int:
@@ -206,23 +192,6 @@ class SiteMemory:
             furniture.clock[0] -= np.uint64(learned.pages)
         return repeats
 
-    def known(self, own: PageBlocks) -> Bytes:
-        """Return on how many other pages the blocks of pages were that were judged before."""
-        with self.as_judged() as furniture:
-            buckets = furniture.entries.reshape(-1, WAYS, 2)
-            place = (own.keys >> np.uint64(32)) * np.uint64(len(buckets)) >> np.uint64(32)
-            found = buckets[place.astype(np.int64)]
-        is_own = found[..., 0] >> np.uint64(32) == (own.keys & np.uint64(0xFFFF_FFFF))[:, None]
-        counts: Bytes = np.where(is_own, _counts(found[..., 1]), 0).max(axis=1).astype(np.uint8)
-        return counts
-
-    def figures(self) -> TableFigures:
-        """Return what the table holds, by pages that were judged."""
-        with self.as_judged() as furniture:
-            second = furniture.entries[:, 1]
-            by_repeats = np.bincount(_counts(second[second != 0]).astype(np.int64), minlength=1)
-            return TableFigures(int(furniture.clock[0]), len(second), by_repeats.tolist())
-
     # ---- with the judge --------------------------------------------------------------------------
 
     @property
@@ -275,24 +244,10 @@ class SiteTables:
             self.by_number.setdefault(number, SiteMemory(self._size))
         return self.by_number[number]
 
-    def repeats(self, own: PageBlocks, *, known: bool = False) -> Bytes:
-        """Return the repeats of pages that came next, by the table that knows most of a block.
-
-        With `known`, on how many other pages these were that were judged before.
-        """
-        ask = SiteMemory.known if known else SiteMemory.repeats
+    def repeats(self, own: PageBlocks) -> Bytes:
+        """Return the repeats of pages that came next, by the table that knows most of a block."""
         none = np.zeros(len(own.keys), np.uint8)
-        most: Bytes = np.max([none, *(ask(each, own) for each in self.by_number.values())], axis=0)
+        most: Bytes = np.max(
+            [none, *(each.repeats(own) for each in self.by_number.values())], axis=0
+        )
         return most
-
-    def figures(self) -> TableFigures:
-        """Return what the tables hold together."""
-        found = [TableFigures(0, 0, []), *(each.figures() for each in self.by_number.values())]
-        by_repeats = zip_longest(*(each.by_repeats for each in found), fillvalue=0)
-        pages, room = (sum(column) for column in list(zip(*found, strict=True))[:2])
-        return TableFigures(pages, room, list(map(sum, by_repeats)))
-
-
-def _counts(second: Words) -> Words:
-    """Return the counts in the second words of entries; an empty entry has none."""
-    return second >> np.uint64(COUNT_SHIFT) & np.uint64(COUNT_MAX)

@@ -14,7 +14,7 @@ from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, resto
 from streamer.kafka.topics import Names
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory
 from tests.helpers.kafka_doubles import in_loop
-from tests.unit.sketch.test_site_memory import SIZE, chunks, page
+from tests.unit.sketch.test_site_memory import SIZE, chunks, known, page
 
 NOTE = (1 << 32) - 1
 ASKED = page(99, 1, 2, 3)
@@ -77,7 +77,7 @@ def test_two_copies_are_written_in_turns_and_only_where_pages_came() -> None:
     first, second = published(topic, table), published(topic, table)
     assert [key for key, *_ in second] == [b"\1" + (key or b"")[1:] for key, *_ in first]
     assert published(topic, table) == [], "both are up to date"
-    assert restored(topic).memory.known(ASKED).tolist() == [1, 1, 0, 0]
+    assert known(restored(topic).memory, ASKED) == [1, 1, 0, 0]
     late = restored(topic)
     assert published(topic, late) == [], "it has learned nothing itself"
     learn(late, 2)
@@ -90,7 +90,7 @@ def test_what_is_ahead_of_the_log_is_not_published() -> None:
     learn(table, 0)
     table.memory.learn(2, page(1, 1, 2))
     published(topic, table)
-    assert restored(topic).memory.figures().pages == 1
+    assert restored(topic).memory.to_flush().pages == 1
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_a_copy_that_another_process_wrote_to_does_not_count(key: bytes, value: 
     published(topic, table)
     older, newer = restored({k: v for k, v in topic.items() if k[0] == 0}), restored(topic)
     assert (older.memory.position, newer.memory.position) == (9, 10)
-    assert older.memory.known(ASKED).tolist() == [8, 8, 0, 0]
+    assert known(older.memory, ASKED) == [8, 8, 0, 0]
     topic |= {key: value, b"": b"", b"\7": b"x", message_key(0, 1000): bytes(PART_BYTES)}
     found = restored(topic)
     assert found.memory.position == 10
-    assert restored(topic, 9).memory.figures().pages == 0, "no copy covers so little"
+    assert restored(topic, 9).memory.to_flush().pages == 0, "no copy covers so little"
     learn(found, 10)
     published(topic, found)
     again = restored(topic)
-    assert (again.memory.position, again.memory.known(ASKED)[0]) == (11, 10)
+    assert (again.memory.position, known(again.memory, ASKED)[0]) == (11, 10)
     assert min(again.offsets) == 10, "the copy that did not count is whole again"
 
 
@@ -129,7 +129,7 @@ def test_a_table_of_another_index_is_not_taken() -> None:
     topic, table = dict[bytes, bytes](), empty()
     learn(table, 0, 1)
     published(topic, table)
-    assert restored(topic, index="another key").memory.figures().pages == 0
+    assert restored(topic, index="another key").memory.to_flush().pages == 0
 
 
 @in_loop
