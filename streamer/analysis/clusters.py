@@ -193,7 +193,7 @@ def group(
     repeated verdicts of a page the first one counts.
 
     Raises:
-        InputError: the file cannot be read, has no verdict, or a line is not one.
+        InputError: the file cannot be read, has lines but no verdict, or a line is not one.
     """
     known = SourceNumbers()
     pairs, judged, duplicates = _read_pairs(path, known, progress, note, alone=alone)
@@ -203,8 +203,6 @@ def group(
     unite(np.searchsorted(refs, pairs).reshape(-1, 2), roots)
     del pairs
     size = path.stat().st_size
-    if size and not judged:
-        raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
     pages = _PairedPages(refs, known, rank, scope)
     for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
         pages.add(place, verdict, page)

@@ -90,13 +90,6 @@ def test_an_output_of_unknown_form_or_the_input_itself_is_refused(verdicts: Path
     assert verdicts.read_bytes() == before
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    pages = tmp_path / "pages.jsonl"
-    pages.write_text('{"url": "http://a.example/", "body": "a page"}\n', "utf-8")
-    with pytest.raises(InputError, match="has no verdict"):
-        run("clusters", pages)
-
-
 def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) -> None:
     result = invoked("clusters", verdicts, "--all", "--warn-share", "1")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
