@@ -48,7 +48,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.verdicts import read_places, read_verdict_at
-from streamer.errors import InputError, SettingsError, needs_extra
+from streamer.errors import SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.times import number_of, seconds_of

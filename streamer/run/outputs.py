@@ -246,7 +246,7 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
     """
     output_checks.check_place(name)
     target = Path(name)
-    if name == output_checks.STANDARD_OUTPUT or (target.exists() and not target.is_file()):
+    if output_checks.is_opened(name):
         with contextlib.closing(OutputFile.open(name, None, index=None)) as file:
             yield file
             file.sync()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from streamer.errors import InputError, SettingsError
+from streamer.errors import SettingsError
 from tests.helpers.commands import invoked, run
 from tests.unit.analysis.test_clusters import verdict, write
 
