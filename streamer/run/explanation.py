@@ -228,7 +228,7 @@ class KeptIndex(ReadIndex):
             )
 
     def find(self, name: str, progress: Progress = lambda _rows: None) -> FoundPage:
-        """Return the first kept page with this URL, or at this place (`place_name`), trimmed or not.
+        """Return the first kept page with this URL or place (`place_name`), trimmed or not.
 
         Raises:
             InputError: none is kept.
