@@ -29,7 +29,7 @@ from streamer.analysis.clusters import (
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output
-from streamer.errors import SettingsError
+from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, check_new
 from streamer.run.verdict_lines import VerdictLine
@@ -72,8 +72,10 @@ class Choice:
         score_field, time_field = wanted.score_field, wanted.time_field
         self._ranks = [ranking(wanted.policy, score_field, time_field)]
         self._fields = [score_field, time_field] if wanted.policy is Policy.NUTCH else []
+        self._preferred = ""
         if wanted.prefer is not None:
             field, first = preference(wanted.prefer)
+            self._preferred = field
             self._ranks.insert(0, first)
             self._fields.append(field)
         self.pages = 0
@@ -85,6 +87,14 @@ class Choice:
             self.pages += 1
             self.lacking.update(name for name in self._fields if judged.carried.get(name) is None)
         return tuple(chain.from_iterable(rank(judged) for rank in self._ranks))
+
+    def check(self) -> None:
+        """Raise InputError if no verdict has the preferred field: nothing is chosen by it."""
+        if self.pages and self.lacking[self._preferred] == self.pages:
+            raise InputError(
+                f"No verdict in a cluster carries {self._preferred}, by which the survivor is to "
+                f"be chosen. Make them with --carry {self._preferred}, or correct the name."
+            )
 
     def warn(self, console: Terminal) -> None:
         """Warn of the fields that the verdicts lack."""
@@ -126,6 +136,7 @@ def clusters(
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
         grouping = group(verdicts, rank, numbering(scope), report, alone=every)
+    rank.check()
     write_clusters(out, write, grouping, rows(verdicts, grouping))
     console = Terminal(stderr=True)
     console.print(_summary(grouping))
