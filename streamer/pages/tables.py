@@ -204,12 +204,9 @@ class _ArrowBatches:
         for batch in self._begin():
             self._next += 1
             yield batch
-        end, size = self._source.tell(), self._source.size()
-        self._source.seek(end - len(_STREAM_END))
-        if end < size:
-            raise OSError(f"{size - end:,} bytes follow the end of its stream")
-        if self._source.read() != _STREAM_END:
-            raise OSError("its stream has no end, as its writer puts one")
+        self._source.seek(self._source.tell() - len(_STREAM_END))
+        if self._source.read(len(_STREAM_END) + 1) != _STREAM_END:
+            raise OSError("its stream has no end, or something follows that")
 
     def at(self, number: int) -> _Batch:
         """Return a batch; of a stream those before it are skipped."""

@@ -54,8 +54,7 @@ def mark_of(name: str) -> Path:
 
 def is_opened(name: str) -> bool:
     """Return whether an output is no file of its own: a device, or what a shell has opened."""
-    path = Path(name)
-    opened = name == STANDARD_OUTPUT or name.startswith(_OPENED)
+    path, opened = Path(name), name == STANDARD_OUTPUT or name.startswith(_OPENED)
     return opened or (path.exists() and not path.is_file())
 
 

@@ -193,8 +193,8 @@ class SnapshotFolder:
                     stored[file.digest] = file.size
                     new.append(file.size)
             number, made = max(there, default=0) + 1, datetime.now(UTC).replace(microsecond=0)
-            flush, pages, key = checkpoint.flush, checkpoint.pages, checkpoint.key
-            snapshot = Snapshot(number, made, flush, pages, files, key=key)
+            counts = checkpoint.flush, checkpoint.pages
+            snapshot = Snapshot(number, made, *counts, files, key=checkpoint.key)
             self._write(snapshot)
             self._remove([*there, number][:-keep] if keep else [])
             return Taken(snapshot, len(new), sum(new))

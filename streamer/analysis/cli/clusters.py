@@ -92,8 +92,8 @@ class Choice:
         """Raise InputError if no verdict has the preferred field: nothing is chosen by it."""
         if self.pages and self.lacking[self._preferred] == self.pages:
             raise InputError(
-                f"No verdict in a cluster carries {self._preferred}, by which the survivor is to "
-                f"be chosen. Make them with --carry {self._preferred}, or correct the name."
+                f"No verdict in a cluster carries {self._preferred}, which chooses the survivor. "
+                f"Make them with --carry {self._preferred}, or correct the name."
             )
 
     def warn(self, console: Terminal) -> None:
