@@ -311,7 +311,7 @@ class Settings(
         return self.index_memory or memory_limit_bytes() // 4
 
 
-def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
+def load_settings(config: str | Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
     """Return the settings; flags that are None were not given.
 
     Raises:
@@ -321,7 +321,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
     class FromFile(Settings):
         pass
 
-    FromFile.config_file = config
+    FromFile.config_file = config = None if config is None else Path(config)
     if config is not None and not config.is_file():
         raise SettingsError(f"There is no settings file {config}.")
     _check_variables()

@@ -31,6 +31,7 @@ _PLAIN_URL = re.compile(
     rb"[a-z][a-z0-9+.-]*://(?:[a-z0-9_-]+\.)*[a-z_-][a-z0-9_-]*(?::[0-9]*)?(?![^/?#])"
 )
 _NO_HOST = re.compile(r"[\s\x00-\x1f\x7f/@?#\\^|<>\[\]:%]")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte of a command line that is no UTF-8
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
@@ -75,7 +76,7 @@ def is_same_url(one: bytes, other: bytes) -> bool:
 def plain_host(name: str) -> str:
     """Return the name of a host as `host_of` does; "" for what is no name of one."""
     host, port = _read(name)
-    return "" if port or "@" in name or ".." in host else host
+    return "" if port or "@" in name or ".." in host or _SURROGATE.search(name) else host
 
 
 def plain_labels(name: str) -> str:

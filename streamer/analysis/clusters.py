@@ -45,7 +45,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.verdicts import read_places, read_verdict_at
-from streamer.errors import InputError, SettingsError, needs_extra
+from streamer.errors import SettingsError, needs_extra
 from streamer.hosts import host_of
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.times import number_of, seconds_of
@@ -176,7 +176,7 @@ def group(
     repeated verdicts of a page the first one counts.
 
     Raises:
-        InputError: the file cannot be read, has no verdict, or a line is not one.
+        InputError: the file cannot be read, has lines but no verdict, or a line is not one.
     """
     known = SourceNumbers()
     pairs, judged, duplicates = _read_pairs(path, known, progress, note, alone=alone)
@@ -186,8 +186,6 @@ def group(
     unite(np.searchsorted(refs, pairs).reshape(-1, 2), roots)
     del pairs
     size = path.stat().st_size
-    if size and not judged:
-        raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
     pages = _PairedPages(refs, known, rank, scope)
     for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
         pages.add(place, verdict, page)

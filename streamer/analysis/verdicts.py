@@ -35,20 +35,24 @@ def read_places(
     `progress` gets the bytes read so far, now and then.
 
     Raises:
-        InputError: the file cannot be read, or a line is not a verdict; the message has its number.
+        InputError: the file cannot be read, has lines and no verdict, or a line is not a verdict;
+            the message has its number.
     """
     with explaining_disk(str(path), "check the path"), open_verdicts(path) as file:
-        place, check = 0, VerdictCheck(path)
+        place, any_verdict, check = file.tell(), False, VerdictCheck(path)
         for number, line in enumerate(file, 1):
             if line.strip():
                 judged = _decode(line, path, number)
                 if judged.verdict is not None:
                     check.check(judged, number)
+                    any_verdict = True
                     yield place, judged
             place += len(line)
             if number % REPORT_LINES == 0:
                 progress(place)
         progress(place)
+        if place and not any_verdict:
+            raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
 
 
 def read_verdicts(path: Path) -> Iterator[VerdictLine]:

@@ -268,13 +268,20 @@ def _read_all(index: Path, key_file: Path | None) -> None:
     """Print what is damaged in an index; raise StreamerError if anything is."""
     with amount_bar("reading", index_bytes(index)) as progress:
         findings = check_index(index, progress)
-    if not any(finding.damage for finding in findings):
+    is_sound = not any(finding.damage for finding in findings)
+    if is_sound:
         findings.append(_key_finding(index, key_file))
     table = Table("part", "bytes", "damage", box=None, pad_edge=False)
     for finding in findings:
         table.add_row(finding.part, f"{finding.size:,}", "; ".join(finding.damage) or "none")
     Terminal().print(table, soft_wrap=True)
     if bad := [finding.part for finding in findings if finding.damage]:
+        if is_sound:
+            own = index_folder.own_key(index)
+            raise StoreMismatch(
+                f"The key does not fit the index {index}, of which all else is sound. Give the one "
+                f"that it was made with as --key-file, or put {own} back from a copy."
+            )
         raise StoreDamaged(str(index), f"in {', '.join(bad)}", DAMAGE_REMEDY)
 
 

@@ -80,6 +80,8 @@ COMMON = {
 }  # fmt: skip
 
 
+# Opened by its name, it would be written from its beginning, where a summary comes too.
+_STANDARD_OUTPUT = re.compile(r"^(--[a-z-]+=)?/(dev/stdout|dev/fd/1|proc/self/fd/1)$")
 _EMPTY_OPTION = re.compile(r"--[a-z-]+=")
 
 
@@ -98,6 +100,7 @@ class _InOurWords:
                     f"The empty text is given after {each or before}. Is a variable of the shell "
                     "not set? For an option's default, leave the option out."
                 )
+        args = [_STANDARD_OUTPUT.sub(r"\1-", each) for each in args]
         try:
             left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # of typer's
         except typer.BadParameter as error:

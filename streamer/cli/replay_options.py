@@ -19,6 +19,7 @@ from streamer.run.output_checks import (
     ROWS_SUFFIX,
     STANDARD_OUTPUT,
     check_ending,
+    is_opened,
     output_key,
 )
 from streamer.run.page_outputs import DUPLICATES, KEPT, REVISITS, TEXTS
@@ -69,7 +70,7 @@ class Targets:
     def _list_given(self) -> dict[str, str]:
         """Return the names of the outputs as given, by their options."""
         dead_letters = self.dead_letters
-        if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
+        if dead_letters is None and not is_opened(self.verdicts):
             dead_letters = f"{self.verdicts}.dead.jsonl"
         options = {
             VERDICTS_OPTION: self.verdicts,

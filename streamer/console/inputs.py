@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -167,8 +168,8 @@ def _decode_lines(path: Path, raw: list[bytes], before: int) -> list[FoldedLine]
     lines = []
     for number, line in enumerate(raw, before + 1):
         try:
-            if line.strip():
-                lines.append(decode_line(line))
+            if content := line.removeprefix(BOM_UTF8).strip():
+                lines.append(decode_line(content))
         except _WRONG as error:
             raise InputError(
                 f"{path}:{number}: neither a verdict nor a dead letter ({error}); give what "

@@ -41,6 +41,7 @@ from streamer.pages.table_lines import batch_lines
 from streamer.text.slices import Slices
 
 _BUFFER_BYTES = 1 << 20  # of a column, read at once
+_STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 _Batch = Any  # a pyarrow.RecordBatch: pyarrow has no types
 
 
@@ -192,13 +193,20 @@ class _ArrowBatches:
         return self._stream
 
     def all(self) -> Iterator[_Batch]:
-        """Yield all batches."""
+        """Yield all batches.
+
+        Raises:
+            OSError: a stream was not ended by its writer, or something follows its end.
+        """
         if self._file is not None:
             yield from map(self._file.get_batch, range(self._file.num_record_batches))
             return
         for batch in self._begin():
             self._next += 1
             yield batch
+        self._source.seek(self._source.tell() - len(_STREAM_END))
+        if self._source.read(len(_STREAM_END) + 1) != _STREAM_END:
+            raise OSError("its stream has no end, or something follows that")
 
     def at(self, number: int) -> _Batch:
         """Return a batch; of a stream those before it are skipped."""

@@ -179,13 +179,14 @@ class KeptIndex(ReadIndex):
         return self.meta.rows
 
     def find(self, name: str, progress: Progress = lambda _rows: None) -> FoundPage:
-        """Return the first kept page with this URL, or at this place (`place_name`).
+        """Return the first kept page with this URL or place (`place_name`), trimmed or not.
 
         Raises:
             InputError: none is kept.
         """
+        names = {name, name.strip()}
         if found := self._find_page(
-            lambda page: name in (page.url, place_name(page.place)), progress
+            lambda page: not names.isdisjoint((page.url, place_name(page.place))), progress
         ):
             return found
         raise InputError(

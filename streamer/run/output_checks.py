@@ -52,6 +52,12 @@ def mark_of(name: str) -> Path:
     return Path(f"{name}.index")
 
 
+def is_opened(name: str) -> bool:
+    """Return whether an output is no file of its own: a device, or what a shell has opened."""
+    path, opened = Path(name), name == STANDARD_OUTPUT or name.startswith(_OPENED)
+    return opened or (path.exists() and not path.is_file())
+
+
 def output_key(name: str) -> str:
     """Return the name of an output in the index's state: its resolved path."""
     return name if name == STANDARD_OUTPUT else os.path.realpath(name)

@@ -17,6 +17,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,8 @@ from streamer.run import output_checks
 from streamer.text.visible import Buffer
 
 _GZIP_LEVEL = 6  # with a header that has no name and no time
+# Not of WARC: some readers end at an empty member before others.
+_PACKED_LINES = re.compile(r"\.(jsonl|ndjson|json|csv)\.(gz|zst)$", re.IGNORECASE)
 
 
 Claim = Callable[[Path], None]
@@ -203,6 +206,8 @@ class OutputFile:
         """
         if self._failure is not None:
             raise self._failure
+        if not self.length and self._packer is None and _PACKED_LINES.search(self.name):
+            self._packer = _new_packer(self.name)  # no tool takes an empty file for a packed one
         self._end_member()
         try:
             if not isinstance(self._file, StandardOutput):
@@ -241,7 +246,7 @@ def complete_output(name: str, claim: Claim | None = None) -> Iterator[OutputFil
     """
     output_checks.check_place(name)
     target = Path(name)
-    if name == output_checks.STANDARD_OUTPUT or (target.exists() and not target.is_file()):
+    if output_checks.is_opened(name):
         with contextlib.closing(OutputFile.open(name, None, index=None)) as file:
             yield file
             file.sync()

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,8 +68,11 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
         if is_parquet(path.name):
             plain.writelines(lines_of_parquet(path))
         elif content is file:
+            file.seek(len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0)
             yield file
             return
+        elif not path.stat().st_size:
+            raise InputError(f"{path}: is empty, which no compressed file is; copy it again")
         else:
             try:
                 shutil.copyfileobj(content, plain)

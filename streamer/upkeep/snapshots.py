@@ -68,7 +68,10 @@ class File(msgspec.Struct):
 
 
 class Snapshot(msgspec.Struct):
-    """What a snapshot has: the files of an index as of its flush `flush`, with so many pages."""
+    """What a snapshot has: the files of an index as of its flush `flush`, with so many pages.
+
+    `key` is the id of the key that the index was made with.
+    """
 
     number: int
     made: datetime
@@ -76,6 +79,7 @@ class Snapshot(msgspec.Struct):
     pages: int
     files: list[File]
     format: int = 1
+    key: str = ""
 
     @property
     def size(self) -> int:
@@ -169,38 +173,37 @@ class SnapshotFolder:
         self.check_outside(checkpoint.index)
         with self._place.writing():
             there = self.numbers()
-            known, files, new = self._list_known(there), [], []
+            newest = self._read_newest(there)
+            if newest and newest.key != checkpoint.key:
+                raise StoreUnavailable(
+                    f"{self.name} has snapshots of an index with another key. Name another folder "
+                    "for those of this one."
+                )
+            before = newest.files if newest else []  # these need not be read again
+            known = {(file.name, file.size, file.changed_ns): file.digest for file in before}
+            files, new = [], []
             stored = self._place.sizes(_FILES)
-            own = own_key(Path()).name
-            keys = {digest for (name, *_), digest in known.items() if name == own}
             for name, source in checkpoint.files():
                 found = source.stat()
                 seen = name, found.st_size, found.st_mtime_ns
                 file = File(*seen, known.get(seen) or digest_of(source, stopping))
-                if name == own and keys and file.digest not in keys:
-                    raise StoreUnavailable(
-                        f"{self.name} has snapshots of an index with another key. Name another "
-                        "folder for those of this one."
-                    )
                 files.append(file)
                 if stored.get(file.digest) != file.size:
                     self._place.put(source, f"{_FILES}/{file.digest}", file.digest, stopping)
                     stored[file.digest] = file.size
                     new.append(file.size)
             number, made = max(there, default=0) + 1, datetime.now(UTC).replace(microsecond=0)
-            snapshot = Snapshot(number, made, checkpoint.flush, checkpoint.pages, files)
+            counts = checkpoint.flush, checkpoint.pages
+            snapshot = Snapshot(number, made, *counts, files, key=checkpoint.key)
             self._write(snapshot)
             self._remove([*there, number][:-keep] if keep else [])
             return Taken(snapshot, len(new), sum(new))
 
-    def _list_known(self, numbers: list[int]) -> dict[tuple[str, int, int], str]:
-        """Return the digests of the newest snapshot's files, which need not be read again."""
-        try:
-            newest = self.read() if numbers else None
-        except StoreDamaged:
-            newest = None
-        files = newest.files if newest else []
-        return {(file.name, file.size, file.changed_ns): file.digest for file in files}
+    def _read_newest(self, numbers: list[int]) -> Snapshot | None:
+        """Return the newest snapshot, if there is one that is whole."""
+        with suppress(StoreDamaged):
+            return self.read() if numbers else None
+        return None
 
     def _write(self, snapshot: Snapshot) -> None:
         packed = msgspec.json.encode(snapshot)
@@ -331,13 +334,14 @@ class StoreCheckpoint:
         """Make the links."""
         assert store.meta is not None, index
         self.index, self.flush, self.pages = index, store.meta.seq, store.meta.rows
-        self._key = own_key(index)
+        self.key = str(store.meta.identity.get("key", ""))
+        self._own_key = own_key(index)
         self._folder = store.checkpoint()
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Yield the files of the index, by their names in it."""
-        if self._key.exists():  # first: by it another index is noticed
-            yield self._key.name, self._key
+        if self._own_key.exists():
+            yield self._own_key.name, self._own_key
         for file in sorted(state_files(self._folder)):
             yield f"{store_folder(Path()).name}/{file.name}", file
 

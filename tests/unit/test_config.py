@@ -184,7 +184,7 @@ def test_a_file_that_is_no_toml_is_named(file: Path, content: bytes) -> None:
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.toml", tmp_path):
+    for path in (tmp_path / "none.toml", tmp_path, str(tmp_path)):
         with pytest.raises(SettingsError, match=f"There is no settings file {path}"):
             load_settings(path)
 

@@ -203,7 +203,7 @@ def test_a_kept_page_is_explained() -> None:
     with Deduplicator(threshold=0.95) as dedup:
         list(dedup.add([("https://a.example/1", text), ("https://a.example/2", text + " more")]))
         list(dedup.add([("https://a.example/3", f"{text} {text_of(2, 20)}")]))
-        nearest = dedup.explain("https://a.example/3").nearest
+        nearest = dedup.explain(" https://a.example/3").nearest
         assert (nearest and nearest.page.url) == "https://a.example/1"
         with pytest.raises(streamer.InputError, match="no kept page"):
             dedup.explain("https://a.example/2")

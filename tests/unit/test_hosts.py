@@ -69,7 +69,7 @@ def test_a_url_is_the_same_in_all_spellings_of_its_host_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a.example:80", "u@a.example", "a/b", "a b", "", ".", "a..b", "a:b:c", "?"]
+    "name", ["a.example:80", "u@a.example", "a/b", "a b", "", ".", "a..b", "a:b:c", "?", "\udcff.a"]
 )
 def test_what_is_no_name_of_a_host_is_refused(name: str) -> None:
     assert plain_host(name) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -25,7 +26,7 @@ from streamer.analysis.clusters import (
 from streamer.cli.options import Overwrite, command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal, figures, open_output
-from streamer.errors import SettingsError
+from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, check_new
 from streamer.run.verdict_lines import VerdictLine
@@ -41,23 +42,30 @@ class Choice:
     """
 
     def __init__(self, policy: str) -> None:
-        self._rank, self._field = ranking(policy)
-        self._pages = self._lacking = 0
+        self._rank, self._fields = ranking(policy)
+        self._pages, self._lacking = 0, Counter[str]()
 
     def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
         """Return what `group` orders by."""
-        if self._field and judged.page is not None:  # else only the number of ranks is asked
+        if judged.page is not None:  # else only the number of ranks is asked
             self._pages += 1
-            self._lacking += judged.carried.get(self._field) is None
+            self._lacking.update(name for name in self._fields if judged.carried.get(name) is None)
         return self._rank(judged)
 
+    def check(self) -> None:
+        """Raise InputError if no verdict has a field of the policy: nothing is chosen by it."""
+        if self._fields and self._pages == min(map(self._lacking.__getitem__, self._fields)) > 0:
+            raise InputError(
+                f"No verdict in a cluster carries {' or '.join(self._fields)}, which chooses the "
+                f"survivor. Make them with --carry {self._fields[0]}, or correct the name."
+            )
+
     def warn(self, console: Terminal) -> None:
-        """Warn of the field that verdicts lack."""
-        if name := self._lacking and self._field:
+        """Warn of the fields that verdicts lack."""
+        for name, lacking in self._lacking.items():
             console.warn(
-                f"{self._lacking:,} of {self._pages:,} verdicts in clusters carry no {name}, by "
-                f"which the survivor is chosen; make them with --carry {name}, or name another "
-                "policy."
+                f"{lacking:,} of {self._pages:,} verdicts in clusters carry no {name}, by which "
+                f"the survivor is chosen; make them with --carry {name}, or name another policy."
             )
 
 
@@ -75,16 +83,17 @@ def clusters(
     """Write the clusters of a verdict file, one line per page, the survivor of each cluster first.
 
     The file is read twice, and listed pages once more. Only listed pages take memory, up to 100
-    bytes each. FIELD:max and FIELD:min need verdicts with that field, written with --carry FIELD.
+    bytes each. FIELD:max, FIELD:min and nutch need verdicts with these fields (--carry FIELD).
 
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
 
     Args:
         verdicts: Verdicts as JSON lines, a plain file.
         out: File to write: .jsonl or .csv; - for JSON lines on stdout.
-        policy (longest|https|earliest|FIELD:max|FIELD:min): Which page of a cluster survives: that
-            with the longest text, an https one, the earliest, or that with the greatest or least
-            value of a carried field, a number or a time; among equal ones the earliest.
+        policy (longest|https|nutch|earliest|FIELD:max|FIELD:min): Which page of a cluster survives:
+            that with the longest text, an https one, as in Nutch (highest score, newest fetched_at,
+            shortest URL), the earliest, or that with the greatest or least value of a carried
+            field, a number or a time; among equal ones the earliest.
         scope: Clusters stay within a host or a domain, or are not split.
         every: List pages without duplicates too, as clusters of one page.
         warn_share: Warn of a cluster that holds this share of a source, 0 to 1.
@@ -94,6 +103,7 @@ def clusters(
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
         grouping = group(verdicts, rank, numbering(scope), report, alone=every)
+    rank.check()
     write_clusters(out, write, grouping, rows(verdicts, grouping))
     console = Terminal(stderr=True)
     console.print(_summary(grouping))

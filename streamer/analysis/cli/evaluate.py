@@ -6,6 +6,7 @@ matplotlib is an extra of the package; it is imported only where the picture is 
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -93,7 +94,7 @@ def evaluate(
     compile_with_bar()
     trials: list[Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
-        for path in datasets:
+        for path in {os.path.realpath(each): each for each in datasets}.values():
             dataset = open_dataset(path, reader)
             collection = write_collection(dataset, Path(scratch)) if own_collection else None
             trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)

@@ -135,8 +135,9 @@ def _find_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
         InputError: the file cannot be read, or a line of it is not a verdict.
     """
     with amount_bar("looking for the verdict", verdicts.stat().st_size) as report:
+        names = {name, name.strip()}
         for _, said in read_places(verdicts, report):
-            if name == said.url or (said.page and name == place_name(said.page)):
+            if said.url in names or (said.page and place_name(said.page) in names):
                 return said if said.representative else None
     return None
 
@@ -207,7 +208,8 @@ class _Texts:
     def of_page(self, name: str) -> Body | None:
         """Return the text of the page or of the file with this name, where it is given."""
         if not Path(name).is_file():
-            return self.find({name}).get(name)
+            found = self.find({name, name.strip()})
+            return found.get(name) or found.get(name.strip())
         file = read_body(name, self.reader)
         return file._replace(utf8=bytes(file.utf8), place=None)
 

@@ -26,7 +26,7 @@ from streamer.cli.terminal import Terminal, listing
 from streamer.errors import InputError, SettingsError
 from streamer.garbage import freeze_gc
 from streamer.pages.files import Source
-from streamer.run.output_checks import STANDARD_OUTPUT
+from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
 from streamer.run.outputs import complete_output
 from streamer.run.page_reader import PageReader
 from streamer.text.visible import canonical_link
@@ -61,6 +61,8 @@ class HintOutputs:
 
         None may be an input, nor in one of the `folders` of pages.
         """
+        if self.out is not None:
+            check_ending("out", self.out, ".jsonl")
         for name in self.nutch or ():
             if not name.endswith((".xml", ".txt")):
                 raise SettingsError(

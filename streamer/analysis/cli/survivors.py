@@ -119,6 +119,7 @@ def select(
         grouping, survivors = find_survivors(
             verdicts, rank, numbering(selection.scope), excluded, report
         )
+    rank.check()
     survivors.expect([source.name for source in sources], some=selection.some)
     with complete_output(out) as file:
         (_write_rows if is_table else _write_records)(file, sources, survivors, reader)

@@ -20,7 +20,7 @@ from streamer.errors import needs_extra
 from streamer.model import Location
 from streamer.pages.files import Source
 from streamer.rules import MAIN
-from streamer.run.output_checks import STANDARD_OUTPUT
+from streamer.run.output_checks import STANDARD_OUTPUT, check_ending
 from streamer.run.outputs import OutputFile, OutputSink, complete_output, pack
 from streamer.run.page_reader import PageReader
 from streamer.run.page_texts import Kind, TextBlock, TextReader
@@ -69,6 +69,7 @@ def text(
         blocks: Write all blocks of a page too, with the likelihood of being main text, and why a
             block was left out: links (a few words in links), unlikely, or site (it repeats there).
     """
+    check_ending("out", out, ".jsonl", ".parquet")
     is_given = "text" in settings.model_fields_set
     texts = TextReader(settings.text if is_given else MAIN, settings.site_memory)
     sources = reader.open(pages)

@@ -70,6 +70,21 @@ def test_standard_output_that_is_closed_or_full_ends_all_commands_alike(tmp_path
     assert (closed.returncode, closed.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/dev/fd/2", "/dev/null"])
+def test_what_a_shell_has_opened_gets_verdicts_and_nothing_else(tmp_path: Path, name: str) -> None:
+    (pages := tmp_path / "pages.jsonl").write_text('{"url": "http://a.example/", "body": "a"}\nx\n')
+    out = tmp_path / "out.jsonl"
+    code, said = ended_into(
+        os.open(out, os.O_CREAT | os.O_WRONLY), "replay", pages, "--verdicts", name
+    )
+    assert code == 0, said
+    is_standard = name not in {"/dev/fd/2", "/dev/null"}
+    assert len(out.read_bytes().splitlines()) == 1 or not is_standard
+    assert ("pages judged" in said) == is_standard
+    assert said.count('"schema"') == (name == "/dev/fd/2")
+    assert not Path(f"{name}.dead.jsonl").exists()
+
+
 def imported_by(*calls: tuple[str, int]) -> set[str]:
     """Return the modules that are there after calls: each has a command line and its exit code."""
     program = (

@@ -232,6 +232,16 @@ def test_a_file_that_was_cut_or_is_empty_is_refused(tmp_path: Path, kind: Kind) 
     path.write_bytes(data[:40])
     with pytest.raises(InputError, match="is no whole"):
         list(all_chunks(source_of(path)))
+    path.write_bytes(data[:-8])  # of a stream its end, which its readers do not need
+    with pytest.raises(InputError, match="is no whole"):
+        list(all_chunks(source_of(path)))
+
+
+def test_streams_one_after_another_are_refused(tmp_path: Path) -> None:
+    path = KINDS["stream"].file(tmp_path, pages(5))
+    path.write_bytes(2 * path.read_bytes())
+    with pytest.raises(InputError, match=r"is no whole .* has no end, or something follows"):
+        source_of(path).open()
 
 
 def test_what_cannot_be_read_of_a_file_is_told_and_never_taken_for_its_end(tmp_path: Path) -> None:

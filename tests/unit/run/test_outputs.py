@@ -231,6 +231,20 @@ def test_a_compressed_output_is_whole_at_a_sync_and_cut_there(tmp_path: Path, en
     assert expand(path.read_bytes()) == b"one\ntwo\nthree\n"
 
 
+@pytest.mark.parametrize(
+    "name", ["v.jsonl.gz", "v.csv.zst", "v.parquet.jsonl.zst", "V.JSON.GZ", "kept.warc.gz"]
+)
+def test_a_compressed_output_without_a_line_is_whole_too(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write(path, b"", None, index=None)
+    if name == "kept.warc.gz":  # FastWARC reads no record after an empty member
+        assert not path.stat().st_size
+    else:
+        expand = gzip.decompress if name.lower().endswith(".gz") else zstd.decompress
+        assert path.stat().st_size
+        assert expand(path.read_bytes()) == b""
+
+
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 def test_damage_in_a_compressed_output_is_an_error(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"dead.jsonl{ending}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streamer.analysis.clusters import group, ranking
+from streamer.analysis.clusters import group, ranking, rows
 from streamer.analysis.verdicts import read_places
 from streamer.console.inputs import read_batches
 from streamer.errors import InputError
@@ -66,6 +66,36 @@ def test_a_line_that_is_no_verdict_is_an_error_with_its_number(
         path.write_bytes(line(UNIQUE) + bad)
         with pytest.raises(InputError, match=r"v\.jsonl:2: (not|neither) a verdict"):
             read(path)
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_file_without_a_verdict_is_refused_but_an_empty_one_has_none(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "v.jsonl"
+    path.touch()
+    read(path)
+    path.write_bytes(b'{"url": "http://a.example/", "body": "a page"}\n')
+    with pytest.raises(InputError, match=r"has no verdict|not a verdict|neither a verdict"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["v.jsonl.gz", "v.jsonl.zst"])
+def test_a_compressed_file_of_no_byte_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(InputError, match="is empty, which no compressed file is"):
+        [*read_verdicts(tmp_path / name)]
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_byte_order_mark_before_verdicts_does_not_count(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + line(UNIQUE) + line(COPY))
+    read(path)
+    rows_of = rows(path, group(path, ranking(Policy.EARLIEST), lambda _url: 0))
+    assert [row.page.offset for row in rows_of] == [0, 1]
 
 
 def test_a_console_that_reads_on_knows_the_index_of_the_file(tmp_path: Path) -> None:

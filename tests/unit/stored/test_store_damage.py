@@ -274,6 +274,8 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
         assert ended("check", "--deep", "--index", tmp_path)[0] == 3
         assert path.read_bytes() == damage
     path.unlink()
+    code, said = ended("check", "--deep", "--index", tmp_path)
+    assert (code, "all else is sound" in said, "remove" in said) == (3, True, False), said
     for name in ("store/CURRENT", "newest-flush", None):
         with pytest.raises(SettingsError, match=r"put .*secret\.key back from a copy"):
             IndexFolder.open(tmp_path, settings)

@@ -26,7 +26,7 @@ from tests.helpers.commands import ended
 from tests.helpers.damage import digests
 from tests.helpers.growing_index import files_of_two_snapshots, grow, grow_and_take, holds
 from tests.helpers.kills import answers_until_killed
-from tests.helpers.stored_rows import assert_holds, flush
+from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 in_both_places = pytest.mark.parametrize("snapshots", ["folder", "bucket"], indirect=True)
 
@@ -207,9 +207,9 @@ def test_one_process_writes_snapshots(index: Path, snapshots: SnapshotFolder, ho
 @in_both_places
 def test_snapshots_are_of_one_index(index: Path, snapshots: SnapshotFolder, home: Path) -> None:
     grow(index, range(5))
-    (index / "secret.key").write_text("a5" * 32)
     take_snapshot(index, snapshots, 0)
-    (index / "secret.key").write_text("5a" * 32)
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        store.flush({"bands": 14, "key": "another"}, flushed([7]), b"")  # given as --key-file
     before = stored(home), snapshots.numbers()
     with pytest.raises(errors.StoreUnavailable, match="of an index with another key"):
         take_snapshot(index, snapshots, 1)

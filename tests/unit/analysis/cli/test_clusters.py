@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from streamer.errors import InputError, SettingsError
+from streamer.errors import SettingsError
 from tests.helpers.commands import invoked, run
 from tests.unit.analysis.test_clusters import verdict, write
 
@@ -71,13 +71,6 @@ def test_an_output_of_unknown_form_or_the_input_itself_is_refused(verdicts: Path
     with pytest.raises(SettingsError):
         run("clusters", verdicts, "--out", verdicts.with_name(out))
     assert verdicts.read_bytes() == before
-
-
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    pages = tmp_path / "pages.jsonl"
-    pages.write_text('{"url": "http://a.example/", "body": "a page"}\n', "utf-8")
-    with pytest.raises(InputError, match="has no verdict"):
-        run("clusters", pages)
 
 
 def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) -> None:

@@ -28,7 +28,8 @@ def test_it_prints_a_table_a_dataset(labelled: Path) -> None:
 
 def test_the_command_prints_json_and_counts_the_words_of_the_dataset(labelled: Path) -> None:
     arguments = ["evaluate", str(labelled), "--methods", "idf_string", "--own-collection"]
-    (trial,) = msgspec.json.decode(run(*arguments, "--json"), type=list[Trial])
+    again = labelled.parent / ".." / labelled.parent.name / labelled.name  # counts once
+    (trial,) = msgspec.json.decode(run(*arguments, "--json", again), type=list[Trial])
     assert (trial.dataset, trial.method) == ("labelled", "idf_string")
 
 

@@ -103,7 +103,10 @@ def test_a_duplicate_is_explained_by_its_verdict_without_any_text(folder: Path) 
     assert by_verdict["place"].endswith("pages.jsonl:1")
     assert explain(folder, by_verdict["place"], "--verdicts", str(verdicts)) == by_verdict
     kept = explain(folder, "http://a/further", "--verdicts", str(verdicts))
-    assert kept == explain(folder, "http://a/further")
+    assert kept == explain(folder, " http://a/further\n")
+    spaced = explain(folder, " http://a/near", "--verdicts", str(verdicts))
+    assert spaced == by_verdict
+    assert explain(folder, "http://a/near ", "--texts", str(folder / "pages.jsonl")) == by_text
     arguments = ("explain", "http://a/near", "--index", folder / "index")
     shown = run(*arguments, "--verdicts", verdicts)
     assert "nearest kept page" in shown

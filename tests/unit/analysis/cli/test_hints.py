@@ -54,6 +54,7 @@ def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_pat
     ("options", "error"),
     [
         (["--nutch", "rules.json"], r"must end in \.xml"),
+        (["--out", "hints.csv"], r"which names no format .* End it in \.jsonl\."),
         (["--out", "VERDICTS"], "same file"),
         (["--stormcrawler", "VERDICTS"], "same file"),
     ],

@@ -64,9 +64,10 @@ def test_the_survivor_of_a_cluster_is_by_policy(crawl: Path, policy: str, surviv
     assert "Warning" not in result.stderr
 
 
-def test_a_field_that_no_verdict_carries_is_warned_of(crawl: Path) -> None:
-    result = run(crawl, "--policy", "rank:max")
-    assert "3 of 3 verdicts in clusters carry no rank" in " ".join(result.stderr.split())
+def test_a_policy_by_a_field_that_no_verdict_carries_is_refused(crawl: Path) -> None:
+    with pytest.raises(InputError, match=r"carries rank, .* --carry rank, or correct the name"):
+        run(crawl, "--policy", "rank:max")
+    assert not (crawl / "out.jsonl").exists()
 
 
 def test_excluded_urls_are_left_out_and_are_no_survivors_in_the_table(crawl: Path) -> None:

@@ -68,6 +68,8 @@ def test_nothing_is_left_of_a_run_that_fails(pages: Path) -> None:
     damaged.write_bytes(gzip.compress(pages.read_bytes())[:-20])
     assert isinstance(refusal("text", damaged, "--out", out)[0], InputError)
     assert not out.exists()
+    table = pages.with_name("texts.csv")
+    assert "names no format" in str(refusal("text", pages, "--out", table)[0])
     out.write_text("mine")
     assert isinstance(refusal("text", pages, "--out", out)[0], SettingsError)
     assert isinstance(refusal("text", pages, "--out", pages, "--overwrite")[0], SettingsError)
