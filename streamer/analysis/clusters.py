@@ -13,6 +13,8 @@ before the file began: it is earlier than all, and has no length and no carried 
     earliest  the first in the file
     longest   the most bytes of visible text (`text_bytes`)
     https     an https URL before others
+    nutch     the highest `score`, then the newest `fetched_at`, then the shortest decoded URL: the
+              order of Apache Nutch's DeduplicationJob; the two are carried fields
     FIELD:max, FIELD:min  the greatest or least value of a carried field, a number or a time
 
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
@@ -38,6 +40,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
+from urllib.parse import unquote_plus
 
 import mmh3
 import msgspec
@@ -66,16 +69,23 @@ def place_of(representative: Representative) -> Location:
 Rank = Callable[[VerdictLine], tuple[float, ...]]
 
 
-EARLIEST = "earliest"
+def _nutch(judged: VerdictLine) -> tuple[float, ...]:
+    score, fetched = (judged.carried.get(name) for name in _NUTCH_FIELDS)
+    return -number_of(score), -seconds_of(fetched), len(unquote_plus(judged.url))
+
+
+EARLIEST, _NUTCH = "earliest", "nutch"
+_NUTCH_FIELDS = ("score", "fetched_at")
 _POLICIES: dict[str, Rank] = {
     EARLIEST: lambda _judged: (),
     "longest": lambda judged: (-judged.text_bytes,),
     "https": lambda judged: (not judged.url[:8].lower().startswith("https://"),),
+    _NUTCH: _nutch,
 }
 
 
-def ranking(policy: str) -> tuple[Rank, str]:
-    """Return the function of a policy, and the carried field that it looks at, "" for none.
+def ranking(policy: str) -> tuple[Rank, tuple[str, ...]]:
+    """Return the function of a policy, and the carried fields that it looks at.
 
     Values of a field are numbers or times; a page without one comes last.
 
@@ -83,7 +93,7 @@ def ranking(policy: str) -> tuple[Rank, str]:
         SettingsError: there is no such policy.
     """
     if policy in _POLICIES:
-        return _POLICIES[policy], ""
+        return _POLICIES[policy], _NUTCH_FIELDS if policy == _NUTCH else ()
     name, _, end = policy.rpartition(":")
     if not name or end not in {"max", "min"}:
         raise SettingsError(
@@ -98,7 +108,7 @@ def ranking(policy: str) -> tuple[Rank, str]:
             number = seconds_of(value)
         return (math.inf if number == -math.inf else sign * number,)
 
-    return rank, name
+    return rank, (name,)
 
 
 Refs = npt.NDArray[np.uint64]

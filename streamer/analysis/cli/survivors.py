@@ -62,9 +62,10 @@ class Selection:
     """The options that say which pages are written.
 
     Attributes:
-        policy (longest|https|earliest|FIELD:max|FIELD:min): Which page of a cluster survives: that
-            with the longest text, an https one, the earliest, or that with the greatest or least
-            value of a carried field, a number or a time; among equal ones the earliest.
+        policy (longest|https|nutch|earliest|FIELD:max|FIELD:min): Which page of a cluster survives:
+            that with the longest text, an https one, as in Nutch (highest score, newest fetched_at,
+            shortest URL), the earliest, or that with the greatest or least value of a carried
+            field, a number or a time; among equal ones the earliest.
         scope: Pages stay in one cluster within: anything, a host, a domain.
         exclude_urls: File of URLs, one a line: pages that never survive.
         some: PAGES are only some of the files that were judged.

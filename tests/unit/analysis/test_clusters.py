@@ -105,9 +105,26 @@ def test_dead_letters_and_blank_lines_are_passed_over_and_no_repeat_counts(tmp_p
     assert (grouping.judged, grouping.duplicates) == (3, 2)
 
 
+def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Path) -> None:
+    def carried(score: object, time: object) -> dict[str, Any]:
+        return {"carried": {"score": score, "fetched_at": time}}
+
+    said = [
+        verdict(0, None, "http://x/low", **carried(0.5, "2026-01-09T00:00:00Z")),
+        verdict(1, 0, "http://x/old", **carried("1.5", "2026-01-01T00:00:00Z")),
+        verdict(2, 0, "http://x/newer", **carried(1.5, "2026-01-02T01:00:00+02:00")),
+        verdict(3, 0, "http://x/%D0%B6", **carried(1.5, 1767308400)),  # the same moment
+        verdict(4, 0, "http://x/none"),
+        verdict(5, 0, "http://x/odd", **carried("a lot", "yesterday")),
+    ]
+    order = ["http://x/%D0%B6", "http://x/newer", "http://x/old", "http://x/low"]
+    # Without a score: the shorter URL.
+    assert found(tmp_path, said, "nutch") == [[*order, "http://x/odd", "http://x/none"]]
+
+
 def test_a_field_has_the_greatest_or_the_least_number_or_time() -> None:
     def order(text: str, *values: object) -> list[int]:
-        rank, field = ranking(text)
+        rank, (field,) = ranking(text)
         ranks = [rank(VerdictLine(carried={field: value})) for value in values]
         return sorted(range(len(values)), key=ranks.__getitem__)
 
@@ -121,7 +138,7 @@ def test_a_field_has_the_greatest_or_the_least_number_or_time() -> None:
 
 @pytest.mark.parametrize("text", ["", "max", ":max", "score", "score:", "score:most"])
 def test_a_policy_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="is none of earliest, longest, https, FIELD:max and"):
+    with pytest.raises(SettingsError, match="is none of earliest, longest, https, nutch, FIELD"):
         ranking(text)
 
 

@@ -94,7 +94,7 @@ def test_a_byte_order_mark_before_verdicts_does_not_count(
     path = tmp_path / "v.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + line(UNIQUE) + line(COPY))
     read(path)
-    rows_of = rows(path, group(path, ranking(Policy.EARLIEST), lambda _url: 0))
+    rows_of = rows(path, group(path, ranking("earliest")[0], lambda _url: 0))
     assert [row.page.offset for row in rows_of] == [0, 1]
 
 

@@ -54,13 +54,16 @@ def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: P
 def test_the_policy_may_be_a_carried_field_and_a_missing_one_is_warned_of(verdicts: Path) -> None:
     lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
     for line in lines[8:]:
-        line["carried"] = {"rank": 2}
+        line["carried"] = {"rank": 2, "score": 1}
     write(verdicts, lines)
     result = invoked("clusters", verdicts, "--policy", "rank:max", "--warn-share", "1")
     urls = [json.loads(line)["url"] for line in result.stdout.splitlines()]
     assert urls[0] == "http://a.example/8"
     assert urls[-1] == "http://a.example/0"
     assert "1 of 13 verdicts in clusters carry no rank" in result.stderr
+    nutch = invoked("clusters", verdicts, "--policy", "nutch", "--warn-share", "1").stderr
+    assert "1 of 13 verdicts in clusters carry no score" in nutch
+    assert "13 of 13 verdicts in clusters carry no fetched_at" in nutch
     quiet = invoked("clusters", verdicts, "--policy", "longest", "--warn-share", "1")
     assert "Warning" not in quiet.stderr
 

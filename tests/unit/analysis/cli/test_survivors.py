@@ -50,7 +50,7 @@ def run(crawl: Path, *options: str | Path, out: str = "out.jsonl") -> Result:
 @pytest.mark.parametrize(
     ("policy", "survivor"),
     [
-        ("https", 2), ("fetched_at:max", 1), ("score:min", 0),
+        ("https", 2), ("nutch", 2), ("fetched_at:max", 1), ("score:min", 0),
     ],
 )  # fmt: skip
 def test_the_survivor_of_a_cluster_is_by_policy(crawl: Path, policy: str, survivor: int) -> None:
@@ -101,7 +101,7 @@ def test_an_existing_output_is_replaced_only_where_that_is_asked_for(crawl: Path
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--policy", "best"], "is none of earliest, longest, https, FIELD:max"),
+        (["--policy", "best"], "is none of earliest, longest, https, nutch, FIELD:max"),
         (["--clusters", "clusters.txt"], "--clusters .* must end in"),
         (["--out", "pages.jsonl", "--overwrite"], "and the input .* are the same file"),
         (["--out", "no/out.jsonl"], "Cannot write no/out.jsonl"),
