@@ -204,6 +204,9 @@ def test_a_person_goes_from_the_overview_to_a_page_and_asks_why(tab: Page) -> No
     tab.locator("tbody tr").first.get_by_role("link").nth(1).click()
     article = tab.locator("article").first
     assert "The similarity to the nearest kept page reaches the threshold" in article.inner_text()
+    late = article.get_by_role("link", name="Ask the index why")
+    if late.count():  # a busy machine takes more than two seconds
+        late.click()
     assert "from the threshold 0.8" in article.inner_text()
     assert text_of(0)[:50] in tab.locator(".text").inner_text()
     tab.get_by_role("link", name="Compare both").click()
