@@ -77,9 +77,9 @@ class Snapshot(msgspec.Struct):
     made: datetime
     flush: int
     pages: int
+    key: str
     files: list[File]
     format: int = 1
-    key: str = ""
 
     @property
     def size(self) -> int:
@@ -193,8 +193,8 @@ class SnapshotFolder:
                     stored[file.digest] = file.size
                     new.append(file.size)
             number, made = max(there, default=0) + 1, datetime.now(UTC).replace(microsecond=0)
-            counts = checkpoint.flush, checkpoint.pages
-            snapshot = Snapshot(number, made, *counts, files, key=checkpoint.key)
+            known_by = checkpoint.flush, checkpoint.pages, checkpoint.key
+            snapshot = Snapshot(number, made, *known_by, files)
             self._write(snapshot)
             self._remove([*there, number][:-keep] if keep else [])
             return Taken(snapshot, len(new), sum(new))

@@ -67,5 +67,5 @@ def metrics_in_use(folder: Path) -> Metrics:
     store.close()
     report = snapshot_report(metrics, 0, "folder")
     report(StoreUnavailable("the disk is full"))
-    report(Taken(Snapshot(1, datetime(2026, 1, 2, tzinfo=UTC), 7, 3, []), 0, 0))
+    report(Taken(Snapshot(1, datetime(2026, 1, 2, tzinfo=UTC), 7, 3, "", []), 0, 0))
     return metrics

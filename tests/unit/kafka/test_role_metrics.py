@@ -222,7 +222,7 @@ def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
         report(StoreUnavailable("there is no such bucket"))
         assert shown["snapshot_failures"] == (expected,)
     made = datetime(2026, 1, 2, tzinfo=UTC)
-    report(Taken(Snapshot(1, made, 7, 3, []), 0, 0))
+    report(Taken(Snapshot(1, made, 7, 3, "", []), 0, 0))
     assert shown["snapshot_failures snapshot_timestamp_seconds"] == (0, made.timestamp())
 
 
