@@ -10,7 +10,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 
@@ -64,13 +64,11 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
         )
     check_regular(path)
     with path.open("rb") as file, tempfile.TemporaryFile() as plain:
-        content = unpack(file, path.name)
+        content, opened = unpack(file, path.name), cast("BinaryIO", plain)
         if is_parquet(path.name):
             plain.writelines(lines_of_parquet(path))
         elif content is file:
-            file.seek(len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0)
-            yield file
-            return
+            opened = file
         elif not path.stat().st_size:
             raise InputError(f"{path}: is empty, which no compressed file is; copy it again")
         else:
@@ -78,5 +76,6 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
                 shutil.copyfileobj(content, plain)
             except (EOFError, zlib.error, zstd.ZstdError) as error:
                 raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
-        plain.seek(0)
-        yield plain
+        opened.seek(0)
+        opened.seek(len(BOM_UTF8) if opened.read(len(BOM_UTF8)) == BOM_UTF8 else 0)
+        yield opened

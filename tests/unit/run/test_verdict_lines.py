@@ -1,5 +1,6 @@
 """Every reader of verdict files refuses what is not the verdicts of one index."""
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +95,9 @@ def test_a_byte_order_mark_before_verdicts_does_not_count(
     path = tmp_path / "v.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + line(UNIQUE) + line(COPY))
     read(path)
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert len([*read_verdicts(packed)]) == 2
     rows_of = rows(path, group(path, ranking("earliest")[0], lambda _url: 0))
     assert [row.page.offset for row in rows_of] == [0, 1]
 
