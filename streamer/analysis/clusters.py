@@ -74,13 +74,13 @@ def _nutch(judged: VerdictLine) -> tuple[float, ...]:
     return -number_of(score), -seconds_of(fetched), len(unquote_plus(judged.url))
 
 
-EARLIEST, _NUTCH = "earliest", "nutch"
+EARLIEST = "earliest"
 _NUTCH_FIELDS = ("score", "fetched_at")
-_POLICIES: dict[str, Rank] = {
-    EARLIEST: lambda _judged: (),
-    "longest": lambda judged: (-judged.text_bytes,),
-    "https": lambda judged: (not judged.url[:8].lower().startswith("https://"),),
-    _NUTCH: _nutch,
+_POLICIES: dict[str, tuple[Rank, tuple[str, ...]]] = {  # with the carried fields that each looks at
+    EARLIEST: (lambda _judged: (), ()),
+    "longest": (lambda judged: (-judged.text_bytes,), ()),
+    "https": (lambda judged: (not judged.url[:8].lower().startswith("https://"),), ()),
+    "nutch": (_nutch, _NUTCH_FIELDS),
 }
 
 
@@ -93,7 +93,7 @@ def ranking(policy: str) -> tuple[Rank, tuple[str, ...]]:
         SettingsError: there is no such policy.
     """
     if policy in _POLICIES:
-        return _POLICIES[policy], _NUTCH_FIELDS if policy == _NUTCH else ()
+        return _POLICIES[policy]
     name, _, end = policy.rpartition(":")
     if not name or end not in {"max", "min"}:
         raise SettingsError(

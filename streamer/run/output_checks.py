@@ -54,8 +54,12 @@ def mark_of(name: str) -> Path:
 
 def is_opened(name: str) -> bool:
     """Return whether an output is no file of its own: a device, or what a shell has opened."""
-    path, opened = Path(name), name == STANDARD_OUTPUT or name.startswith(_OPENED)
-    return opened or (path.exists() and not path.is_file())
+    path = Path(name)
+    return _is_from_shell(name) or (path.exists() and not path.is_file())
+
+
+def _is_from_shell(name: str) -> bool:
+    return name == STANDARD_OUTPUT or name.startswith(_OPENED)
 
 
 def output_key(name: str) -> str:
@@ -84,7 +88,7 @@ def check_place(name: str) -> None:
     What a shell has opened (`/dev/fd/3`) is taken as it is.
     """
     path = Path(name)
-    if name == STANDARD_OUTPUT or name.startswith(_OPENED):
+    if _is_from_shell(name):
         return
     if not is_utf8(path):
         raise SettingsError(f"Cannot write {name!r}: its path is not UTF-8. Name another file.")

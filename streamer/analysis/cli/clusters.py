@@ -31,6 +31,16 @@ from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.output_checks import STANDARD_OUTPUT, check_new
 from streamer.run.verdict_lines import VerdictLine
 
+Policy = Annotated[
+    str,
+    typer.Option(
+        metavar="longest|https|nutch|earliest|FIELD:max|FIELD:min",
+        help="Which page of a cluster survives: that with the longest text, an https one, as in "
+        "Nutch (highest score, newest fetched_at, shortest URL), the earliest, or that with the "
+        "greatest or least value of a carried field, a number or a time; among equal ones the "
+        "earliest.",
+    ),
+]
 Writer = Callable[[TextIO, Iterator[Row]], None]
 
 
@@ -75,7 +85,7 @@ def clusters(
     *,
     out: str = STANDARD_OUTPUT,
     overwrite: Overwrite = False,
-    policy: str = EARLIEST,
+    policy: Policy = EARLIEST,
     scope: Scope = Scope.NONE,
     every: Annotated[bool, typer.Option("--all")] = False,
     warn_share: Annotated[float, typer.Option(min=0.0, max=1.0)] = SHARE_MIN,
@@ -90,10 +100,6 @@ def clusters(
     Args:
         verdicts: Verdicts as JSON lines, a plain file.
         out: File to write: .jsonl or .csv; - for JSON lines on stdout.
-        policy (longest|https|nutch|earliest|FIELD:max|FIELD:min): Which page of a cluster survives:
-            that with the longest text, an https one, as in Nutch (highest score, newest fetched_at,
-            shortest URL), the earliest, or that with the greatest or least value of a carried
-            field, a number or a time; among equal ones the earliest.
         scope: Clusters stay within a host or a domain, or are not split.
         every: List pages without duplicates too, as clusters of one page.
         warn_share: Warn of a cluster that holds this share of a source, 0 to 1.

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from streamer.analysis.cli import check_outputs
-from streamer.analysis.cli.clusters import Choice, write_clusters, writer
+from streamer.analysis.cli.clusters import Choice, Policy, write_clusters, writer
 from streamer.analysis.clusters import EARLIEST, Grouping, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli.options import Overwrite, command
@@ -62,16 +62,12 @@ class Selection:
     """The options that say which pages are written.
 
     Attributes:
-        policy (longest|https|nutch|earliest|FIELD:max|FIELD:min): Which page of a cluster survives:
-            that with the longest text, an https one, as in Nutch (highest score, newest fetched_at,
-            shortest URL), the earliest, or that with the greatest or least value of a carried
-            field, a number or a time; among equal ones the earliest.
         scope: Pages stay in one cluster within: anything, a host, a domain.
         exclude_urls: File of URLs, one a line: pages that never survive.
         some: PAGES are only some of the files that were judged.
     """
 
-    policy: str = EARLIEST
+    policy: Policy = EARLIEST
     scope: Scope = Scope.NONE
     exclude_urls: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None
     some: bool = False
