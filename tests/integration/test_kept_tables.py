@@ -16,7 +16,7 @@ from streamer.run.kept_tables import KeptTable
 from streamer.run.output_checks import part_of
 from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
-from tests.helpers.place import Place, lines, page, replay_through_kills, said
+from tests.helpers.place import Place, lines, page, said
 from tests.integration.test_verdict_tables import DIES
 from tests.unit.pages.test_table_copy import write
 
@@ -106,27 +106,6 @@ def test_a_table_without_rows_has_its_columns(place: Place) -> None:
     others = place.folder / "others.parquet"
     assert place.replay(path, "--duplicates", others) == 0
     assert read_rows(others) == []
-
-
-def test_a_killed_run_goes_on_with_each_row_once(place: Place) -> None:
-    rows = crawl(0, 300)
-    path = write_rows(place.folder / "in.parquet", rows)
-
-    def arguments(name: str) -> tuple[str | Path, ...]:
-        kept, others = (place.folder / f"{name}.{part}.parquet" for part in ("kept", "others"))
-        few = ("--head-pages", "25", "--threads", "3")
-        outputs = ("--kept", kept, "--duplicates", others, *place.key)
-        verdicts = place.folder / f"{name}.jsonl"
-        return (path, "--verdicts", verdicts, "--index", place.folder / name, *outputs, *few)
-
-    kills = (3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (4, "sync")
-    replay_through_kills(kills, *arguments("killed"))
-    own = ("--index", place.folder / "killed", *place.key)
-    assert place.streamer("verify", path, *own, "--verdicts", place.folder / "killed.jsonl") == 0
-    assert place.streamer("replay", *arguments("quiet")) == 0
-    for name in ("killed", "quiet"):
-        found = [read_rows(place.folder / f"{name}.{part}.parquet") for part in ("kept", "others")]
-        assert found == split(place.folder / "quiet.jsonl", {path: rows})
 
 
 @pytest.mark.parametrize(
