@@ -52,14 +52,6 @@ def pipe(catalogue: Catalogue, content: bytes) -> int:
     return number
 
 
-def test_sources_are_numbered_as_they_first_come(tmp_path: Path, page_file: Path) -> None:
-    other = tmp_path / "other.jsonl"
-    other.write_bytes(LINE)
-    catalogue = Catalogue()
-    assert [catalogue.enter(source(path)) for path in (page_file, other, page_file)] == [0, 1, 0]
-    assert [entry.name for entry in catalogue.entries] == [str(page_file), str(other)]
-
-
 def test_a_file_is_known_by_another_spelling_of_its_path(tmp_path: Path, page_file: Path) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(page_file)

@@ -220,19 +220,6 @@ def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Pa
         assert nearer == [("a", "clean.jsonl", "signature")]
 
 
-def test_pages_of_other_indexes_take_no_place_in_a_bucket_and_do_not_expire(tmp_path: Path) -> None:
-    make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
-    rules = IndexSettings(bucket_max=1, candidates_max=1, expire_after_ms=10, keep_pages=1)
-    with a_judge(tmp_path / "own", rules, str(tmp_path / "clean")) as judge:
-        other = one(sketch_with(400), ref=0)
-        other.times[:] = 1 << 40
-        assert reported(judge.judge(0, 0, 1, other)) == [(None, None, None)]
-        assert judge.shard.refused == 0
-        again = one(sketch_with(400), ref=1, content=98)
-        assert reported(judge.judge(0, 1, 2, again))[0][:2] == (None, "own.jsonl")
-        assert reported(judge.judge(0, 2, 3, one(sketch_with(0), ref=2)))[0][0] == "clean"
-
-
 def test_sets_decide_on_pages_of_another_index_and_each_is_read_once(tmp_path: Path) -> None:
     """An estimate of .8535 leaves it in doubt at .85; the sets have .7 or .9 in common."""
     common = np.arange(1, 11, dtype=np.uint64) << np.uint64(32)
