@@ -189,12 +189,6 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
             load_settings(path)
 
 
-def test_settings_do_not_change_once_they_are_made() -> None:
-    settings = load_settings()
-    with pytest.raises(ValueError, match="frozen"):
-        settings.rows = 9
-
-
 def test_every_setting_says_what_it_is() -> None:
     assert [one.name for one in list_settings()] == [*Settings.model_fields]
     for one in list_settings():
