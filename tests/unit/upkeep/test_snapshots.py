@@ -398,12 +398,5 @@ def test_the_commands_copy_and_make_all_shards(tmp_path: Path, snapshots: Snapsh
     assert (code, said.count("Snapshot 1 in ")) == (0, 2)
     for shard in (0, 1):
         holds(tmp_path / "again" / f"shard-{shard}", 10 + shard)
-    code, said = ended("restore", snapshots.name, tmp_path / "again")
-    assert (code, "is not empty" in said) == (1, True)
     code, said = ended("restore", snapshots.name, tmp_path / "third", "--snapshot", 7)
     assert (code, "has no snapshot 7; it has 1." in said) == (1, True)
-    code, said = ended("snapshot", tmp_path / "index", tmp_path / "index" / "snapshots")
-    assert (code, "would be lost with it" in said) == (1, True)
-    code, said = ended("snapshot", tmp_path / "nowhere", snapshots.name)
-    assert (code, "There is no index in" in said) == (1, True)
-    assert not os.path.lexists(tmp_path / "nowhere")
