@@ -53,17 +53,6 @@ def test_the_adjusted_rand_index_is_that_of_counting_pairs(rows: list[tuple[int,
 
 
 @given(texts)
-def test_true_pairs_are_all_pairs_at_the_threshold(bodies: list[str]) -> None:
-    pages = pages_of(bodies)
-    expected = {
-        (a, b)
-        for a, b in combinations(range(len(pages)), 2)
-        if resemblance(pages.exact[a], pages.exact[b]) >= THRESHOLD
-    }
-    assert datasets.true_pairs(pages, THRESHOLD) == expected
-
-
-@given(texts)
 def test_true_labels_are_those_of_comparing_each_page_with_all_kept_ones(bodies: list[str]) -> None:
     pages = pages_of(bodies)
     kept: list[int] = []

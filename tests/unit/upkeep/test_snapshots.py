@@ -144,16 +144,6 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
     holds(tmp_path / "again", 600)
 
 
-def test_a_digest_that_fits_other_bytes_in_a_snapshots_own_file_is_not_believed(
-    index: Path, snapshots: SnapshotFolder, home: Path
-) -> None:
-    grow_and_take(index, snapshots, range(5))
-    [path] = home.glob("*.json")
-    path.write_bytes(path.read_bytes().replace(b'"flush":1', b'"flush":2'))
-    with pytest.raises(errors.StoreDamaged, match=path.name):
-        snapshots.read()
-
-
 def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path
 ) -> None:

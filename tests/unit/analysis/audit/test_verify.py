@@ -175,7 +175,7 @@ WRONG: dict[str, tuple[Callable[[SmallIndex], object], str, int, str]] = {
         lambda i: i.verdicts.pop(-1), "outcomes numbers", 2, "but the verdict is not there"),
     "a similarity below the threshold": (
         lambda i: _put(i, similarity=0.7999), "representatives verdict_bytes", 2, "less than"),
-    "another similarity": (lambda i: _put(i, similarity=0.8), "verdict_bytes", 1, "not the verdict"),
+    "another similarity": (lambda i: _put(i, similarity=0.8), "verdict_bytes", 1, "not the"),
     "a lost dead letter": (
         lambda i: i.dead_letters.pop(), "outcomes", 1, "nothing became of it"),
     "dead letters of no record": (lambda i: _letter(i, 10_000, -1), "existing", 2, "no such"),
