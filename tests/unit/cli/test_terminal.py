@@ -116,7 +116,7 @@ def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.Mo
 def test_a_value_of_another_type_is_refused_in_our_words(
     streamer: Run, command: str, value: str, wanted: str
 ) -> None:
-    said = f"Error: {command.split()[-1]} '{value}' cannot be used: {wanted}.\n"
+    said = f"Error: {command.rsplit(maxsplit=1)[-1]} '{value}' cannot be used: {wanted}.\n"
     assert streamer(*command.split(), value) == (2, said)
 
 
