@@ -72,17 +72,9 @@ POLICIES: dict[str, tuple[list[Any], str, list[list[str]]]] = {
         "earliest", [["0", "1"]]),
     "a representative of an earlier file comes first with the URL it is known by": (
         [verdict(7, 3), verdict(8), verdict(9, 3)], "earliest", [["3", "7", "9"]]),
-    "so it does where all are without a length": (
-        [verdict(7, 3), verdict(8), verdict(9, 3)], "longest", [["3", "7", "9"]]),
     "a verdict after the first use of its page is still its verdict": (
         [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
         "earliest", [["5", "2", "6"]]),
-    "its length counts": (
-        [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
-        "longest", [["2", "6", "5"]]),
-    "the longest page survives, of equal ones the earliest": (
-        [verdict(0, text_bytes=10), verdict(1, 0, text_bytes=30), verdict(2, 0, text_bytes=30)],
-        "longest", [["1", "2", "0"]]),
     "an https page survives, of several the earliest": (
         [verdict(n, 0 if n else None, url) for n, url in enumerate(HTTPS)],
         "https", [[HTTPS[2], HTTPS[3], HTTPS[0], HTTPS[1]]]),
