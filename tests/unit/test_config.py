@@ -94,13 +94,10 @@ def test_a_bad_value_gives_one_sentence_that_names_the_setting(name: str, value:
     assert "Input should" not in message
 
 
-@pytest.mark.parametrize(
-    ("age", "milliseconds"),
-    [("30d", 2_592_000_000), ("2w", 1_209_600_000), ("12h", 43_200_000), ("90m", 5_400_000)],
-)
-def test_an_age_has_a_unit(age: str, milliseconds: int) -> None:
-    settings = load_settings(expire_after=age, keep_pages=7).index
-    assert (settings.expire_after_ms, settings.keep_pages) == (milliseconds, 7)
+def test_an_age_has_a_unit() -> None:
+    ages = {"30d": 2_592_000_000, "2w": 1_209_600_000, "12h": 43_200_000, "90m": 5_400_000}
+    for age, milliseconds in ages.items():
+        assert load_settings(expire_after=age).index.expire_after_ms == milliseconds
 
 
 def test_a_bad_value_in_the_environment_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,12 +184,6 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.toml", tmp_path, str(tmp_path)):
         with pytest.raises(SettingsError, match=f"There is no settings file {path}"):
             load_settings(path)
-
-
-def test_settings_do_not_change_once_they_are_made() -> None:
-    settings = load_settings()
-    with pytest.raises(ValueError, match="frozen"):
-        settings.rows = 9
 
 
 def test_every_setting_says_what_it_is() -> None:

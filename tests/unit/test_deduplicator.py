@@ -1,5 +1,6 @@
 """The face: the same verdicts as a replay, questions that change nothing, and an orderly end."""
 
+import base64
 import itertools
 import json
 import random
@@ -14,7 +15,6 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import streamer
 from streamer import (
@@ -26,8 +26,8 @@ from streamer import (
     StoreMismatch,
     Verdict,
 )
-from streamer.cli.main import app
 from tests.helpers.added import added
+from tests.helpers.commands import run
 
 
 def text_of(seed: int, words: int = 120) -> str:
@@ -69,10 +69,7 @@ def test_it_judges_as_a_replay(tmp_path: Path, key_file: Path, options: dict[str
     out = tmp_path / "verdicts.jsonl"
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     flags = [flag.removesuffix("=True") for flag in flags]
-    done = CliRunner().invoke(
-        app, ["replay", str(lines), "--verdicts", str(out), "--key-file", str(key_file), *flags]
-    )
-    assert done.exit_code == 0, done.output
+    run("replay", lines, "--verdicts", out, "--key-file", key_file, *flags)
     replayed = [json.loads(line) for line in out.read_bytes().splitlines()]
     with Deduplicator(key_file=key_file, **options) as dedup:
         added = [json.loads(msgspec.json.encode(verdict)) for verdict in dedup.add(pages)]
@@ -89,27 +86,24 @@ def test_a_page_is_a_page_in_every_form() -> None:
         {"url": "https://a.example/3", "body": text.encode()},
         {"url": "https://a.example/4", "body": f"<p>{text}</p>", "content_type": "text/html"},
         Page("https://a.example/5", body=text),
+        Page("https://a.example/6", body_base64=base64.b64encode(text.encode()).decode()),
+        {"url": "https://a.example/7", "body": bytearray(text.encode())},
+        {"url": "https://a.example/8", "body": memoryview(text.encode())},
     ]
     with Deduplicator() as dedup:
         verdicts = list(added(dedup, pages))
-    assert [verdict.url for verdict in verdicts] == [f"https://a.example/{i}" for i in range(1, 6)]
-    assert [verdict.is_duplicate for verdict in verdicts] == [False, True, True, True, True]
+        assert all(dedup.check(page).is_duplicate for page in pages)
+    assert [verdict.url for verdict in verdicts] == [f"https://a.example/{i}" for i in range(1, 9)]
+    assert [verdict.is_duplicate for verdict in verdicts] == [False, *[True] * 7]
     assert {verdict.similarity for verdict in verdicts[1:]} == {1.0}
 
 
-def test_with_a_mapping_pages_are_dicts() -> None:
-    with (
-        Deduplicator(fields='{"url": "/u", "body": "/b"}') as dedup,
-        pytest.raises(TypeError, match="pages are dicts"),
-    ):
-        list(dedup.add([("u", "text")]))
-
-
-def test_fields_are_mapped_and_carried() -> None:
+def test_with_a_mapping_pages_are_dicts_whose_fields_are_mapped_and_carried() -> None:
+    page = {"u": "https://a.example/", "b": {"text": text_of(1)}, "rank": 7}
     with Deduplicator(fields='{"url": "/u", "body": "/b/text"}', carry=("rank",)) as dedup:
-        (verdict,) = added(
-            dedup, [{"u": "https://a.example/", "b": {"text": text_of(1)}, "rank": 7}]
-        )
+        (verdict,) = added(dedup, [page])
+        with pytest.raises(TypeError, match="pages are dicts"):
+            list(dedup.add([("u", "text")]))
     assert verdict.carried == {"rank": 7}
 
 
@@ -158,20 +152,13 @@ def test_what_is_no_unicode_is_taken_as_from_a_file() -> None:
 
 def test_the_nearest_pages_are_found_before_and_after_a_flush() -> None:
     text = text_of(1)
+    texts = [text, f"{text} {text_of(2, 10)}", text_of(3)]
     with Deduplicator(threshold=0.99) as dedup:
-        list(
-            dedup.add(
-                [
-                    ("https://a.example/1", text),
-                    ("https://a.example/2", f"{text} {text_of(2, 10)}"),
-                    ("https://a.example/3", text_of(3)),
-                ]
-            )
-        )
+        list(dedup.add((f"https://a.example/{n}", each) for n, each in enumerate(texts)))
         before = dedup.nearest(text)
         dedup.flush()
         assert dedup.nearest(text) == before
-        assert [match.url[-1] for match in before] == ["1", "2"]
+        assert [match.url[-1] for match in before] == ["0", "1"]
         assert before[0].similarity == 1.0 > before[1].similarity > 0.6
         assert before[0].page.offset == 0
         assert dedup.nearest(text, limit=1) == before[:1]
@@ -283,7 +270,7 @@ def test_threads_take_turns() -> None:
     found: list[list[Verdict]] = [[] for _ in range(4)]
     with Deduplicator() as dedup:
 
-        def run(number: int) -> None:
+        def add_part(number: int) -> None:
             for part in (texts[i : i + 20] for i in range(0, 300, 20)):
                 pages = [(f"https://t{number}.example/{hash(text)}", text) for text in part]
                 found[number] += added(dedup, pages)
@@ -291,7 +278,7 @@ def test_threads_take_turns() -> None:
                 dedup.check(pages[0])
                 dedup.flush()
 
-        threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+        threads = [threading.Thread(target=add_part, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

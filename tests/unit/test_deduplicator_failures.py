@@ -20,15 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from streamer import (
-    AnyPage,
-    Deduplicator,
-    Page,
-    Rejected,
-    Signer,
-    StoreUnavailable,
-    Verdict,
-)  # fmt: skip
+from streamer import AnyPage, Deduplicator, Rejected, Signer, StoreUnavailable, Verdict  # fmt: skip
 from tests.helpers.added import added
 from tests.unit.test_deduplicator import text_of
 
@@ -287,18 +279,6 @@ def test_a_body_that_is_no_text_is_rejected(body: object) -> None:
     assert isinstance(result, Rejected)
 
 
-@pytest.mark.parametrize(
-    "body", [b"some words", bytearray(b"some words"), memoryview(b"some words")]
-)
-def test_a_body_of_bytes_is_decoded(body: bytes) -> None:
-    with Deduplicator() as dedup:
-        page = {"url": "https://a.example/", "body": body}
-        assert isinstance(dedup.check(page), Verdict)
-        (first,) = added(dedup, [page])
-        assert dedup.check(("https://b.example/", "some words")).is_duplicate
-    assert first.text_bytes == len("some words")
-
-
 BAD: dict[str, Any] = {
     "object": {"url": "https://a.example/", "body": Strange()},
     "number": 7,
@@ -362,9 +342,3 @@ def test_bytes_in_a_mapped_body_are_no_text() -> None:
     fields = '{"url": "/u", "body": "/b/html"}'
     with Deduplicator(fields=fields) as dedup, pytest.raises(TypeError, match="'html' has bytes"):
         list(dedup.add([{"u": "https://a.example/", "b": {"html": b"<p>text"}}]))
-
-
-def test_a_page_object_may_have_bytes_as_base64_text_only() -> None:
-    with Deduplicator() as dedup:
-        (result,) = added(dedup, [Page("https://a.example/", body_base64="c29tZSB3b3Jkcw==")])
-        assert result.text_bytes == len("some words")

@@ -6,21 +6,10 @@ import pytest
 
 from streamer.errors import SettingsError, mask
 from tests.helpers.kills import ran
+from tests.helpers.verdict_lines import duplicate, unique, written
 
 PAGES = b'{"url": "https://a.example/", "body": "one two three four five six seven eight"}\n'
 REPLAY = "replay pages.jsonl --verdicts out.jsonl --method banding"
-VERDICTS = b"".join(
-    b'{"page":{"topic":"a","partition":0,"offset":%d},"url":"https://a.example/","verdict":"%s",'
-    b'"basis":"signature","similarity":1.0,"representative":%s,"same_url":false,"text_bytes":9,'
-    b'"index":"0","carried":{},"schema":"streamer.verdict/1"}\n' % each
-    for each in [
-        (0, b"unique", b"null"),
-        (
-            1, b"duplicate",
-            b'{"page":{"topic":"a","partition":0,"offset":0},"url":"https://a.example/"}',
-        ),
-    ]
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -58,7 +47,7 @@ def test_no_message_shows_a_password_or_a_value_of_a_query(said: str, shown: str
 )
 def test_the_extra_is_named(tmp_path: Path, missing: str, extra: str, command: str) -> None:
     (tmp_path / "pages.jsonl").write_bytes(PAGES)
-    (tmp_path / "verdicts.jsonl").write_bytes(VERDICTS)
+    written(tmp_path / "verdicts.jsonl", unique(0), duplicate(1, of=0))
     program = (
         f"import sys; sys.modules[{missing!r}] = None; from streamer.cli.main import run; run()"
     )

@@ -61,10 +61,6 @@ def own_families(metrics: Metrics) -> list[prometheus_client.Metric]:
     return [family for family in families if not family.name.startswith("process_")]
 
 
-def test_every_metric_is_set_by_what_a_worker_tells(in_use: Metrics) -> None:
-    assert [family.name for family in own_families(in_use) if not family.samples] == []
-
-
 def test_the_page_lists_every_metric_as_it_is_and_no_other(in_use: Metrics) -> None:
     listed = {
         name: (kind, labels, meaning)
@@ -85,13 +81,6 @@ def test_alerts_ask_for_metrics_that_there_are(in_use: Metrics) -> None:
     samples = {sample.name for family in families for sample in family.samples}
     histograms = {family.name for family in families if family.type == "histogram"}
     assert asked - samples - histograms == set()
-
-
-def test_names_follow_the_conventions(in_use: Metrics) -> None:
-    for family in own_families(in_use):
-        assert re.fullmatch(r"streamer(_[a-z]+)+", family.name), family.name
-        assert family.documentation.endswith("."), family.name
-        assert not re.search(r"_(ms|kb|count|total)$", family.name), family.name
 
 
 def group(folder: Path, own: str, **limits: str) -> int:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
-from streamer.index.settings import IndexSettings
 from streamer.rules import ANY, Rule, fits, read_rules, rule_for, text_rules
 from streamer.run.index_folder import identity_of, signature_of
 from tests.helpers.commands import run
@@ -75,24 +74,6 @@ def test_the_first_rule_that_fits_host_and_path_counts(url: str, found: str | No
     }
     expected = None if found is None else rules[found]
     assert rule_for(tuple(rules.values()), url) == expected
-
-
-def test_what_holds_for_pages_of_a_batch_is_what_holds_for_each() -> None:
-    rules = (
-        Rule(host="a.example", path="/news/*", threshold=0.9),
-        Rule(host="*.example", path="*/print", min_shingles=9),
-        Rule(host="A.example", threshold=0.5, min_shingles=3),
-    )
-    settings = IndexSettings(rules=rules, threshold=0.8, shingles_min=5)
-    urls = [f"http://{host}{path}" for host in ("a.example", "b.example", "c.org")
-            for path in ("", "/news/1", "/news/print", "/x/print")]  # fmt: skip
-    least, shingles = settings.least_of([url.encode() for url in urls], None)
-    expected = [settings.for_url(url) for url in urls]
-    assert least.tolist() == [each.similarity_min for each in expected]
-    assert shingles.tolist() == [each.shingles_min for each in expected]
-    assert {*zip(least.tolist(), shingles.tolist(), strict=True)} == {
-        (5000, 3), (9000, 5), (8000, 9), (8000, 5),
-    }  # fmt: skip
 
 
 def test_what_decides_of_the_text_is_every_rule_up_to_the_last_that_says_it() -> None:
@@ -218,14 +199,6 @@ def test_each_page_is_judged_by_the_rule_for_its_site(tmp_path: Path) -> None:
     assert found["http://main.example/2"]["text"] == "main"
     assert found["http://visible.example/1"]["text"] == "visible"
     assert json.loads(summary.read_text())["skipped"] == {"rule": 1}
-
-
-def test_without_rules_the_same_pages_are_judged_otherwise(tmp_path: Path) -> None:
-    found = replay(tmp_path, '[[rule]]\nhost = "nowhere.example"\nthreshold = 0.3')
-    said = {url: one["verdict"] for url, one in found.items()}
-    assert said["http://strict.example/1"] == said["http://skipped.example/1"] == "duplicate"
-    assert said["http://loose.example/1"] == said["http://main.example/2"] == "unique"
-    assert "text" not in found["http://main.example/2"]
 
 
 def test_a_rule_may_ask_for_visible_text_where_most_pages_give_main_text(tmp_path: Path) -> None:

@@ -72,17 +72,9 @@ POLICIES: dict[str, tuple[list[Any], str, list[list[str]]]] = {
         "earliest", [["0", "1"]]),
     "a representative of an earlier file comes first with the URL it is known by": (
         [verdict(7, 3), verdict(8), verdict(9, 3)], "earliest", [["3", "7", "9"]]),
-    "so it does where all are without a length": (
-        [verdict(7, 3), verdict(8), verdict(9, 3)], "longest", [["3", "7", "9"]]),
     "a verdict after the first use of its page is still its verdict": (
         [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
         "earliest", [["5", "2", "6"]]),
-    "its length counts": (
-        [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)],
-        "longest", [["2", "6", "5"]]),
-    "the longest page survives, of equal ones the earliest": (
-        [verdict(0, text_bytes=10), verdict(1, 0, text_bytes=30), verdict(2, 0, text_bytes=30)],
-        "longest", [["1", "2", "0"]]),
     "an https page survives, of several the earliest": (
         [verdict(n, 0 if n else None, url) for n, url in enumerate(HTTPS)],
         "https", [[HTTPS[2], HTTPS[3], HTTPS[0], HTTPS[1]]]),
@@ -188,18 +180,8 @@ def plain_clusters(pairs: dict[int, int]) -> set[frozenset[int]]:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(PAIRS)
-def test_clusters_are_the_connected_sets(tmp_path: Path, pairs: list[tuple[int, int]]) -> None:
-    by_page = {one: other for one, other in pairs if one != other}
-    clusters = found(tmp_path, [verdict(one, by_page.get(one)) for one in range(13)])
-    assert {frozenset(map(int, members)) for members in clusters} == plain_clusters(by_page)
-    assert all(members == sorted(members, key=int) for members in clusters)
-    assert clusters == sorted(clusters, key=lambda members: int(members[0]))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PAIRS, st.sampled_from(Scope))
-def test_with_single_pages_each_page_is_in_one_cluster_and_the_larger_ones_are_the_same(
+def test_clusters_are_the_connected_sets_and_with_single_pages_each_page_is_in_one(
     tmp_path: Path, pairs: list[tuple[int, int]], scope: Scope
 ) -> None:
     by_page = {one: other for one, other in pairs if one != other}
@@ -213,9 +195,11 @@ def test_with_single_pages_each_page_is_in_one_cluster_and_the_larger_ones_are_t
             clusters.setdefault(row.cluster, []).append(row.page.offset)
         found_ones.append([*clusters.values()])
     large, every = found_ones
+    if scope is Scope.NONE:
+        assert {*map(frozenset, large)} == plain_clusters(by_page)
     assert [one for one in every if len(one) > 1] == large
     assert sorted(page for one in every for page in one) == [*range(13)]
-    assert every == sorted(every, key=lambda members: members[0])
+    assert every == sorted(map(sorted, every))
 
 
 def grouped(path: Path, said: list[Any]) -> tuple[Path, Grouping]:

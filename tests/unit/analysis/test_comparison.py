@@ -47,13 +47,6 @@ def test_every_colour_has_one_first_piece_in_each_text(one: str, other: str, wid
         assert sorted(piece.group or 0 for piece in pieces if piece.first) == sorted(groups)
 
 
-def test_separate_fragments_have_separate_colours() -> None:
-    one, other = "a b x c d", "c d y a b"
-    first, second = highlight(one, other, fragments_of(one, other, 2))
-    assert first == [Piece("a b", 0, first=True), Piece(" x ", None), Piece("c d", 1, first=True)]
-    assert second == [Piece("c d", 1, first=True), Piece(" y ", None), Piece("a b", 0, first=True)]
-
-
 def test_of_overlapping_fragments_the_earlier_keeps_the_characters() -> None:
     found = [Fragment(Span(0, 3), Span(0, 3), 2), Fragment(Span(2, 5), Span(4, 7), 2)]
     first, _ = highlight("a b c", "a b b c", found)

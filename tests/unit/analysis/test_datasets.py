@@ -52,25 +52,6 @@ def test_the_adjusted_rand_index_is_that_of_counting_pairs(rows: list[tuple[int,
     assert datasets.adjusted_rand_index(one, other) == pytest.approx(expected)
 
 
-def test_the_adjusted_rand_index_has_the_published_value() -> None:
-    # The example of Yeung and Ruzzo 2001, Details of the adjusted Rand index.
-    table = [[1, 1, 0], [1, 2, 1], [0, 0, 4]]
-    cells = [(i, j) for i, row in enumerate(table) for j, n in enumerate(row) for _ in range(n)]
-    one, other = [cell[0] for cell in cells], [cell[1] for cell in cells]
-    assert datasets.adjusted_rand_index(one, other) == pytest.approx(0.3125, abs=1e-3)
-
-
-@given(texts)
-def test_true_pairs_are_all_pairs_at_the_threshold(bodies: list[str]) -> None:
-    pages = pages_of(bodies)
-    expected = {
-        (a, b)
-        for a, b in combinations(range(len(pages)), 2)
-        if resemblance(pages.exact[a], pages.exact[b]) >= THRESHOLD
-    }
-    assert datasets.true_pairs(pages, THRESHOLD) == expected
-
-
 @given(texts)
 def test_true_labels_are_those_of_comparing_each_page_with_all_kept_ones(bodies: list[str]) -> None:
     pages = pages_of(bodies)

@@ -68,15 +68,6 @@ def test_a_place_is_that_of_its_own_file_and_never_of_another_of_that_name(tmp_p
     assert find_texts(DEFAULT_READER, sources, [places[0]], urls=urls) == {}
 
 
-def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:
-    pages(tmp_path / "b.jsonl", "one", "two")
-    (tmp_path / "a.txt").write_text("zero", "utf-8")
-    own = tmp_path / "own.txt"
-    own.write_text("not this one", "utf-8")
-    found = read_documents(collect([tmp_path], DEFAULT_READER, aside=own), FORM, DEFAULT_READER)
-    assert [document.page.text for document in found] == ["zero", "one", "two"]
-
-
 def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"\x89PNG\0\0")
     with pytest.raises(InputError, match="image: is binary"):
@@ -88,17 +79,17 @@ def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
         collect([tmp_path / "empty"], DEFAULT_READER, aside=tmp_path / "image")
 
 
-def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> None:
-    own, folder = tmp_path / "own.txt", tmp_path / "folder"
-    own.write_text("own", "utf-8")
-    folder.mkdir()
+def test_a_folder_gives_all_its_texts_and_binary_files_are_passed_over(tmp_path: Path) -> None:
+    own, folder = tmp_path / "own.txt", tmp_path
+    own.write_text("not this one", "utf-8")
+    pages(folder / "b.jsonl", "one", "two")
     (folder / "a.txt").write_text("zero", "utf-8")
     (folder / "image.png").write_bytes(b"\x89PNG\0\0")
     (folder / "table.json").write_bytes(b"PAR1\0\0")
     skipped: list[str] = []
     reader = PageReader(note_skipped=skipped.extend)
     found = read_documents(collect([folder], reader, aside=own), FORM, reader)
-    assert [document.page.text for document in found] == ["zero"]
+    assert [document.page.text for document in found] == ["zero", "one", "two"]
     assert skipped == [str(folder / "image.png"), str(folder / "table.json")]
     with pytest.raises(InputError, match=r"image\.png: is binary"):
         list(read_documents(collect([folder / "image.png"], reader, aside=own), FORM, reader))

@@ -139,16 +139,6 @@ def test_a_quotation_is_found_at_its_characters_in_both_texts() -> None:
     assert [fragment.words for fragment in found] == [4, 3]
 
 
-def test_of_two_places_the_one_that_reaches_farther_is_taken() -> None:
-    found = fragments_of("a b c d", "a b x a b c d", 2)
-    assert found == [Fragment(Span(0, 3), Span(0, 3), 2), Fragment(Span(0, 7), Span(6, 13), 4)]
-
-
-def test_a_repeat_in_the_second_text_only_is_found_at_both_places() -> None:
-    found = fragments_of("x a b y", "a b z a b", 2)
-    assert found == [Fragment(Span(2, 5), Span(0, 3), 2), Fragment(Span(2, 5), Span(6, 9), 2)]
-
-
 @given(texts, texts, widths)
 def test_a_fragment_has_the_same_words_in_both_texts(one: str, other: str, width: int) -> None:
     for fragment in fragments_of(one, other, width):

@@ -144,7 +144,9 @@ def moved(names: Sequence[str]) -> list[str]:
     return [f"/elsewhere/{Path(name).name}" for name in names]
 
 
-def test_files_that_were_moved_are_known_by_their_last_part(tmp_path: Path) -> None:
+def test_files_are_known_by_their_last_part_and_missing_ones_named_but_with_some(
+    tmp_path: Path,
+) -> None:
     found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
     found.expect(moved(FILES))
     first, second = moved(FILES)
@@ -152,10 +154,6 @@ def test_files_that_were_moved_are_known_by_their_last_part(tmp_path: Path) -> N
     assert found.among(second, batch(0, 1, first=PAGES)).tolist() == [1]
     with pytest.raises(InputError, match=r"the pages of 2 verdicts .* but in in/b\.jsonl"):
         found.expect([first, "x/b.jsonl", "y/b.jsonl"])
-
-
-def test_files_that_are_not_there_are_named_but_with_some(tmp_path: Path) -> None:
-    found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
     with pytest.raises(InputError, match=r"the pages of 2 verdicts are .* but in in/b\.jsonl\. N"):
         found.expect(FILES[:1])
     found.expect(FILES[:1], some=True)

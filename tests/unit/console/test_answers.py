@@ -214,21 +214,15 @@ def test_hosts_are_filtered_and_turned(data: ConsoleData) -> None:
     assert answers.hosts(data, answers.HostsQuery(host="site1", least=7)).hosts == []
 
 
-def test_a_page_without_an_index_has_its_text(data: ConsoleData, tmp_path: Path) -> None:
+def test_a_page_without_an_index_has_its_text_and_what_takes_long_is_left_out_unless_asked_for(
+    data: ConsoleData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pages, reader = tmp_path / "pages.jsonl", PageReader()
     pages.write_bytes(encoded({"url": url_of(0), "body": "<p>what  the page says"}) + b"\n")
     data = replace(data, texts=PageTexts(reader, reader.open([str(pages)])))
     found = answers.page(data, PageQuery("pages.jsonl:0"))
     assert "".join(part.text for part in found.text) == "what the page says"
     assert answers.page(replace(data, shows_text=False), PageQuery("pages.jsonl:0")).text == []
-
-
-def test_what_takes_long_is_left_out_unless_it_is_asked_for(
-    data: ConsoleData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pages, reader = tmp_path / "pages.jsonl", PageReader()
-    pages.write_bytes(encoded({"url": url_of(0), "body": "text"}) + b"\n")
-    data = replace(data, texts=PageTexts(reader, reader.open([str(pages)])))
     monkeypatch.setattr(answers, "_AT_ONCE_SECONDS", -1.0)
     found = answers.page(data, PageQuery("pages.jsonl:0"))
     assert (len(found.found), found.text) == (1, [])

@@ -133,19 +133,6 @@ def piece(text: str, group: int | None = None, *, first: bool = True) -> TextPie
     return TextPiece(text, group, first and group is not None, counts=True)
 
 
-def test_texts_are_aligned_by_what_comes_in_one_order() -> None:
-    one = [piece("a", 0), piece("x"), piece("b", 1), piece("c", 2), piece(" \n")]
-    other = [piece("a", 0), piece("c", 2), piece("y"), piece("b", 1)]
-    found = [
-        ("".join(p.text for p in row.one), "".join(p.text for p in row.other), row.alike)
-        for row in align(one, other)
-    ]
-    assert found in (
-        [("a", "a", True), ("xb", "", False), ("c", "c", True), ("", "yb", False)],
-        [("a", "a", True), ("x", "cy", False), ("b", "b", True), ("c", "", False)],
-    )
-
-
 @given(st.permutations(range(8)), st.permutations(range(8)))
 def test_aligned_texts_are_whole_and_rows_alike_are_equal(one: list[int], other: list[int]) -> None:
     rows = align([piece(str(n), n) for n in one], [piece(str(n), n) for n in other])

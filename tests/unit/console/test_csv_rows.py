@@ -1,11 +1,8 @@
 import csv
-from pathlib import Path
 
 from streamer.console import answers
 from streamer.console.answers import ClusterQuery, ConsoleData, HostsQuery, LettersQuery
 from streamer.console.csv_rows import csv_of
-from tests.helpers.verdict_lines import duplicate, unique
-from tests.unit.console.conftest import folded
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -27,15 +24,6 @@ def test_the_first_list_with_rows_is_the_table(data: ConsoleData) -> None:
     ):
         (first, *_) = rows_of(csv_of(answers.dead_letters(data, query), ("letters", "codes")))
         assert columns <= first.keys()
-
-
-def test_a_spreadsheet_runs_no_cell(tmp_path: Path) -> None:
-    formula = "=cmd|'/C calc'!A1"
-    lines = [unique(0, formula), duplicate(1, of=0, url="@SUM(A1)")]
-    with folded(tmp_path, *lines) as data:
-        answer = answers.cluster(data, ClusterQuery("pages.jsonl:0"))
-    (row,) = rows_of(csv_of(answer, ("members",)))
-    assert row["url"] == "'@SUM(A1)"
 
 
 def test_an_answer_without_rows_is_an_empty_table(data: ConsoleData) -> None:

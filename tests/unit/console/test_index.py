@@ -112,17 +112,6 @@ def test_the_text_of_a_page_is_shown_where_it_may_be(tmp_path: Path, shows_text:
     assert found.why.startswith("No kept page shares a key")
 
 
-def test_a_check_has_the_last_flush(crawl: tuple[Path, list[Verdict]], index: IndexReader) -> None:
-    message = message_of(KEPT[7])
-    assert not index.check(message).is_duplicate
-    with Deduplicator(crawl[0]) as dedup:
-        list(dedup.add(KEPT[7:8]))
-        assert dedup.check(KEPT[7]).is_duplicate
-        dedup.flush()
-        index.check(message)  # has the newer flush opened, and may be answered by the one before
-        wait_until(lambda: index.check(message).is_duplicate)
-
-
 def test_a_check_is_answered_by_the_flush_before_while_a_newer_one_is_opened(
     crawl: tuple[Path, list[Verdict]], index: IndexReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

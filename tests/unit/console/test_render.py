@@ -1,6 +1,6 @@
 import pytest
 
-from streamer.console.render import amount, make_link_below, percent, top_of, visible
+from streamer.console.render import amount, make_link_below, percent, visible
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,3 @@ def test_a_link_has_its_parameters_escaped() -> None:
     link = make_link_below("/console")
     assert link("/page", page="a b&c=<d>", host=None) == "/console/page?page=a+b%26c%3D%3Cd%3E"
     assert link("/hosts") == "/console/hosts"
-
-
-@pytest.mark.parametrize(
-    ("most", "top"), [(0, 2), (1, 2), (7, 8), (10, 10), (11, 20), (501, 600), (1000, 1000)]
-)
-def test_an_axis_ends_at_a_round_number(most: int, top: int) -> None:
-    assert top_of(most) == top

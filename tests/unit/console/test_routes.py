@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamer.console.answers import ConsoleData, HostsQuery, WrongQuery
-from streamer.console.routes import ROUTES, openapi, parse_query
+from streamer.console.answers import ConsoleData
+from streamer.console.routes import ROUTES, openapi
 from streamer.console.server import ConsoleServer, ServerOptions
 from tests.unit.console.test_server import Client, ask, with_client
 
@@ -89,15 +89,6 @@ def test_what_the_server_serves_is_in_the_document(data: ConsoleData) -> None:
     views = {route.path for route in ROUTES if route.is_view}
     assert served - apart - views == set(DOCUMENT["paths"])
     asyncio.run(app.cleanup())
-
-
-def test_parameters_are_parsed_by_their_types() -> None:
-    route = next(route for route in ROUTES if route.query is HostsQuery)
-    assert parse_query(route, {"sort": "share", "least": "7", "limit": ""}) == HostsQuery(
-        "share", 7
-    )
-    with pytest.raises(WrongQuery, match="limit"):
-        parse_query(route, {"limit": "many"})
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,13 @@ def read_to_the_end(catalogue: Catalogue, number: int) -> None:
     entry.status = source(entry.path).status()
 
 
+def with_read(path: Path) -> Catalogue:
+    """Return the catalogue of an index that has read a file to its end."""
+    catalogue = Catalogue()
+    read_to_the_end(catalogue, catalogue.enter(source(path)))
+    return catalogue
+
+
 def pipe(catalogue: Catalogue, content: bytes) -> int:
     """Enter a pipe and judge its lines; return its number."""
     number = catalogue.enter_stream("-", io.BytesIO(content).read)
@@ -50,14 +57,6 @@ def pipe(catalogue: Catalogue, content: bytes) -> int:
         entry.heads.append(trail.mark())
     entry.position, entry.mark = len(entry.heads), trail.mark()
     return number
-
-
-def test_sources_are_numbered_as_they_first_come(tmp_path: Path, page_file: Path) -> None:
-    other = tmp_path / "other.jsonl"
-    other.write_bytes(LINE)
-    catalogue = Catalogue()
-    assert [catalogue.enter(source(path)) for path in (page_file, other, page_file)] == [0, 1, 0]
-    assert [entry.name for entry in catalogue.entries] == [str(page_file), str(other)]
 
 
 def test_a_file_is_known_by_another_spelling_of_its_path(tmp_path: Path, page_file: Path) -> None:
@@ -108,8 +107,7 @@ def test_no_two_sources_have_one_name(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("size", [3, HEAD_BYTES_MAX // len(LINE) + 10])
 def test_a_file_that_has_grown_goes_on_where_it_ended(page_file: Path, size: int) -> None:
     page_file.write_bytes(LINE * size)
-    catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
+    catalogue = with_read(page_file)
     for _ in range(2):
         with page_file.open("ab") as file:
             file.write(LINE * 1000)
@@ -119,28 +117,24 @@ def test_a_file_that_has_grown_goes_on_where_it_ended(page_file: Path, size: int
 
 
 @pytest.mark.parametrize(
-    "content",
-    [LINE * 2, b"", b"X" + LINE * 4, LINE * 2 + LINE.replace(b"u", b"v"), LINE + b" " * 200],
+    ("grown", "content"),
+    [
+        *((LINE * 3, each) for each in (LINE * 2, b"", b"X" + LINE * 4, LINE + b" " * 200)),
+        (LINE * 3, LINE * 2 + LINE.replace(b"u", b"v")),
+        (LINE * 9, LINE * 5),  # what was appended before counts as read too
+        (LINE * 9, LINE * 3 + LINE.upper() * 6),
+    ],
 )
-def test_a_changed_file_is_refused_with_the_remedy(page_file: Path, content: bytes) -> None:
+def test_a_changed_file_is_refused_with_the_remedy(
+    page_file: Path, grown: bytes, content: bytes
+) -> None:
     catalogue = Catalogue()
-    catalogue.enter(source(page_file))
-    page_file.write_bytes(content)
-    with pytest.raises(
-        StoreMismatch, match=r"has changed since .* under another name, or start over"
-    ) as caught:
+    for held in (LINE * 3, grown):
+        page_file.write_bytes(held)
         catalogue.enter(source(page_file))
-    assert str(page_file) in str(caught.value)
-
-
-@pytest.mark.parametrize("content", [LINE * 5, LINE * 3 + LINE.upper() * 6])
-def test_what_was_appended_before_counts_as_read_too(page_file: Path, content: bytes) -> None:
-    catalogue = Catalogue()
-    catalogue.enter(source(page_file))
-    page_file.write_bytes(LINE * 9)
-    catalogue.enter(source(page_file))
     page_file.write_bytes(content)
-    with pytest.raises(StoreMismatch, match="has changed"):
+    said = rf"{page_file} has changed since .* under another name, or start over"
+    with pytest.raises(StoreMismatch, match=said):
         catalogue.enter(source(page_file))
 
 
@@ -160,8 +154,7 @@ def test_a_file_is_one_source_under_a_told_new_path(tmp_path: Path, name: str, g
     old = tmp_path / "day=1" / "in" / "pages.jsonl"
     old.parent.mkdir(parents=True)
     old.write_bytes(LINE * 3)
-    catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(source(old)))
+    catalogue = with_read(old)
     new = moved(old, tmp_path / "day=1" / name)
     with new.open("ab") as file:
         file.write(LINE * grown)
@@ -190,8 +183,7 @@ def test_a_file_that_looks_like_one_that_is_gone_is_refused(tmp_path: Path, name
     old = tmp_path / "in" / "pages.jsonl"
     old.parent.mkdir()
     old.write_bytes(LINE * 3)
-    catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(source(old)))
+    catalogue = with_read(old)
     new = moved(old, tmp_path / name)
     change = f"{tmp_path}={tmp_path}/archive" if new.name == old.name else f"{old}={new}"
     with pytest.raises(StoreMismatch, match=f"--moved {change} if it was moved"):
@@ -203,9 +195,7 @@ def test_a_file_that_looks_like_one_that_is_gone_is_refused(tmp_path: Path, name
 
 
 def test_a_copy_beside_its_original_is_a_source_of_its_own(tmp_path: Path, page_file: Path) -> None:
-    catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
-    catalogue = later(catalogue)
+    catalogue = later(with_read(page_file))
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(page_file.read_bytes())
     assert catalogue.enter(source(copy)) == 1
@@ -216,9 +206,7 @@ def test_a_copy_beside_its_original_is_a_source_of_its_own(tmp_path: Path, page_
 def test_another_file_in_the_place_of_one_that_is_gone_is_a_source_of_its_own(
     tmp_path: Path, page_file: Path, content: bytes
 ) -> None:
-    catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
-    catalogue = later(catalogue)
+    catalogue = later(with_read(page_file))
     page_file.unlink()
     other = tmp_path / "new" / "pages.jsonl"
     other.parent.mkdir()

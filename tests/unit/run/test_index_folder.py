@@ -79,34 +79,20 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "here", "named"),
     [
-        ({}, {"rows": 7}, ["--rows is 6 there and 7 here"]),
-        ({}, {"bands": 12}, ["--bands is 14 there and 12 here"]),
+        ({}, {"rows": 7, "bands": 12},
+         ["--rows is 6 there and 7 here", "--bands is 14 there and 12 here"]),
         ({}, {"shingle_width": 4}, ["--shingle-width is 5 there and 4 here"]),
-        ({}, {"rows": 7, "bands": 12}, ["--rows is 6", "--bands is 14"]),
-        ({}, {"method": "banding"}, ["--method is minhash there and banding here"]),
         ({"method": "banding"}, {}, ["--method is banding there and minhash here"]),
-        (
-            {},
-            {"accept": "exact_content"},
-            ["--accept is none there and exact_content here", "accept.hash is not set there"],
-        ),
-        (
-            {"method": "bottom_k"},
-            {"method": "bottom_k", "method_option": ["k=32"]},
-            ["--method-option k is 64 there and 32 here"],
-        ),
-        (
-            {"canonical": ["stem=english"]},
-            {"canonical": ["stem=russian"]},
-            ["--canonical stem is english there and russian here"],
-        ),
-        (
-            {},
-            {"canonical": ["stem=english"]},
-            ["--canonical stem is not set there and english here"],
-        ),
+        ({}, {"accept": "exact_content"},
+         ["--accept is none there and exact_content here", "accept.hash is not set there"]),
+        ({"method": "bottom_k"}, {"method": "bottom_k", "method_option": ["k=32"]},
+         ["--method-option k is 64 there and 32 here"]),
+        ({"canonical": ["stem=english"]}, {"canonical": ["stem=russian"]},
+         ["--canonical stem is english there and russian here"]),
+        ({}, {"canonical": ["stem=english"]},
+         ["--canonical stem is not set there and english here"]),
     ],
-)
+)  # fmt: skip
 def test_an_index_of_other_settings_is_refused_by_their_names(
     tmp_path: Path, there: dict[str, Any], here: dict[str, Any], named: list[str]
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 from streamer.errors import StoreUnavailable
 from streamer.index.messages import Pages, Verdicts
 from streamer.index.settings import IndexSettings
-from streamer.model import page_ref
 from streamer.run import judge as module
 from streamer.run.judge import FlushRule, Judge
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
@@ -61,28 +60,6 @@ def test_a_judge_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: 
     repeated = verdicts_of(again.judge(0, 60, 90, rest))
     again.close()
     assert repeated == judge_rest
-
-
-def test_pages_that_were_judged_before_are_passed_over(tmp_path: Path) -> None:
-    pages = family_pages(Random(4), 10)
-    judge = opened(tmp_path / "index", IndexSettings())
-    assert sum(map(len, judge.judge(0, 0, 10, pages))) == 10
-    assert judge.judge(0, 0, 10, pages) == []
-    assert judge.judge(0, 12, 13, pages.take([0])) == []
-    assert judge.position(0) == 10
-    judge.close()
-
-
-def test_sources_have_positions_of_their_own(tmp_path: Path) -> None:
-    pages = family_pages(Random(5), 4)
-    judge = opened(tmp_path / "index", IndexSettings())
-    judge.judge(0, 0, 4, pages)
-    others = pages.take(range(4))
-    others.refs[:] = [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
-    verdicts = verdicts_of(judge.judge(7, 0, 6, others))
-    assert [v.ref for v in verdicts] == [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
-    assert (judge.position(0), judge.position(7)) == (4, 6)
-    judge.close()
 
 
 @pytest.fixture
@@ -149,8 +126,8 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
         judge.close()
 
 
-@pytest.mark.parametrize("part", ["sweep", "refresh"])
-def test_a_failure_after_a_flush_says_that_the_flush_was_written(
+@pytest.mark.parametrize("part", ["sweep", "refresh", "flush"])
+def test_a_failure_says_whether_the_flush_was_written(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_any: object, **_others: object) -> None:
@@ -162,23 +139,15 @@ def test_a_failure_after_a_flush_says_that_the_flush_was_written(
             monkeypatch.setattr(module, "sweep", fail)
             monkeypatch.setattr(Judge, "_sweep_is_due", True)
         else:
-            monkeypatch.setattr(judge.lookup, "refresh", fail)
+            monkeypatch.setattr(judge.store if part == "flush" else judge.lookup, part, fail)
         failed: list[str] = []
         judge.store.failed = failed.append
-        with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):
+        said = r"^No room\.$" if part == "flush" else r"^A flush was written, but .* No room\."
+        with pytest.raises(StoreUnavailable, match=said):
             judge.flush(b"new")
         assert failed == (["sweep"] if part == "sweep" else [])
-        assert (judge.store.meta and judge.store.meta.owner) == b"new"
-
-
-def test_a_flush_that_fails_is_not_said_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_any: object) -> None:
-        raise StoreUnavailable("No room.")
-
-    with a_judge(IndexSettings()) as judge:
-        monkeypatch.setattr(judge.store, "flush", fail)
-        with pytest.raises(StoreUnavailable, match=r"^No room\.$"):
-            judge.flush(b"new")
+        if part != "flush":
+            assert (judge.store.meta and judge.store.meta.owner) == b"new"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -143,10 +143,7 @@ def test_a_foreign_file_is_refused_with_the_remedy_and_left_alone(path: Path) ->
     with pytest.raises(SettingsError, match=r"was not written with this index\. Name another file"):
         OutputFile.open(str(path), None, index=INDEX)
     assert path.read_bytes() == b"someone else's"
-
-
-def test_an_empty_foreign_file_may_be_used(path: Path) -> None:
-    path.touch()
+    path.write_bytes(b"")  # what is empty may be used
     assert write(path, b"one\n", None) == 4
 
 
@@ -271,21 +268,18 @@ def test_lines_are_in_the_file_as_soon_as_they_are_written(path: Path) -> None:
     output.close()
 
 
-def test_a_full_device_is_unavailable_with_the_remedy_and_does_not_hinder_the_end() -> None:
-    output = OutputFile.open("/dev/full", None, index=INDEX)
-    with pytest.raises(
-        StoreUnavailable, match=r"left for /dev/full\. Free some .* where the index is\."
-    ):
+@pytest.mark.parametrize(
+    ("index", "remedy"),
+    [(INDEX, r"where the index is\."), (None, r"run the same command again\.$")],
+)
+def test_a_full_device_is_unavailable_with_the_remedy_and_does_not_hinder_the_end(
+    index: Path | None, remedy: str
+) -> None:
+    output = OutputFile.open("/dev/full", None, index=index)
+    with pytest.raises(StoreUnavailable, match=rf"left for /dev/full\. Free some .*{remedy}"):
         output.write(b"one\n")
     with pytest.raises(StoreUnavailable, match="No space is left"):
         output.sync()  # or a flush of the index would count the line
-    output.close()
-
-
-def test_without_an_index_a_full_device_ends_a_run_that_does_not_go_on() -> None:
-    output = OutputFile.open("/dev/full", None, index=None)
-    with pytest.raises(StoreUnavailable, match=r"run the same command again\.$"):
-        output.write(b"one\n")
     output.close()
 
 
@@ -305,16 +299,11 @@ class BrokenPipe(io.RawIOBase):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 
-def test_a_reader_that_is_gone_ends_the_run_in_silence() -> None:
-    output = OutputFile("-", BrokenPipe(), 0)  # type: ignore[arg-type]  # all that is used of a file
+def test_a_reader_of_standard_output_that_is_gone_is_no_failure_to_write() -> None:
     with pytest.raises(OutputClosed):
-        output.write(b"one\n")
-
-
-def test_a_file_that_cannot_be_written_is_unavailable() -> None:
-    output = OutputFile("pipe", BrokenPipe(), 0)  # type: ignore[arg-type]  # as above
+        OutputFile("-", BrokenPipe(), 0).write(b"one\n")  # type: ignore[arg-type]  # all that is used
     with pytest.raises(StoreUnavailable, match=r"Cannot write pipe: Broken pipe\."):
-        output.write(b"one\n")
+        OutputFile("pipe", BrokenPipe(), 0).write(b"one\n")  # type: ignore[arg-type]  # as above
 
 
 def test_standard_output_is_not_cut_or_closed(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -71,13 +71,6 @@ def test_every_command_takes_the_same_page_options(name: str) -> None:
         assert option in reported, option
 
 
-def test_a_text_that_is_in_pages_of_other_fields_is_not_called_unique(tmp_path: Path) -> None:
-    pages = write(tmp_path / "pages.jsonl")
-    (tmp_path / "own.txt").write_text(TEXT)
-    found = run(*COMMANDS["uniqueness"](pages), "--fields", FIELDS, "--json")
-    assert json.loads(found)["percentage"] == 0
-
-
 def test_with_keep_going_records_that_all_fail_are_passed_over(tmp_path: Path) -> None:
     pages = write(tmp_path / "pages.jsonl")
     (tmp_path / "own.txt").write_text(TEXT)

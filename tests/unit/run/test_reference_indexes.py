@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,16 +20,13 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, JudgeOptions, replay_judge
 from streamer.run.reference_indexes import ReferenceIndexes, parse_also
 from streamer.run.stages import verdicts
-from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
-from streamer.stored.rows import StoredRows
 from tests.helpers.serial_index import Judged, judged, own_keys, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, sketch_with, unlike
 from tests.oracles.hash_sets import decided
 
 SIGNATURE_SETTINGS = SignatureSettings(bands=BANDS)
-EXACT = IndexSettings(exact=True)
 OWNER = pack_catalogue(Catalogue(entries=[SourceEntry("clean.jsonl", "", None)]))
 KEY = "11" * 32
 
@@ -197,7 +193,7 @@ def reported(blocks: list[Verdicts]) -> list[tuple[str | None, str | None, str |
     return found
 
 
-def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Path) -> None:
+def test_of_several_indexes_the_most_similar_page_is_the_representative(tmp_path: Path) -> None:
     make_index(tmp_path / "a", one(sketch_with(10)), IndexSettings())
     make_index(tmp_path / "b", one(sketch_with(0)), IndexSettings())
     own = [one(sketch_with(400), ref=0), one(sketch_with(0), ref=1), one(sketch_with(10), ref=2)]
@@ -209,53 +205,6 @@ def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Pa
         ("b", "clean.jsonl", "content"),
         ("a", "clean.jsonl", "content"),
     ]
-    with a_judge(tmp_path / "new", IndexSettings()) as judge:
-        judge.judge(0, 0, 1, one(sketch_with(0)))
-        judge.flush(OWNER)
-    with a_judge(tmp_path / "new", IndexSettings(), *given) as judge:
-        assert reported(judge.judge(0, 1, 2, one(sketch_with(0), ref=1))) == [
-            (None, "own.jsonl", "content")
-        ]
-        nearer = reported(judge.judge(0, 2, 3, one(sketch_with(10), ref=2, content=98)))
-        assert nearer == [("a", "clean.jsonl", "signature")]
-
-
-def test_pages_of_other_indexes_take_no_place_in_a_bucket_and_do_not_expire(tmp_path: Path) -> None:
-    make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
-    rules = IndexSettings(bucket_max=1, candidates_max=1, expire_after_ms=10, keep_pages=1)
-    with a_judge(tmp_path / "own", rules, str(tmp_path / "clean")) as judge:
-        other = one(sketch_with(400), ref=0)
-        other.times[:] = 1 << 40
-        assert reported(judge.judge(0, 0, 1, other)) == [(None, None, None)]
-        assert judge.shard.refused == 0
-        again = one(sketch_with(400), ref=1, content=98)
-        assert reported(judge.judge(0, 1, 2, again))[0][:2] == (None, "own.jsonl")
-        assert reported(judge.judge(0, 2, 3, one(sketch_with(0), ref=2)))[0][0] == "clean"
-
-
-def test_sets_decide_on_pages_of_another_index_and_each_is_read_once(tmp_path: Path) -> None:
-    """An estimate of .8535 leaves it in doubt at .85; the sets have .7 or .9 in common."""
-    common = np.arange(1, 11, dtype=np.uint64) << np.uint64(32)
-    clean = made_pages([[*range(BANDS + 1)]], [sketch_with(0)])
-    clean.shingles = [pack_set(common)]
-    make_index(tmp_path / "clean", clean, EXACT)
-    keys = [[i, *range(100 * i + 100, 100 * i + 100 + BANDS)] for i in range(3)]
-    pages = made_pages(keys, [sketch_with(100)] * 3)
-    pages.shingles = [pack_set(common[:7]), pack_set(common[:9]), b""]
-    rules = EXACT.model_copy(update={"threshold": 0.85})
-    with (
-        a_judge(tmp_path / "own", rules, f"clean={tmp_path / 'clean'}") as judge,
-        patch.object(
-            StoredRows, "shingles", autospec=True, side_effect=StoredRows.shingles
-        ) as read,
-    ):
-        [found] = judge.judge(0, 0, 3, pages)
-    assert [(v.similarity, v.exact) for v in judged(found)] == [
-        (-1, False),
-        (9000, True),
-        (8535, False),
-    ]
-    assert read.call_count == 1
 
 
 def test_what_has_expired_in_another_index_answers_nothing(tmp_path: Path) -> None:

@@ -15,18 +15,9 @@ from streamer.run.verdict_files import read_verdicts
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("v.csv", True),
-        ("V.CSV.gz", True),
-        ("v.csv.zst", True),
-        ("v.csv.jsonl", False),
-        ("-", False),
-    ],
-)
-def test_the_name_tells(name: str, *, expected: bool) -> None:
-    assert is_table(name) == expected
+def test_the_name_tells() -> None:
+    assert all(map(is_table, ("v.csv", "V.CSV.gz", "v.csv.zst")))
+    assert not any(map(is_table, ("v.csv.jsonl", "-")))
 
 
 def test_cells_that_begin_as_a_formula_are_text_and_numbers_are_not() -> None:

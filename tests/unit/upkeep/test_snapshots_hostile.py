@@ -3,7 +3,6 @@
 import os
 import resource
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,50 +108,31 @@ def test_a_snapshot_does_not_go_through_a_link_to_files_of_others(
 # ---- INDEX.restoring ----------------------------------------------------------------------------
 
 
-def _a_file(place: Path, _elsewhere: Path) -> None:
-    place.write_text("mine")
+# What is in the way, by name: a text, or nothing for a link to somebody's folder.
+IN_THE_WAY: dict[str, dict[str, str]] = {
+    "a file": {"": "mine"},
+    "a folder of somebody": {"thesis.txt": "mine"},
+    "a link": {"": ""},
+    "work with more in it": {MARKER: "restore again", "thesis.txt": "mine"},
+    "work with a link for an index": {MARKER: "restore again", "index": ""},
+    "an index of that name": {},
+}
 
 
-def _a_folder_of_somebody(place: Path, _elsewhere: Path) -> None:
-    place.mkdir()
-    (place / "thesis.txt").write_text("mine")
-
-
-def _an_index_of_that_name(place: Path, _elsewhere: Path) -> None:
-    grow(place, range(3))
-
-
-def _a_link(place: Path, elsewhere: Path) -> None:
-    place.symlink_to(elsewhere)
-
-
-def _work_with_more_in_it(place: Path, _elsewhere: Path) -> None:
-    place.mkdir()
-    (place / MARKER).write_text("restore again")
-    (place / "thesis.txt").write_text("mine")
-
-
-def _work_with_a_link_for_an_index(place: Path, elsewhere: Path) -> None:
-    place.mkdir()
-    (place / MARKER).write_text("restore again")
-    (place / "index").symlink_to(elsewhere)
-
-
-@pytest.mark.parametrize(
-    "fill",
-    [
-        _a_file, _a_folder_of_somebody, _an_index_of_that_name, _a_link, _work_with_more_in_it,
-        _work_with_a_link_for_an_index,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("what", IN_THE_WAY)
 def test_what_was_there_before_a_restore_stays_and_the_restore_is_refused(
-    tmp_path: Path, index: Path, snapshots: SnapshotFolder, fill: Callable[[Path, Path], None]
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder, what: str
 ) -> None:
     grow_and_take(index, snapshots, range(5))
-    elsewhere = tmp_path / "elsewhere"
+    place, elsewhere = tmp_path / "again.restoring", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_text("mine")
-    fill(tmp_path / "again.restoring", elsewhere)
+    for name, text in IN_THE_WAY[what].items():
+        path = place / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text) if text else path.symlink_to(elsewhere)
+    if not IN_THE_WAY[what]:
+        grow(place, range(3))
     before = everything(tmp_path)
     with pytest.raises(StoreUnavailable, match=r"again\.restoring is in the way: .*Move it"):
         snapshots.restore(tmp_path / "again")

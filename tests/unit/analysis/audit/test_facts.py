@@ -1,34 +1,9 @@
-"""The parts of an audit: the table of pages, the reading of a log, columns and examples."""
+"""The parts of an audit: the reading of a log, and digests of columns."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
-from streamer.analysis.audit.facts import LogReading, PageTable, digest
+from streamer.analysis.audit.facts import LogReading, digest
 from streamer.index.messages import Forget, Record
-from streamer.model import page_ref
-
-ENDS = st.dictionaries(st.integers(0, 6), st.integers(0, 5))
-
-
-@given(ENDS)
-def test_each_record_has_a_place_of_its_own_and_is_found_by_it(ends: dict[int, int]) -> None:
-    table = PageTable(ends)
-    refs = [page_ref(p, offset) for p in sorted(ends) for offset in range(ends[p])]
-    assert len(table.flags) == len(table.arrivals) == len(refs)
-    places = table.places(np.array(refs, np.uint64)).tolist()
-    assert places == list(range(len(refs)))
-    assert [table.ref(place) for place in places] == refs
-    assert [table.place(ref >> 40, ref & 0xFFFF) for ref in refs] == places
-
-
-@given(ENDS, st.integers(0, 1 << 23), st.integers(0, 1 << 39))
-def test_a_wrong_record_has_no_place(ends: dict[int, int], partition: int, offset: int) -> None:
-    table = PageTable(ends)
-    beyond = offset + ends.get(partition, 0)
-    assert table.place(partition, beyond) == table.place(partition, -1) == -1
-    assert table.place(-1, 0) == -1
-    assert table.places(np.array([page_ref(partition, beyond)], np.uint64)).tolist() == [-1]
 
 
 def record(start: int, end: int, *numbers: int, source: str = "pages:0") -> Record:

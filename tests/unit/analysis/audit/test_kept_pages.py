@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.analysis.audit import kept_pages
 from streamer.analysis.audit.facts import AuditReport
 from streamer.analysis.audit.kept_pages import KeptPages, buckets
 from streamer.index.messages import Pages, Term
@@ -95,25 +94,11 @@ def test_empty_pages_match_nothing(tmp_path: Path) -> None:
     assert report.counts["kept pages"] == 0
 
 
-def test_what_a_full_bucket_did_not_take_is_not_compared(tmp_path: Path) -> None:
-    pages = made_pages([keyed(1) for _ in range(4)], [FAR[0], FAR[1], SAME, SAME])
-    assert compared(tmp_path, pages, bucket_max=2).broken == []
-    assert compared(tmp_path, pages, bucket_max=3).kept_pairs.violations == 1
-
-
 def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> None:
     pages = made_pages([keyed(1, 2), keyed(1, 2), keyed(1, 2)], [FAR[0], SAME, SAME])
     report = compared(tmp_path, pages, candidates_max=1)
     assert (report.broken, excused(report)) == ([], 1)
     assert compared(tmp_path, pages, candidates_max=4).kept_pairs.violations == 1
-
-
-def test_many_pairs_under_one_key_are_counted_as_far_as_they_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept_pages, "PAIRS_MAX", 3)
-    pages = made_pages([keyed(1) for _ in range(5)], [SAME] * 5)
-    assert compared(tmp_path, pages).kept_pairs.violations == 3
 
 
 def met_in_bucket(

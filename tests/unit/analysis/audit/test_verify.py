@@ -95,15 +95,6 @@ def test_a_header_of_a_page_that_its_verdict_lacks_is_noticed(index: SmallIndex)
 # ---- outcomes ------------------------------------------------------------------------------------
 
 
-def test_a_lost_verdict_is_noticed(index: SmallIndex) -> None:
-    lost = index.verdicts.pop(-1)
-    report = index.audit()
-    assert report.broken == ["outcomes", "numbers"]
-    assert report.outcomes.violations == report.numbers.violations == 1
-    assert f"offset {lost.json['page']['offset']}:" in report.outcomes.examples[0]
-    assert "{}:{} ".format(*lost.number) in report.numbers.examples[0]
-
-
 def test_a_dead_letter_of_another_index_is_none_of_this_one(index: SmallIndex) -> None:
     letter = index.dead_letters.pop()
     other = tuple((name, b"other" if name == "streamer.index" else v) for name, v in letter.headers)
@@ -180,6 +171,11 @@ def _letter(index: SmallIndex, *offsets: int) -> None:
 
 NOWHERE = {"page": {"topic": "pages", "partition": 0, "offset": 9999}, "url": "https://a.example/"}
 WRONG: dict[str, tuple[Callable[[SmallIndex], object], str, int, str]] = {
+    "a lost verdict": (
+        lambda i: i.verdicts.pop(-1), "outcomes numbers", 2, "but the verdict is not there"),
+    "a similarity below the threshold": (
+        lambda i: _put(i, similarity=0.7999), "representatives verdict_bytes", 2, "less than"),
+    "another similarity": (lambda i: _put(i, similarity=0.8), "verdict_bytes", 1, "not the"),
     "a lost dead letter": (
         lambda i: i.dead_letters.pop(), "outcomes", 1, "nothing became of it"),
     "dead letters of no record": (lambda i: _letter(i, 10_000, -1), "existing", 2, "no such"),
@@ -250,18 +246,6 @@ def test_the_verdict_of_a_representative_may_be_on_its_way_but_not_lost(index: S
     assert lost.broken == ["outcomes", "representatives", "numbers"]
     index.applied = index.emitted_at[kept.number]
     assert index.audit().broken == []
-
-
-def test_a_similarity_below_the_threshold_is_noticed(index: SmallIndex) -> None:
-    place = index.place("duplicate")
-    right = index.verdicts[place]
-    for similarity, broken in (
-        (0.8, ["verdict_bytes"]),
-        (0.7999, ["representatives", "verdict_bytes"]),
-    ):
-        assert similarity != right.json["similarity"]
-        index.verdicts[place] = right.with_json(similarity=similarity)
-        assert index.audit().broken == broken
 
 
 def test_the_threshold_is_that_in_force_where_the_page_came() -> None:

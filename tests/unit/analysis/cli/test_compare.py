@@ -36,10 +36,8 @@ def test_two_texts_are_compared_exactly_and_by_the_methods_named(files: tuple[Pa
 
 
 def test_every_method_calls_a_text_a_duplicate_of_itself(tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
     sentences = [f"Sentence {n} tells of matter {n * n} and of thing {n * 7}." for n in range(60)]
-    text.write_text(" ".join(sentences), "utf-8")
-    said = json.loads(run("compare", text, text, "--method", "all", "--json"))["methods"]
+    said = said_of(tmp_path, " ".join(sentences), " ".join(sentences), "--method", "all")
     assert {one["name"] for one in said if not one["unavailable"]} >= {"minhash", "simhash"}
     able = [one for one in said if not one["unavailable"]]
     assert [one["name"] for one in able if not one["duplicate"] or one["similarity"] < 1] == []
@@ -122,11 +120,8 @@ def test_a_page_without_main_text_has_the_threshold_of_such_pages(
 
 
 def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
-    one.write_text("qqq, www!", "utf-8")
-    other.write_text("QQQ www", "utf-8")
-    said = json.loads(run("compare", one, other, "--method", "lexicon", "--json"))["methods"]
-    assert [(result["shared_keys"], result["duplicate"]) for result in said] == [(0, True)]
+    (said,) = said_of(tmp_path, "qqq, www!", "QQQ www", "--method", "lexicon")
+    assert (said["shared_keys"], said["duplicate"]) == (0, True)
 
 
 def said_of(tmp_path: Path, one: str, other: str, *options: str) -> list[dict[str, Any]]:
@@ -167,23 +162,18 @@ def test_with_tags_kept_texts_differ_by_their_markup(tmp_path: Path) -> None:
     assert (plain["duplicate"], kept["duplicate"]) == (True, False)
 
 
-def page_of(files: tuple[Path, Path], out: Path) -> Any:
+def test_a_page_has_both_texts_escaped_with_fragments_linked_in_colour(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.html"
     run("compare", *files, "--method", "simhash", "--shingle-width", "3", "--html", out)
-    return etree.HTML(out.read_text("utf-8"))
-
-
-def test_it_has_both_texts_escaped_loads_nothing(files: tuple[Path, Path], tmp_path: Path) -> None:
-    tree = page_of(files, tmp_path / "out.html")
+    tree = etree.HTML(out.read_text("utf-8"))
     texts = ["".join(div.itertext()) for div in tree.iterfind(".//div[@class='text']")]
     assert texts == [ONE, OTHER.replace("\x1b", "\ufffd")]
     assert [name.text for name in tree.iterfind(".//h2")] == [str(files[0]), str(files[1])]
     assert {"script", "img", "link", "iframe"}.isdisjoint(one.tag for one in tree.iter())
-    assert all(link.get("href").startswith("#") for link in tree.iterfind(".//a"))
-
-
-def test_fragments_link_to_their_like_in_colour(files: tuple[Path, Path], tmp_path: Path) -> None:
-    tree = page_of(files, tmp_path / "out.html")
     links = tree.findall(".//a")
+    assert all(link.get("href").startswith("#") for link in links)
     by_id = {link.get("id"): link for link in links}
     assert [link.text for link in links[:2]] == ["my war is over", "left the room"]
     for link in links:

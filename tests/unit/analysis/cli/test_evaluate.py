@@ -59,10 +59,8 @@ def test_candidates_are_counted_on_the_sample(tmp_path: Path) -> None:
     shown = run("tune", "--sample", tmp_path / "crawl", "--best", "2")
     assert f"candidates on the sample of {pages} pages" in " ".join(shown.split())
     for row in rows_of(shown)[2:]:
-        candidates, true, below, recall = map(float, row[2:6])
-        assert candidates > 0
-        assert true > 0
-        assert below >= 0
+        candidates, true, _, recall = map(float, row[2:6])
+        assert min(candidates, true) > 0
         assert 0.5 < recall <= 1
 
 

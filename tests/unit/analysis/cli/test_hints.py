@@ -109,18 +109,12 @@ def test_limits_decide_what_is_given(verdicts: Path) -> None:
 
 
 def test_canonical_links_of_pages_are_compared(verdicts: Path, tmp_path: Path) -> None:
-    pages = tmp_path / "pages.jsonl"
     lines = []
     for n in range(60):
         url = f"http://a.example/item?id={n // 2}&sid={n}"
         head = f'<link rel=canonical href="/item?id={n // 2}">' if n % 3 else ""
-        page = {
-            "url": url,
-            "body": f"<html><head>{head}</head></html>",
-            "content_type": "text/html",
-        }
-        lines.append(json.dumps(page))
-    pages.write_text("\n".join(lines), "utf-8")
+        lines.append({"url": url, "body": f"<html><head>{head}</head></html>"})
+    pages = write(tmp_path / "pages.jsonl", lines)
     (hint,) = json.loads(reported(verdicts, "--pages", str(pages)))["hints"]
     assert hint["canonical"] == {"pages": 40, "agree": 40}
     assert "40 of 40" in run("hints", verdicts, "--pages", pages, columns=120)

@@ -48,6 +48,7 @@ def test_score_prints_one_json_object(crawl: Path) -> None:
     report = json.loads(run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json"))
     copies = report["kinds"]["exact_copy"]
     assert copies["pages"] == copies["duplicates"] == report["all"]["duplicates"] > 0
+    assert sum(one["pages"] for one in report["kinds"].values()) == report["all"]["pages"]
     assert 0 < report["all"]["recall"] < 1
     assert report["clusters"][0]["size"] >= 2
     nothing = [one for one in report["kinds"].values() if not one["duplicates"]]

@@ -1,7 +1,8 @@
 """Parameters that do not change a page: alone, together, in one directory; and those that do."""
 
-import itertools
 from collections.abc import Iterable
+
+import pytest
 
 from streamer.analysis.hints.addresses import directory, split
 from streamer.analysis.hints.hint import HintLimits
@@ -20,61 +21,40 @@ def pages(urls: Iterable[tuple[str, object]]) -> list[UrlPage]:
     return found
 
 
-def learned(urls: Iterable[tuple[str, object]]) -> list[tuple[str, str]]:
-    return [(name, under) for name, under, _ in learn_parameters(pages(urls), HintLimits())]
+N = range(40)
+LISTS: list[tuple[str, object]] = [(f"/lists/all?brand={b}", f"list {b}") for b in range(30)]
+# Paths with their contents, and the parameters that do not matter with the directory.
+LEARNED: dict[str, tuple[list[tuple[str, object]], list[tuple[str, str]]]] = {
+    "pages that differ in it are the same": (
+        [(f"/item?id={n}&sid={n * 31 + s}", n) for n in N for s in range(2)], [("sid", "/")]),
+    "too few pages": (
+        [(f"/item?id={n}&sid={n * 31 + s}", n) for n in N[:20] for s in range(2)], []),
+    "a parameter of the path": (
+        [(f"/a/{n}{own}", n) for n in N for own in ("", f";s={n}")], [(";s", "/")]),
+    "in another order, and absent": (
+        [(f"/a?{query}", n) for n in N for query in (f"id={n}", f"x={n}&id={n}")], [("x", "/")]),
+    "two that only change together": (
+        [(f"/a?id={n}&s={3 * n + s}&t=t{3 * n + s}", n) for n in N for s in range(3)],
+        [("s", "/"), ("t", "/")]),
+    "one that matters and changes with another": (
+        [(f"/a?id={n}&slug=name-{n}&s={n}{s}", n) for n in N for s in range(2)], [("s", "/")]),
+    "decoration in one directory only": (
+        [*((f"/products/{n}?brand={b}", n) for n in N for b in range(2)), *LISTS],
+        [("brand", "/products/")]),
+    "the root directory is not the whole host": (
+        [*((f"/item{n}?brand={b}", n) for n in N for b in range(2)), *LISTS], []),
+    "one page for all URLs": ([(f"/a/{n}?id={i}", "log in") for n in N for i in range(5)], []),
+    "it matters now and then": (
+        [(f"/list/{n}{own}", (n, own if n % 5 == 0 else "")) for n in range(100)
+         for own in ("", "?page=2")], []),
+}  # fmt: skip
 
 
-def test_a_parameter_does_not_matter_if_pages_that_differ_in_it_are_the_same() -> None:
-    urls = [(f"/item?id={n}&sid={n * 31 + s}", n) for n in range(40) for s in range(2)]
-    assert learned(urls) == [("sid", "/")]
-    assert learned(urls[:40]) == []  # too few
-
-
-def test_a_parameter_of_the_path_is_one_too() -> None:
-    urls = [(f"/a/{n}{own}", n) for n in range(40) for own in ("", f";s={n}")]
-    assert learned(urls) == [(";s", "/")]
-
-
-def test_order_and_absence_of_parameters_do_not_hide_one() -> None:
-    urls = [(f"/a?{query}", n) for n in range(40) for query in (f"id={n}", f"x={n}&id={n}")]
-    assert learned(urls) == [("x", "/")]
-
-
-def test_parameters_that_only_change_together_are_found_together() -> None:
-    number = itertools.count()
-    urls = [
-        (f"/a?id={n}&s={next(number)}&t={next(number)}", n) for n in range(40) for _ in range(3)
-    ]
-    assert learned(urls) == [("s", "/"), ("t", "/")]
-
-
-def test_a_parameter_that_matters_is_not_taken_for_one_that_changes_with_it() -> None:
-    urls = [(f"/a?id={n}&slug=name-{n}&s={n}{s}", n) for n in range(40) for s in range(2)]
-    assert learned(urls) == [("s", "/")]
-
-
-def test_a_parameter_may_be_decoration_in_one_directory_only() -> None:
-    urls: list[tuple[str, object]]
-    urls = [(f"/products/{n}?brand={b}", n) for n in range(40) for b in range(2)]
-    urls += [(f"/lists/all?brand={b}", f"list {b}") for b in range(30)]
-    assert learned(urls) == [("brand", "/products/")]
-
-
-def test_the_root_directory_is_not_the_whole_host() -> None:
-    urls: list[tuple[str, object]]
-    urls = [(f"/item{n}?brand={b}", n) for n in range(40) for b in range(2)]
-    urls += [(f"/lists/all?brand={b}", f"list {b}") for b in range(30)]
-    assert learned(urls) == []
-
-
-def test_one_page_for_all_urls_says_nothing_of_a_parameter() -> None:
-    assert learned([(f"/a/{n}?id={i}", "log in") for n in range(40) for i in range(5)]) == []
-
-
-def test_a_parameter_that_matters_now_and_then_is_kept() -> None:
-    urls = [(f"/list/{n}{own}", (n, own if n % 5 == 0 else "")) for n in range(100)
-            for own in ("", "?page=2")]  # fmt: skip
-    assert learned(urls) == []
+@pytest.mark.parametrize("case", LEARNED)
+def test_a_parameter_that_does_not_change_pages_is_found_and_no_other(case: str) -> None:
+    urls, names = LEARNED[case]
+    found = learn_parameters(pages(urls), HintLimits())
+    assert [(name, under) for name, under, _ in found] == names
 
 
 def test_pages_without_the_parameter_belong_to_a_group() -> None:

@@ -10,7 +10,6 @@ import pytest
 from streamer.analysis.sample.crawl import (
     COLUMNS,
     PAGES_FILE,
-    SITES,
     TRUTH_FILE,
     Crawl,
     Kind,
@@ -18,7 +17,6 @@ from streamer.analysis.sample.crawl import (
     write_crawl,
 )
 from streamer.analysis.sample.reference import TextShingler, page_text, read_page, resemblance
-from streamer.analysis.sample.sites import make_site
 from streamer.errors import InputError
 
 NO_PAGES = {Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT}
@@ -68,11 +66,6 @@ def test_truth_has_one_line_for_each_line_of_pages(written: Written) -> None:
     assert len(written.pages) == 1000
 
 
-def test_truth_names_the_url_of_each_page(written: Written) -> None:
-    pages = [(row, read_page(line)) for row, line in zip(written.truth, written.pages, strict=True)]
-    assert [row["url"] for row, page in pages if page] == [page.url for _, page in pages if page]
-
-
 def test_all_kinds_are_planted_about_as_often_as_stated(written: Written) -> None:
     counts = Counter(row["kind"] for row in written.truth)
     for kind in Kind:
@@ -101,30 +94,20 @@ def test_truth_has_the_exact_resemblance_of_the_written_pages(written: Written) 
         assert float(row["resemblance"]) == pytest.approx(found, abs=1e-6), row
 
 
-@pytest.mark.parametrize(
-    ("kind", "least", "most"),
-    [
-        *((kind, 1.0, 1.0) for kind in sorted(EQUAL)),
-        (Kind.PRINT_VIEW, 0.3, 0.99),
-        (Kind.RECRAWL, 0.8, 0.99),
-        (Kind.REPLACED_01, 0.88, 0.99),
-        (Kind.REPLACED_02, 0.8, 0.98),
-        (Kind.REPLACED_05, 0.55, 0.92),
-        (Kind.REPLACED_20, 0.1, 0.8),
-        (Kind.INSERTED_02, 0.8, 0.98),
-        (Kind.DELETED_02, 0.8, 0.98),
-        (Kind.MOVED_20, 0.85, 1.0),
-    ],
-)
-def test_a_kind_of_copy_resembles_its_origin_as_planted(
-    written: Written, kind: Kind, least: float, most: float
-) -> None:
-    values = [
-        float(row["resemblance"]) for row in written.truth if row["kind"] == kind and row["origin"]
-    ]
-    assert values
-    assert min(values) >= least
-    assert max(values) <= most
+PLANTED = {
+    **dict.fromkeys(EQUAL, (1.0, 1.0)),
+    Kind.PRINT_VIEW: (0.3, 0.99), Kind.RECRAWL: (0.8, 0.99), Kind.REPLACED_01: (0.88, 0.99),
+    Kind.REPLACED_02: (0.8, 0.98), Kind.REPLACED_05: (0.55, 0.92), Kind.REPLACED_20: (0.1, 0.8),
+    Kind.INSERTED_02: (0.8, 0.98), Kind.DELETED_02: (0.8, 0.98), Kind.MOVED_20: (0.85, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(PLANTED))
+def test_a_kind_of_copy_resembles_its_origin_as_planted(written: Written, kind: Kind) -> None:
+    copies = [row for row in written.truth if row["kind"] == kind and row["origin"]]
+    assert copies
+    least, most = PLANTED[kind]
+    assert all(least <= float(row["resemblance"]) <= most for row in copies)
 
 
 def test_records_that_are_no_pages_cannot_be_read_as_text(written: Written) -> None:
@@ -132,41 +115,6 @@ def test_records_that_are_no_pages_cannot_be_read_as_text(written: Written) -> N
         page = read_page(line)
         readable = page is not None and page_text(page) is not None
         assert readable == (row["kind"] not in NO_PAGES), row
-
-
-def test_copies_are_told_from_origins_by_what_their_kind_says(written: Written) -> None:
-    pages = dict(enumerate(map(read_page, written.pages)))
-    for row in written.truth:
-        page, origin = pages[int(row["ordinal"])], pages.get(int(row["origin"] or -1))
-        if row["kind"] == Kind.RECRAWL and page and origin:
-            assert page.url == origin.url
-        elif row["kind"] == Kind.SESSION_MIRROR and page and origin:
-            assert ";jsessionid=" in page.url
-            assert isinstance(page.body, str)
-            assert page.body.count(page.url.partition(";")[2]) > 5
-        elif row["kind"] == Kind.EXACT_COPY and page and origin:
-            assert page.url.partition("/articles/")[2] == origin.url.partition("/articles/")[2]
-            assert page.url != origin.url
-        elif row["kind"] == Kind.RECODED and page:
-            assert page.charset
-            assert isinstance(page.body_base64, str)
-
-
-def test_pages_are_as_large_as_real_ones(written: Written) -> None:
-    sizes = sorted(len(line) for line in written.pages)
-    assert sizes[len(sizes) // 5] > 5_000
-    assert sizes[-1] < 60_000
-
-
-def test_all_languages_and_layouts_take_part() -> None:
-    sites = [make_site(1, number) for number in range(SITES)]
-    assert len({(site.language.code, site.layout) for site in sites}) == 28
-
-
-def test_copies_come_from_the_whole_past() -> None:
-    gaps = [p.ordinal - p.origin.ordinal for p in Crawl(3).records(600) if p.origin]
-    assert min(gaps) < 30
-    assert max(gaps) > 400
 
 
 def test_memory_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,12 +136,6 @@ def test_progress_is_told_of_each_record(tmp_path: Path) -> None:
     counts = write_crawl(tmp_path, 12, progress=reported.append)
     assert reported == list(range(1, 13))
     assert counts.total() == 12
-
-
-def test_kinds_are_read_back_from_the_truth_file(crawl: Path, written: Written) -> None:
-    assert read_kinds(crawl / TRUTH_FILE) == {
-        int(row["ordinal"]): row["kind"] for row in written.truth
-    }
 
 
 @pytest.mark.parametrize(

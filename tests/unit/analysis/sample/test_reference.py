@@ -1,5 +1,4 @@
 import base64
-from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -104,11 +103,3 @@ def test_what_cannot_be_read_as_text_has_none(page: Page) -> None:
 )
 def test_a_line_that_is_no_page_is_none(line: bytes) -> None:
     assert reference.read_page(line) is None
-
-
-def test_shingles_are_distinct_ascending_and_told_apart_by_the_order_of_tokens() -> None:
-    shingler = TextShingler()
-    shingles = shingler.exact("a b c d e f a b c d e f").shingles.tolist()
-    assert len(shingles) == 6
-    assert all(left < right for left, right in pairwise(shingles))
-    assert resemblance(shingler.exact("a b c d e"), shingler.exact("e d c b a"), 1) == 0

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.evaluation import ConfusionCounts, ratio_text
-from streamer.analysis.sample.crawl import read_kinds, write_crawl
+from streamer.analysis.sample.crawl import write_crawl
 from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
 from streamer.analysis.sample.score import KeptSoFar, Score, score_pages
 from streamer.analysis.verdicts import largest_clusters, read_verdicts
 from streamer.errors import InputError
-from streamer.model import Location
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
 
@@ -106,17 +105,18 @@ def test_a_ratio_of_nothing_is_none_and_f1_is_where_there_is_nothing_to_find() -
     assert (ratio_text(None), ratio_text(0.0), ratio_text(1 / 3, 3)) == ("-", "0.0000", "0.333")
 
 
-def test_a_page_is_no_true_duplicate_of_a_later_one(tmp_path: Path) -> None:
-    result = scored(tmp_path, [words(100)] * 2, [verdict(1), verdict(0, of=1)])
-    assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
-    assert result.bad_representatives == 1
-
-
-@pytest.mark.parametrize("of", [1, 7])
-def test_a_representative_that_is_not_a_kept_page_is_counted_apart(tmp_path: Path, of: int) -> None:
-    bodies = [words(100), words(100), words(100)]
-    said = [verdict(0), verdict(1, of=0), verdict(2, of=of)]
-    assert scored(tmp_path, bodies, said).bad_representatives == 1
+@pytest.mark.parametrize(
+    "said",
+    [
+        [verdict(0), verdict(1, of=0), verdict(2, of=1)],
+        [verdict(0), verdict(1, of=0), verdict(2, of=7)],
+        [verdict(1), verdict(0, of=1)],  # a later page
+    ],
+)
+def test_a_representative_that_is_not_a_kept_page_is_counted_apart(
+    tmp_path: Path, said: list[dict[str, Any]]
+) -> None:
+    assert scored(tmp_path, [words(100)] * len(said), said).bad_representatives == 1
 
 
 def test_missing_and_repeated_verdicts_are_counted(tmp_path: Path) -> None:
@@ -165,47 +165,16 @@ def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
 
 
-@pytest.mark.parametrize("folder", ["", "elsewhere/", "/"])
-def test_a_file_is_known_by_its_name_wherever_it_was_read(tmp_path: Path, folder: str) -> None:
-    page = {"url": "u", "body": "a"}
-    pages = read_pages([write_lines(tmp_path / "pages.jsonl", [page, page])])
-    assert pages.find(Location(f"{folder}pages.jsonl", 0, 1), "u") == 1
-    assert pages.find(Location(f"{folder}other.jsonl", 0, 1), "u") == 1
-    assert pages.find(Location(f"{folder}other.jsonl", 0, 2), "u") is None
-
-
 def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> None:
-    files = [
-        write_lines(tmp_path / f"{name}.jsonl", [{"url": "u0", "body": words(50)}])
-        for name in ("a", "b")
-    ]
-    place = {"partition": 0, "offset": 0}
-    said = [
-        verdict(0, page={"topic": "a.jsonl", **place}),
-        verdict(
-            0,
-            of=0,
-            page={"topic": str(files[1]), **place},
-            representative={"page": {"topic": "a.jsonl", **place}, "url": "u0"},
-        ),
-    ]
+    page = {"url": "u0", "body": words(50)}
+    files = [write_lines(tmp_path / f"{name}.jsonl", [page]) for name in ("a", "b")]
+    one, other = (
+        {"topic": name, "partition": 0, "offset": 0} for name in ("a.jsonl", str(files[1]))
+    )
+    said = [verdict(0, page=one), verdict(0, page=other, of=0)]
+    said[1]["representative"]["page"] = one
     result = score(files, write_lines(tmp_path / "v.jsonl", said))
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
-
-
-def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> None:
-    counts = write_crawl(tmp_path, 150)
-    pages = tmp_path / "pages.jsonl"
-    table = read_pages([pages])
-    said = [
-        verdict(ordinal, of=10**6, url=url)
-        for ordinal, url in zip(table.ordinals, table.urls, strict=True)
-    ]
-    verdicts = write_lines(tmp_path / "v.jsonl", said)
-    result = score([pages], verdicts, kinds=read_kinds(tmp_path / "truth.tsv"))
-    found = {kind: outcomes.duplicates for kind, outcomes in result.kinds.items()}
-    no_pages = {"invalid_json", "missing_body", "not_text"}
-    assert found == {k.value: n for k, n in counts.items() if k.value not in no_pages}
 
 
 def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
@@ -250,16 +219,12 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
             kept.append(page)
 
 
-def test_a_cluster_is_a_kept_page_with_its_duplicates(tmp_path: Path) -> None:
-    said = [verdict(0), verdict(1), verdict(2, of=0), verdict(3, of=0), verdict(4)]
-    clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said * 2)))
-    assert [(c.url, c.size, c.share) for c in clusters] == [("u0", 3, 0.6)]
-
-
 def test_the_largest_clusters_come_first_and_equal_ones_by_url(tmp_path: Path) -> None:
     said = [verdict(page, of=of) for page, of in enumerate([9, 3, 5, 3, 9, 5, 5, 7], 10)]
-    clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said)), 3)
+    file = write_lines(tmp_path / "v.jsonl", said * 2)  # a repeat counts once
+    clusters = largest_clusters(read_verdicts(file), 3)
     assert [(c.url, c.size) for c in clusters] == [("u5", 4), ("u3", 3), ("u9", 3)]
+    assert clusters[0].share == 4 / 8
 
 
 @pytest.fixture(scope="session")
