@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamer.errors import SettingsError, StoreUnavailable
+from streamer.errors import SettingsError
 from streamer.index.codec import BANDS as BANDS_FAMILY
 from streamer.index.forgetting import ASK, BEFORE, URL
 from streamer.index.messages import Forget, Term
-from streamer.run.index_folder import store_folder
 from streamer.run.judge import Judge
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
@@ -166,36 +165,6 @@ def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
     assert contents(index) == before
 
 
-HOSTS = [
-    "https://BÜCHER.example/a", "https://xn--bcher-kva.example./b", "https://b%C3%BCcher.example/c",
-    "https://www.bücher.example:8080/d", "https://bucher.example/e",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("host", "gone"),
-    [
-        ("bücher.example", [0, 1, 2]),
-        ("Bücher.Example.", [0, 1, 2]),
-        ("XN--BCHER-KVA.example", [0, 1, 2]),
-        ("bücher\u3002example", [0, 1, 2]),
-        (".xn--bcher-kva.example", [0, 1, 2, 3]),
-        (".example", [0, 1, 2, 3, 4]),
-        ("bucher.example", [4]),
-    ],
-)
-def test_a_host_is_found_under_all_its_names(tmp_path: Path, host: str, gone: list[int]) -> None:
-    judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
-    reported = run("forget", tmp_path / "index", "--host", host)
-    counted, looked_for = reported.splitlines()[:2]
-    assert counted.split()[0] == str(len(gone))
-    assert looked_for.startswith("Looked for: host ")
-    if "cher" in host and gone != [4]:
-        assert "xn--bcher-kva.example" in reported
-    held = b"".join(path.read_bytes() for path in tmp_path.glob("index/*/*"))
-    assert [i for i, url in enumerate(HOSTS) if url.encode() not in held] == gone
-
-
 def test_what_to_forget_must_be_said(index: Path) -> None:
     for options in ([], ["--before", "soon"], ["--url", "a", "--wait", "-1"], ["--host", "a b"]):
         with pytest.raises(SettingsError):
@@ -242,11 +211,6 @@ def test_a_kill_leaves_a_whole_index_and_the_command_goes_on(tmp_path: Path, wri
     held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert not [row for row in gone if b"https://example.org/%d" % row in held and row > 9]
     assert not any(finding.damage for finding in check_index(tmp_path))
-
-
-def test_a_folder_in_use_is_refused(index: Path) -> None:
-    with contextlib.closing(Store.open(store_folder(index))), pytest.raises(StoreUnavailable):
-        run("forget", index, "--host", "a.example")
 
 
 SWEPT = """

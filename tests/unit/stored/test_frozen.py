@@ -21,7 +21,6 @@ from streamer.stored.generations import (
     make_generation,
     next_merge,
     read_generation,
-    thaw,
 )
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
@@ -262,13 +261,3 @@ def test_a_generation_that_is_not_as_noted_is_damaged(counted: int, size: int) -
                 list(read_generation(store, own))
         else:
             assert sum(read_generation(store, own)) > own.filter_bytes
-
-
-def test_nothing_of_what_is_thawed_is_left() -> None:
-    with a_store() as store:
-        freeze(opened(store), postings(1))
-        thaw(store)
-        assert opened(store).note.count == 0
-        for block in (0, ((1 << 24) - 1) << 32):
-            with pytest.raises(StoreDamaged):
-                store.band_blocks([block])

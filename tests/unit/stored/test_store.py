@@ -23,12 +23,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_a_new_store_has_no_state_and_finds_nothing(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is None
-        assert StoredLookup(store).find(keys_of(range(50))).rows.size == 0
-
-
 def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         store.flush({"bands": 14, "key": "ab"}, flushed([0, 1], b"one"), b"first")
@@ -41,16 +35,6 @@ def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
         assert (store.meta.owner, store.meta.identity) == (b"second", {"bands": 14, "key": "ab"})
         assert store.meta.state == b"two"
         assert_holds(store, [0, 1, 2])
-
-
-def test_a_flush_without_rows_still_brings_its_state(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, [0])
-        store.flush({}, flushed([], b"later"), b"owner")
-        assert store.meta is not None
-        assert (store.meta.state, store.meta.owner) == (b"later", b"owner")
-        assert store.flushes == 2
-        assert_holds(store, [0])
 
 
 def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Path) -> None:

@@ -123,12 +123,6 @@ def test_what_a_killed_flush_has_left_is_passed_over_and_written_over(folder: Pa
         assert not any(finding.damage for finding in check_index(folder.parent))
 
 
-def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:
-    folder.write_text("a file")
-    with pytest.raises(StoreUnavailable, match="cannot be used now"):
-        Store.open(folder / "index" / "store")
-
-
 MANY_FLUSHES = """
 import resource, sys
 from pathlib import Path
