@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream
-from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
+from streamer.pages.chunk import CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import Source, open_sources
 from streamer.pages.identity import HEAD_BYTES_MAX, identify
 from streamer.pages.members import ZSTD_MAGIC
@@ -183,14 +183,6 @@ def test_a_last_line_that_gets_its_newline_later_is_the_same_record(path: Path) 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n")
     assert lines_of(read(path)) == {0: b"a", 1: b"\xef\xbb\xbfb"}
-
-
-def test_chunks_end_at_so_many_lines_or_bytes(path: Path) -> None:
-    path.write_bytes(b"x\n" * (2 * CHUNK_RECORDS_MAX + 500))
-    assert [len(chunk.lines) for chunk in read(path)] == [CHUNK_RECORDS_MAX] * 2 + [500]
-    full = CHUNK_BYTES_MAX // 100_000 + 1
-    path.write_bytes((b"x" * 99_999 + b"\n") * (2 * full + 8))
-    assert [len(chunk.lines) for chunk in read(path)] == [full, full, 8]
 
 
 def test_bytes_read_rise_to_the_size_of_the_file(tmp_path: Path) -> None:

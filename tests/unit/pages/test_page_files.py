@@ -110,13 +110,6 @@ def test_a_page_that_has_grown_is_refused(tmp_path: Path) -> None:
             list(records.chunks(1, None))  # type: ignore[arg-type]
 
 
-def test_a_dead_letter_holds_the_bytes_of_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"  \n ")
-    (batch,) = parsed(Source(str(path), is_regular=True, url="u"))
-    assert [dead.value for dead in batch.dead] == [b"  \n "]
-
-
 def test_a_binary_file_is_no_page_and_a_page_may_begin_as_a_warc_file_does(tmp_path: Path) -> None:
     for name, content, skips, bodies in (
         ("a.txt", b"\x89PNG\r\n\0\0\1\2" + bytes(90), 1, []),

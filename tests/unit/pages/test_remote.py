@@ -219,15 +219,6 @@ def test_a_file_that_could_not_be_read_before_its_turn_is_read_again(web: WebSer
         assert second.whole() == DATA[:5]
 
 
-def test_what_was_to_be_read_ahead_is_read_after_that_has_ended(web: WebServer) -> None:
-    one = found(web.put("/a.jsonl", DATA[:5]))
-    with remote.ReadAhead([one]) as ahead:
-        ahead.come_to(one)
-        assert one.ahead  # by another thread, so that a signal is seen
-    assert not one.ahead
-    assert one.whole() == DATA[:5]
-
-
 def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
     web.ranges = False
     with opened(web.put("/small.jsonl", DATA[:BLOCK])) as file:

@@ -315,11 +315,6 @@ def test_of_several_heads_of_a_response_the_last_counts(path: Path, before: byte
     assert [*map(bytes, wide.bodies)] == [WIDE.decode("utf-16-le").encode()]
 
 
-@pytest.mark.parametrize("head", [b"ICY 200 OK\n\n", b"http/1.1 200 ok\r\n\r\n\r\n"])
-def test_a_status_line_is_known_in_any_spelling(path: Path, head: bytes) -> None:
-    assert [*map(bytes, parse(path, record(head + PAGE)).bodies)] == [PAGE]
-
-
 def with_dictionary(records: list[bytes], *, packed: bool) -> bytes:
     samples = [response(b"<p>%d words to train with" % i, HTML_TYPE) for i in range(400)]
     book = zstd.train_dict(samples, 4000)
