@@ -43,14 +43,13 @@ def jwt(claims: object) -> str:
     return f"{text}.{SECRET}"
 
 
-def test_an_answer_of_an_oauth_server_is_taken(script: Script) -> None:
+def test_an_answer_of_an_oauth_server_is_taken_and_a_token_that_says_when_it_expires(
+    script: Script,
+) -> None:
     answer = {"access_token": SECRET, "token_type": "Bearer", "expires_in": 60}
-    assert asyncio.run(TokenCommand(script(f"print({json.dumps(answer)!r})")).token()) == SECRET
-
-
-def test_a_token_alone_says_itself_when_it_expires(script: Script) -> None:
     token = jwt({"exp": time.time() + 60})
-    assert asyncio.run(TokenCommand(script(f"print({token!r})")).token()) == token
+    for printed, taken in ((json.dumps(answer), SECRET), (token, token)):
+        assert asyncio.run(TokenCommand(script(f"print({printed!r})")).token()) == taken
 
 
 def test_a_token_is_renewed_before_it_expires_and_kept_until_then(tmp_path: Path) -> None:

@@ -83,12 +83,6 @@ def test_what_is_not_asked_for_is_what_the_topic_has() -> None:
         1: Range(0, 7),
     }
     assert list(resolve(parse_wanted("0,1,2", "1:0-3", None), "pages", BOUNDS, {})) == [0, 1, 2]
-
-
-def test_offsets_take_no_other_partitions_than_they_name() -> None:
-    assert resolve(parse_wanted(None, "1:0-3", None), "pages", BOUNDS, {}) == {
-        1: Range(0, 3, named=True)
-    }
     assert list(resolve(parse_wanted(None, "2:0-,0:20-", None), "pages", BOUNDS, {})) == [0, 2]
 
 

@@ -61,12 +61,6 @@ def test_snapshots_in_the_index_are_refused_at_the_start(key_file: Path, place: 
         options(key_file, snapshot_to=str(key_file.parent / place)).check()
 
 
-def test_a_key_that_cannot_be_read_is_named(key_file: Path) -> None:
-    key_file.write_text("no key")
-    with pytest.raises(SettingsError, match="64 hexadecimal digits"):
-        options(key_file).check()
-
-
 @pytest.mark.parametrize(
     ("own_shards", "said"),
     [
