@@ -353,13 +353,8 @@ def test_messages_of_a_crawler_are_read_as_expected(name: str) -> None:
     }
 
 
-def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:
-    messages = [(0, None, b'{"id": 17, "body": "b"}'), (1, None, b'{"body": "c"}')]
-    by_id = PageParser(parse_fields('{"url": "/id", "body": "/body"}'))
-    batch = by_id.parse_messages(0, 2, messages)
-    assert (batch.urls, [letter.code for letter in batch.dead]) == ([b"17"], ["missing_url"])
-    batch = PageParser(parse_fields('{"body": "/body"}')).parse_messages(0, 2, messages)
-    assert (batch.urls, batch.dead) == ([b"", b""], [])
+def test_a_mapping_may_name_no_id() -> None:
+    assert parse({"body": "c"}, mapping=parse_fields('{"body": "/body"}')).urls == [b""]
 
 
 @pytest.mark.parametrize(

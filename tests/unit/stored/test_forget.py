@@ -153,18 +153,6 @@ def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
     assert [i for i, each in enumerate(again) if each["verdict"] == "unique"] == gone
 
 
-def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
-
-def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
-    before = contents(index)
-    for options in (["--host", "nowhere.example"], ["--url", "https://a.example/"]):
-        assert run("forget", index, *options).splitlines()[0] == "0 kept pages forgotten."
-    assert contents(index) == before
-
-
 def test_what_to_forget_must_be_said(index: Path) -> None:
     for options in ([], ["--before", "soon"], ["--url", "a", "--wait", "-1"], ["--host", "a b"]):
         with pytest.raises(SettingsError):

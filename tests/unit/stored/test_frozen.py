@@ -225,24 +225,6 @@ def test_runs_stay_as_long_as_a_slot_of_theirs(tmp_path: Path) -> None:
             store.band_blocks([((1 << 24) - 1) << 32])
 
 
-def test_what_a_kill_left_between_generations_goes_and_these_stay() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        for number in range(3):
-            freeze(frozen, [(number << 40, number)])
-        again = opened(store)
-        again.note.generations.pop(1)  # as if it had not been noted
-        freeze(again, [(3 << 40, 3)])
-        assert found(again, KEYS) == [(0, 0), (2, 2), (3, 3)]
-        for number, is_there in ((0, True), (1, False), (2, True)):
-            own = frozen.note.generations[number]
-            if is_there:
-                assert sum(read_generation(store, own)) > 0
-            else:
-                with pytest.raises(StoreDamaged):
-                    list(read_generation(store, own))
-
-
 def test_a_posting_takes_as_many_bits_as_its_tag_and_row_need() -> None:
     assert Generation(0, 0, 0, 0, 1, 1, 1).shape.bits == TAG_BITS + 1
     assert Generation(0, 0, 0, 0, 7, 2, 1).shape.bits == TAG_BITS - 1 + 3

@@ -14,7 +14,6 @@ from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
-from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
 
 
@@ -111,31 +110,6 @@ def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) ->
         flush(store, range(20))
         turned = np.roll(keys_of(range(20)), 1, axis=1)
         assert StoredLookup(store).find(turned).rows.tolist() == sorted([*range(20)] * 3)
-
-
-@pytest.mark.parametrize(
-    ("others", "own"), [(64, 0), (64, 1), (64, 3), (64, 64), (5, 5), (2, 3), (4000, 5000)]
-)
-def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded_they_are(
-    folder: Path, others: int, own: int
-) -> None:
-    key = int(keys_of([7])[0, 0])
-    posted = [key ^ 1] * others + [key] * own
-    Random(others).shuffle(posted)
-    asked = np.array([[key, 5, key ^ 1], [key ^ 1, key ^ 2, key]] * 3, np.uint64)
-    plain = MemoryLookup()
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store)
-        for first in (1, 0):  # rows of a later flush may be lower
-            crowd = flushed(range(first, len(posted), 2))
-            crowd.keys[:, 0] = posted[first::2]
-            plain.add(crowd)
-            lookup.refresh(store.flush({}, crowd, b""))
-        expected = plain.find(asked)
-        for found in (lookup.find(asked), StoredLookup(store).find(asked)):
-            assert found.places.tolist() == expected.places.tolist()
-            assert found.starts.tolist() == expected.starts.tolist()
-            assert found.rows.tolist() == expected.rows.tolist()
 
 
 def test_the_rows_of_a_crowd_are_compared_once_for_all_pages_that_have_its_key(
