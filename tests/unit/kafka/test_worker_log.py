@@ -82,25 +82,25 @@ def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
     ]
 
 
-def test_a_record_of_a_library_is_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (own_log(), ["crashed at a:9092\n'why'"]),
+        (logging.getLogger("mode.worker"), ["crashed at %s\n%r", "a:9092", "why"]),
+    ],
+    ids=["own", "of a library"],
+)
+def test_an_exception_is_in_its_events_line(
+    log: Any, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     worker_log.configure_logs("json", "info")
-    logging.getLogger("aiokafka.client").warning("Unable to connect to %s\n%r", "a:9092", "why")
-    (line,) = lines(capsys)
-    assert line["event"] == "Unable to connect to a:9092\n'why'"
-    assert (line["level"], line["logger"]) == ("warning", "aiokafka.client")
-    assert "time" in line
-
-
-@pytest.mark.parametrize("name", ["streamer.kafka.worker", "mode.worker"])
-def test_an_exception_is_in_its_events_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    worker_log.configure_logs("json", "info")
-    log = structlog.get_logger(name) if name.startswith("streamer") else logging.getLogger(name)
     try:
         fail_with_a_page_at_hand()
     except ValueError:
-        log.exception("crashed")
+        log.exception(*said)
     (line,) = lines(capsys)
-    assert (line["level"], line["event"]) == ("error", "crashed")
+    assert (line["level"], line["event"]) == ("error", "crashed at a:9092\n'why'")
+    assert line["logger"] in {"streamer.kafka.worker", "mode.worker"}
     assert "in fail_with_a_page_at_hand\n" in line["exception"]
     assert line["exception"].endswith("ValueError: 14")
     assert "text of a page" not in line["exception"], "no variables"
