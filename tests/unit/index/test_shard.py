@@ -238,9 +238,7 @@ def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
 
 
 @pytest.mark.parametrize(("next_row", "is_full"), [(2**32 - 1, False), (2**32, True)])
-def test_a_shard_has_so_many_rows_at_a_time_and_says_so_when_it_is_full(
-    next_row: int, *, is_full: bool
-) -> None:
+def test_a_shard_has_so_many_rows_and_says_when_it_is_full(next_row: int, *, is_full: bool) -> None:
     lookup = MemoryLookup()
     shard = Shard(BANDS, lookup)
     shard.apply(config())

@@ -128,9 +128,7 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key_fil
     one.close()
 
 
-def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(
-    tmp_path: Path, key_file: Path
-) -> None:
+def test_an_owner_takes_a_snapshot_when_it_is_due(tmp_path: Path, key_file: Path) -> None:
     log, reported, now = a_log(3), list[object](), [0.0]
     to = SnapshotFolder(tmp_path / "snapshots")
     regular = RegularSnapshots(tmp_path / "index", to, 60, 2, reported.append, lambda: now[0])

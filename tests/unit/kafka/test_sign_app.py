@@ -447,7 +447,7 @@ def test_a_silent_shard_that_holds_up_pages_is_named_once(monkeypatch: pytest.Mo
 
 
 @in_loop
-async def test_a_partition_that_was_just_added_ends_nothing_before_it_is_named(
+async def test_a_partition_that_was_just_added_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The watch of topics names it; until then the brokers are asked again."""

@@ -97,9 +97,7 @@ def test_what_is_no_record_stops_the_reader(data: bytes | None) -> None:
         (LogIdentity("fingerprint", "older"), "it was made again"),
     ],
 )
-def test_a_record_of_another_key_or_topic_stops_the_reader(
-    identity: LogIdentity, said: str
-) -> None:
+def test_a_record_of_another_key_or_log_stops_the_reader(identity: LogIdentity, said: str) -> None:
     data = pack_record(record(pages(1), 1), identity)
     with pytest.raises(StoreMismatch, match=said):
         unpack_record(data, IDENTITY)
@@ -163,9 +161,7 @@ def test_numbers_that_are_not_those_of_the_items_stop_the_reader(numbers: bytes)
     st.sampled_from(["pages", "settings", "forget"]),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
 )
-def test_whatever_is_damaged_in_the_items_is_read_or_stops_the_reader(
-    kind: str, damage: list[tuple[float, int]]
-) -> None:
+def test_damaged_items_are_read_or_refused(kind: str, damage: list[tuple[float, int]]) -> None:
     kinds: dict[str, Items] = {
         "pages": pages(2),
         "settings": IndexSettings(),

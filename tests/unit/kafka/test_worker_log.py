@@ -64,9 +64,7 @@ def fail_with_a_page_at_hand() -> None:
     raise ValueError(len(page))
 
 
-def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_event_is_one_json_object_in_this_order(capsys: pytest.CaptureFixture[str]) -> None:
     worker_log.configure_logs("json", "info")
     own_log().info("shard caught up", shard=0, records=12)
     (line,) = lines(capsys)

@@ -229,9 +229,7 @@ def test_places_that_are_wrong_are_dead_letters_and_the_others_are_read(folder: 
     assert (dead[12].value_bytes, len(dead[12].value)) == (200_007, 64 << 10)
 
 
-def test_an_archive_that_is_replaced_within_a_chunk_ends_the_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replaced_archive_ends_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cdx, "WINDOW_LINES", 1)
     monkeypatch.setattr(cdx, "WINDOWS_AHEAD", 1)
 

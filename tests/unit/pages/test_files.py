@@ -52,9 +52,7 @@ def test_every_line_has_its_ordinal_also_one_over_the_limit(path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
-def test_the_compression_is_told_by_content_and_several_members_are_one_input(
-    path: Path, pack: type[bytes]
-) -> None:
+def test_compression_is_told_by_content_also_of_members(path: Path, pack: type[bytes]) -> None:
     path.write_bytes(pack(b"a\nb") + pack(b"c\nd\n"))
     assert lines_of(read(path)) == {0: b"a", 1: b"bc", 2: b"d"}
 
@@ -188,9 +186,7 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     assert [source.name for source in found.sources] == [str(path)]
 
 
-def test_what_cannot_be_opened_is_an_error_with_path_and_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_opened_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = tmp_path / "a.doc"
     text.write_bytes(b"")
     (tmp_path / "empty").mkdir()

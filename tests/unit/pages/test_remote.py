@@ -73,9 +73,7 @@ def test_a_file_is_read_in_blocks_from_anywhere(web: WebServer) -> None:
         assert file.read() == DATA[-5:]
 
 
-def test_blocks_are_asked_for_once_and_only_so_many_are_kept(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_read_once_and_few_kept(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "BLOCKS_KEPT", 3)
     with opened(web.put("/a.jsonl", DATA)) as file:
         web.asked.clear()
@@ -95,9 +93,7 @@ def test_a_connection_that_is_cut_is_taken_up_at_its_byte(web: WebServer, tag: s
     assert web.cuts == 0
 
 
-def test_a_connection_that_never_brings_anything_is_given_up(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_connection_is_given_up(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "TRIES", 2)
     url = web.put("/a.jsonl", DATA, "")
     web.cuts, web.cut_bytes = 100, 0
@@ -105,7 +101,7 @@ def test_a_connection_that_never_brings_anything_is_given_up(
         file.read()
 
 
-def test_a_server_that_fails_is_asked_again_for_as_long_as_told(
+def test_a_server_that_fails_is_asked_again(
     web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
@@ -162,9 +158,7 @@ def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
 
 @pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 405, 500, 501, 503])
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_file_is_looked_up_by_get_where_head_says_too_little(
-    web: WebServer, status: int, *, ranges: bool
-) -> None:
+def test_get_looks_up_what_head_does_not_tell(web: WebServer, status: int, *, ranges: bool) -> None:
     web.heads, web.ranges = status, ranges
     data, began = DATA[:BLOCK], time.monotonic()
     with opened(web.put("/a.jsonl", data)) as file:
@@ -183,9 +177,7 @@ def test_two_etags_are_named_with_the_remedy(web: WebServer) -> None:
         file.read()
 
 
-def test_small_files_are_read_before_their_turn_within_bounds(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_small_files_are_read_ahead(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "FILES_AHEAD", 4)
     monkeypatch.setattr(remote, "BYTES_AHEAD", 3 * BLOCK)
     small = [found(web.put(f"/{number}.jsonl", DATA[:number])) for number in range(1, 10)]

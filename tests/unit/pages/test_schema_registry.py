@@ -66,9 +66,7 @@ def test_a_schema_is_asked_for_once_by_id(reported: FakeRegistry, registry: Sche
     ]  # fmt: skip
 
 
-def test_references_are_asked_for_and_come_before_what_names_them(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_references_are_asked_for_first(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     def record(name: str, kind: str) -> str:
         fields = [{"name": "f", "type": kind}]
         return json.dumps({"type": "record", "name": name, "fields": fields})
@@ -91,9 +89,7 @@ def test_references_are_asked_for_and_come_before_what_names_them(
     assert code_of(registry, by_number(2, b"\x02")) == "unknown_schema"
 
 
-def test_what_the_registry_does_not_know_is_asked_for_seldom(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_unknown_schemas_are_asked_seldom(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     for _ in range(3):
         assert code_of(registry, by_number(99, b"x")) == "unknown_schema"
     assert len(reported.asked) == 1
@@ -216,7 +212,7 @@ def test_threads_share_the_wait_for_a_dead_registry(reported: FakeRegistry) -> N
     assert registry.decode(by_number(8, b"{}")) == b"{}"
 
 
-def test_a_404_of_something_that_is_no_registry_is_no_answer(
+def test_a_404_of_no_registry_is_no_answer(
     reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     reported.failure = 404

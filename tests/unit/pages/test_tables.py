@@ -234,9 +234,7 @@ def test_a_file_tells_what_it_is_whatever_its_name_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather"])
-def test_without_the_library_the_extra_is_named(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extra_is_named(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"pages{suffix}"
     path.write_bytes(b"x")
     monkeypatch.setitem(importlib.import_module("sys").modules, "pyarrow", None)

@@ -103,9 +103,7 @@ def test_pages_without_words_make_no_collection(tmp_path: Path) -> None:
         (written(canonical={"x": 1}), "Extra inputs"),
     ],
 )
-def test_a_file_that_is_no_collection_is_an_error_with_the_remedy(
-    tmp_path: Path, content: str, reason: str
-) -> None:
+def test_what_is_no_collection_has_a_remedy(tmp_path: Path, content: str, reason: str) -> None:
     path = tmp_path / "words.json"
     path.write_text(content)
     with pytest.raises(SettingsError, match=reason) as caught:

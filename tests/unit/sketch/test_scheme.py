@@ -41,9 +41,7 @@ def test_a_method_says_what_the_documents_and_the_index_need(name: str) -> None:
         ("supershingles", {"blocks": 11, "block_size": 100}, "blocks x block_size is 1024 at most"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_named_in_one_sentence(
-    name: str, options: dict[str, object], said: str
-) -> None:
+def test_what_cannot_be_is_one_sentence(name: str, options: dict[str, object], said: str) -> None:
     with pytest.raises(SettingsError) as caught:
         method(name, options, SECRET)
     assert said in str(caught.value)

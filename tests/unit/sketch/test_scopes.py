@@ -74,9 +74,7 @@ def judged(folder: Path, pages: list[dict[str, Any]], *options: str) -> list[dic
     ],
     ids=lambda each: each[0],
 )
-def test_an_attackers_tenant_neither_suppresses_nor_sees_pages_of_another(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_a_tenant_neither_hides_nor_sees_another(tmp_path: Path, options: tuple[str, ...]) -> None:
     near = [*VICTIM[:-6], "quite", "another", "end", "of", "it", "all"]
     attack = [page("evil", f"http://evil/{i}", *VICTIM, f"x{i}") for i in range(5)]  # before it
     attack += [page("evil", "http://evil/short", "two", "words"), page(7, "http://n/", *VICTIM)]

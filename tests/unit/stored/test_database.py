@@ -66,9 +66,7 @@ def test_ranges_are_deleted_from_their_start_up_to_their_end(database: Database)
     assert [key for key, _ in database.scan(ROWS)] == [entry_key(ROWS, n) for n in (0, 3, 5)]
 
 
-def test_a_checkpoint_is_the_same_database_and_only_such_a_folder_is_removed(
-    tmp_path: Path, database: Database
-) -> None:
+def test_a_checkpoint_is_a_database_that_can_be_removed(tmp_path: Path, database: Database) -> None:
     database.write([rows(0, 1)], STATE)
     copy, other = tmp_path / "copy", tmp_path / "other"
     database.checkpoint(copy)

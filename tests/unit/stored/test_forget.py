@@ -141,9 +141,7 @@ def judge(folder: Path, name: str, lines: list[str]) -> list[Any]:
         (["--host", "a.example", "--before", "2023-11-14T22:13:21Z"], [0, 1]),
     ],
 )
-def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
-    index: Path, options: list[str], gone: list[int]
-) -> None:
+def test_what_is_forgotten_is_gone(index: Path, options: list[str], gone: list[int]) -> None:
     for more in (("--dry-run",), ()):
         assert run("forget", index, *options, *more).split()[0] == str(len(gone))
     held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())

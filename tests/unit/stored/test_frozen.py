@@ -128,9 +128,7 @@ def four_generations(store: Store) -> FrozenKeys:
     return frozen
 
 
-def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_step_of_a_merge_gives_space_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 1000)
     with a_store() as store:
         frozen = four_generations(store)
@@ -163,9 +161,7 @@ def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.Monk
         assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
 
 
-def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_merge_gives_space_back_by_whole_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 2000)
     with a_store() as store:
         frozen, gone = four_generations(store), 0
@@ -179,9 +175,7 @@ def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
         assert (new, gone >= 4 * 5) == (own.steps * (FILES + 1), True)
 
 
-def test_space_that_a_killed_process_had_deleted_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_space_that_a_killed_process_deleted_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with a_store() as store:
         frozen = four_generations(store)
         before = files_of(store)

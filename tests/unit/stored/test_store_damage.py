@@ -316,9 +316,7 @@ for row in range(first, 10_000):
 
 
 @pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
-def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_is_lost(
-    folder: Path, logged: str
-) -> None:
+def test_a_kill_at_any_moment_loses_no_flush_that_was_told(folder: Path, logged: str) -> None:
     for flushes in (1, 5, 30):
         reported = answers_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
         with contextlib.closing(Store.open(folder)) as store:
@@ -329,9 +327,7 @@ def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_i
 
 
 @pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
-def test_a_reader_finds_all_that_its_state_counts_whatever_is_written_while_it_opens(
-    folder: Path, logged: str
-) -> None:
+def test_a_reader_finds_all_that_its_state_counts(folder: Path, logged: str) -> None:
     """The database is opened file after file: what is written between two is in one of them."""
     three_flushes(folder)
     seen = []
@@ -370,9 +366,7 @@ def test_metadata_grows_with_the_flushes_and_not_with_their_square(quick_folder:
     assert filed <= 5000 * 600, "a row, its keys, and what the database adds"
 
 
-def test_files_that_flushes_leave_past_the_log_are_merged(
-    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_flushes_are_merged(quick_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "LOGGED_BYTES_MAX", 0)
     folder, most = quick_folder, 0
     with contextlib.closing(Store.open(folder)) as store:

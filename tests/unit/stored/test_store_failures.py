@@ -44,9 +44,7 @@ def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
     Store.open(folder).close()
 
 
-def test_an_index_of_another_format_is_refused_with_the_remedy(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_format_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, contextlib.closing(Store.open(folder)) as store:
         patch.setattr("streamer.stored.store.FORMAT", 99)
         flush(store, [0])

@@ -38,9 +38,7 @@ def similarity(name: str, a: str, b: str, **options: Any) -> float:
 
 @given(st.text(), st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
 @example(words(0, 3000), 5, 14, 6)
-def test_minhash_in_python_is_the_native_signature_bit_for_bit(
-    text: str, width: int, bands: int, rows: int
-) -> None:
+def test_minhash_in_python_is_the_native_one(text: str, width: int, bands: int, rows: int) -> None:
     shape = SignatureSettings(shingle_width=width, bands=bands, rows=rows)
     text = text.encode("utf-8", "replace").decode()
     native = NativeSigner(shape, SECRET).sign([text.encode()], [0])
