@@ -8,6 +8,7 @@ import zipfile
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from streamer.errors import InputError, SettingsError
@@ -18,6 +19,7 @@ from streamer.pages.remote import RemoteFile, RemoteObject, is_remote, look_up, 
 from tests.helpers.chunks import all_chunks
 from tests.helpers.pipes import line, warc_record
 from tests.helpers.web_server import WebServer
+from tests.unit.pages.test_table_copy import write
 
 DATA = random.Random(1).randbytes(700_000)
 BLOCK = 100_000
@@ -154,6 +156,9 @@ def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
     web.status, web.lengths = 200, False
     with pytest.raises(InputError, match=r"Content-Length.*curl URL \| streamer replay -"):
         look_up([url])
+    web.lengths, web.modified = True, ""
+    with pytest.raises(InputError, match="neither ETag nor Last-Modified"):
+        look_up([web.put("/a.jsonl", DATA, "")])
 
 
 @pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 405, 500, 501, 503])
@@ -220,12 +225,6 @@ def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
         pytest.raises(InputError, match=r"gives whole files only.*curl URL"),
     ):
         file.read()
-
-
-def test_without_a_sign_of_changes_a_file_is_refused(web: WebServer) -> None:
-    web.modified = ""
-    with pytest.raises(InputError, match="neither ETag nor Last-Modified"):
-        look_up([web.put("/a.jsonl", DATA, "")])
 
 
 def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
@@ -316,22 +315,17 @@ def test_tables_are_read_in_place(
     tmp_path: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(remote, "BLOCK_BYTES", 20_000)
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import feather, parquet  # noqa: PLC0415 - an extra
-
     rows = [{"url": f"http://a.example/{n}", "body": DATA[n : n + 40].hex()} for n in range(9_000)]
-    table, path = pa.Table.from_pylist(rows), tmp_path / f"pages.{kind}"
-    if kind == "parquet":
-        parquet.write_table(table, path, row_group_size=2_000)
-    else:
-        feather.write_feather(table, path)
+    path = write(tmp_path / f"pages.{kind}", pa.Table.from_pylist(rows), 2_000)
     url = web.put(f"/pages.{kind}", path.read_bytes())
     assert_same(Source(str(path), is_regular=True), only(url))
     with only(url).open() as records:
         web.put(f"/pages.{kind}", path.read_bytes(), "two")
         with pytest.raises(InputError, match="has changed while it was read"):
             list(records.chunks(0, Ending()))
-    with pytest.raises(InputError, match=r"is no whole .* file"):
-        only(web.put(f"/cut.{kind}", path.read_bytes()[:-9_000])).open()
-    with pytest.raises(InputError, match=r"is empty, and so no"):
-        only(web.put(f"/none.{kind}", b"")).open()
+    for name, data, said in (
+        ("cut", path.read_bytes()[:-9_000], "no whole"),
+        ("none", b"", "empty"),
+    ):
+        with pytest.raises(InputError, match=f"is {said}"):
+            only(web.put(f"/{name}.{kind}", data)).open()

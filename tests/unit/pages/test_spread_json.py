@@ -64,20 +64,11 @@ def test_each_object_of_any_form_is_one_line_of_the_same_value(
 @pytest.mark.parametrize(
     "head",
     [
-        b"",
-        b'{"url": "u"}\n',
-        b"{}\n{}\n",
-        b"[1]\n[2]\n",
-        b'# {\n{"a": 1}\n',
-        b'[]\n{"a": 1}\n',
-        b"[]\n[]\n",
-        b"{\n{\n",
-        b"{ x\n",
-        b'{"a": "}{"} \r\n{',
-        b'{"a": {}} # {"b": 1}\n',
+        b"", b'{"url": "u"}\n', b"{}\n{}\n", b"[1]\n[2]\n", b'# {\n{"a": 1}\n', b'[]\n{"a": 1}\n',
+        b"[]\n[]\n", b"{\n{\n", b"{ x\n", b'{"a": "}{"} \r\n{', b'{"a": {}} # {"b": 1}\n',
         b"WARC/1.0\r\n",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_spread_json_stays_as_it_is(head: bytes) -> None:
     assert not is_spread(head)
 
