@@ -87,16 +87,6 @@ async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
         assert await served.metric("process_resident_memory_bytes") > 0
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [("GET", "/table", 404), ("POST", "/", 405), ("POST", "/health/ready", 405)],
-)
-@in_loop
-async def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
-    async with serving() as served:
-        assert (await served.get(path, method))[0] == status
-
-
 @in_loop
 async def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
     async with serving() as served:

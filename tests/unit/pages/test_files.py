@@ -88,14 +88,12 @@ def test_nothing_is_read_of_a_member_with_a_flip(path: Path, pack: type[bytes], 
 
 
 CYRILLIC = "съешь же ещё этих мягких французских булок да выпей чаю " * 3
-ACCENTED = "les élèves français révèrent à l'âme les œuvres où naît l'été; " * 3
 
 
 @pytest.mark.parametrize(
     ("name", "text", "charset"),
     [
         ("ru.csv", f"url,body\r\nu,{CYRILLIC}\r\n", "windows-1251"),
-        ("fr.csv", f"url,body\r\nu,{ACCENTED}\r\n", "windows-1252"),
         ("ru.tsv", f"url\tbody\nu\t{CYRILLIC}\n", "windows-1251"),
         ("ru.jsonl", f'{{"url":"u","body":"{CYRILLIC}"}}\n', "windows-1251"),
         ("ru.json", f'[\n{{"url":"u","body":"{CYRILLIC}"}}\n', "windows-1251"),

@@ -15,18 +15,6 @@ from streamer.text.words import CanonicalOptions
 SECRET = bytes(range(32))
 
 
-@pytest.mark.parametrize("name", methods())
-def test_a_method_says_what_the_documents_and_the_index_need(name: str) -> None:
-    one = method(name, {}, SECRET)
-    assert 1 <= one.bands <= 63
-    assert one.measure in Measure
-    assert 0 < one.threshold <= 1
-    assert one.summary.endswith(".")
-    assert one.advice.endswith(".")
-    for parameter, field in type(one.parameters).model_fields.items():
-        assert field.description, (name, parameter)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
