@@ -145,22 +145,6 @@ def test_a_step_of_a_merge_gives_space_back(monkeypatch: pytest.MonkeyPatch) -> 
         assert sum(each.count for each in frozen.note.generations) == 4000
 
 
-def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
-    with a_store() as store:
-        frozen = opened(store)
-        for number in range(MERGED):
-            freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
-        monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
-        assert frozen.merge()
-        *old, new = frozen.note.generations
-        assert new.high < 1 << TAG_BITS
-        assert all(0 < each.count < 1000 for each in old)
-        for each in frozen.note.generations:
-            assert sum(read_generation(store, each))
-        assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
-
-
 def test_a_merge_gives_space_back_by_whole_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 2000)
     with a_store() as store:

@@ -207,24 +207,3 @@ def test_files_that_the_disk_does_not_take_merged_are_logged_and_counted(folder:
     assert said[-1].startswith(f"RocksDB could not merge files of the index {folder}"), said
     with contextlib.closing(Store.open(folder)) as store:
         assert_holds(store, range(1601))
-
-
-def test_keys_that_cannot_be_frozen_are_logged_and_counted(
-    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_any: object) -> None:
-        raise StoreUnavailable("No room.")
-
-    failed: list[str] = []
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(3))
-        store.failed = failed.append
-        lookup = StoredLookup(store)
-        monkeypatch.setattr(lookup.frozen, "freeze", fail)
-        lookup.freeze()
-        with pytest.raises(StoreUnavailable, match="No room"):
-            lookup.wait()
-        lookup.close()
-    assert failed == ["freeze"]
-    (line,) = [each.getMessage() for each in caplog.records]
-    assert line == "The keys of kept pages could not be frozen. No room."
