@@ -153,14 +153,6 @@ def test_a_short_page_matches_equal_content_only(*, flush: bool) -> None:
 
 
 @flushing
-def test_a_page_with_just_enough_shingles_is_compared(*, flush: bool) -> None:
-    pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME], distinct=8)
-    verdicts = judge(index(shingles_min=8), pages, flush=flush)
-    assert representatives(verdicts) == [None, 0]
-    assert verdicts[1].basis == SIGNATURE
-
-
-@flushing
 def test_a_long_page_does_not_find_a_short_one_by_its_bands(*, flush: bool) -> None:
     pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME])
     pages.distinct[0] = 3
@@ -246,9 +238,7 @@ def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
 
 
 @pytest.mark.parametrize(("next_row", "is_full"), [(2**32 - 1, False), (2**32, True)])
-def test_a_shard_has_so_many_rows_at_a_time_and_says_so_when_it_is_full(
-    next_row: int, *, is_full: bool
-) -> None:
+def test_a_shard_has_so_many_rows_and_says_when_it_is_full(next_row: int, *, is_full: bool) -> None:
     lookup = MemoryLookup()
     shard = Shard(BANDS, lookup)
     shard.apply(config())

@@ -113,9 +113,7 @@ many_rows_ago = pytest.mark.parametrize(
 
 
 @many_rows_ago
-def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(
-    tmp_path: Path, zero: int
-) -> None:
+def test_what_is_past_the_horizon_is_dropped_with_its_flush(tmp_path: Path, zero: int) -> None:
     folder = tmp_path / "store"
 
     def rows(first: int, end: int) -> range:
@@ -144,9 +142,7 @@ def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(
 
 
 @many_rows_ago
-def test_what_has_expired_leaves_frozen_keys_too(
-    tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frozen_keys_expire_too(tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 200)  # a merge takes some steps
     folder = tmp_path / "store"
 

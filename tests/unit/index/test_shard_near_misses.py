@@ -24,9 +24,7 @@ def alike(changed: int) -> int:
 
 @flushing
 @pytest.mark.parametrize(("changed", "is_near"), [(136, False), (137, True), (204, True)])
-def test_a_near_miss_is_below_the_threshold_by_the_margin_at_most(
-    *, flush: bool, changed: int, is_near: bool
-) -> None:
+def test_a_near_miss_is_within_the_margin(*, flush: bool, changed: int, is_near: bool) -> None:
     keys = [shares(1, 0, 0, 0), shares(1, 0, 0, 0)]
     pages = made_pages(keys, [apart(changed), SAME])
     found = judge(index(threshold=0.8, near_misses=0.1), pages, flush=flush)
@@ -47,9 +45,7 @@ def test_a_page_that_misses_by_the_margin_is_near(*, margin: float, is_near: boo
 
 @flushing
 @pytest.mark.parametrize("order", [(150, 200), (200, 150), (150, 150)])
-def test_the_most_similar_page_is_nearest_and_of_equals_the_earliest(
-    *, flush: bool, order: tuple[int, int]
-) -> None:
+def test_the_most_similar_and_earliest_is_nearest(*, flush: bool, order: tuple[int, int]) -> None:
     first, second = order
     pages = made_pages(
         [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)],

@@ -86,18 +86,6 @@ def test_a_version_is_compared_with_the_one_before_it(judge: Judge, *, flushed: 
             judge.flush(b"")
 
 
-def test_of_too_short_pages_only_equal_content_is_told(judge: Judge) -> None:
-    short, long = page(0, b"a", 1, SAME), page(3, b"a", 3, SAME)
-    short.distinct[:] = 4
-    assert change(judge, short) == ("new", -1)
-    again, other = page(1, b"a", 1, SAME), page(2, b"a", 2, SAME)
-    again.distinct[:], other.distinct[:] = 4, 4
-    assert change(judge, again) == ("unchanged", 10_000)
-    assert change(judge, other) == ("replaced", -1)
-    assert change(judge, long) == ("replaced", -1)
-    assert change(judge, page(4, b"a", 4, SAME)) == ("edited", 10_000)
-
-
 def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
     shard = judge.shard
     change(judge, page(0, b"a", 1, SAME))
@@ -108,18 +96,6 @@ def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
 
 
 # ---- look-ups and flushes -----------------------------------------------------------------------
-
-
-def test_look_ups_ahead_of_other_pages_and_flushes_are_never_too_old(judge: Judge) -> None:
-    pages = [page(n, b"a", n // 2, FAR[n // 2]) for n in range(6)]
-    found = [judge.shard.look_up(each) for each in pages]
-    reported = []
-    for each, ahead in zip(pages, found, strict=True):
-        reported.append(change(judge, each, found=ahead))
-        judge.begin_flush(lambda: b"")
-    judge.finish()
-    names = [each and each[0] for each in reported]
-    assert names == ["new", *["unchanged", "replaced"] * 2, "unchanged"]
 
 
 def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path: Path) -> None:

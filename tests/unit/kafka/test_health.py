@@ -65,38 +65,18 @@ async def serving(about: Any = None) -> AsyncIterator[Served]:
 
 
 @in_loop
-async def test_a_worker_is_alive_whatever_keeps_it_from_being_ready() -> None:
+async def test_a_worker_is_alive_and_says_whether_it_is_ready_and_what_is_in_the_way() -> None:
+    reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
     async with serving() as served:
-        assert await served.get("/health/live") == (200, {"live": True})
-        served.reasons = ["the brokers cannot be reached"]
-        assert await served.get("/health/live") == (200, {"live": True})
-
-
-@in_loop
-async def test_a_worker_that_cannot_say_whether_it_is_ready_is_alive_and_not_ready() -> None:
-    async with serving() as served:
-        served.reasons = None
-        assert (await served.get("/health/live"))[0] == 200
+        for served.reasons in (reasons, []):
+            status, state = (503, False) if served.reasons else (200, True)
+            answer = {"ready": state, "reasons": served.reasons}
+            assert await served.get("/health/ready") == (status, answer)
+            assert await served.get("/health/live") == (200, {"live": True})
+            assert await served.metric("streamer_ready") == state
+        served.reasons = None  # it cannot say
         assert (await served.get("/health/ready"))[0] == 500
-
-
-@in_loop
-async def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
-    async with serving() as served:
-        served.reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
-        why = {"ready": False, "reasons": served.reasons}
-        assert await served.get("/health/ready") == (503, why)
-        served.reasons = []
-        assert await served.get("/health/ready") == (200, {"ready": True, "reasons": []})
-
-
-@in_loop
-async def test_readiness_is_a_metric_as_of_the_moment() -> None:
-    async with serving() as served:
-        served.reasons = ["not yet"]
-        assert await served.metric("streamer_ready") == 0
-        served.reasons = []
-        assert await served.metric("streamer_ready") == 1
+        assert (await served.get("/health/live"))[0] == 200
 
 
 @in_loop
@@ -105,16 +85,6 @@ async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
         served.metrics.signing.pages_signed.inc(42)
         assert await served.metric("streamer_pages_signed_total") == 42
         assert await served.metric("process_resident_memory_bytes") > 0
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [("GET", "/table", 404), ("POST", "/", 405), ("POST", "/health/ready", 405)],
-)
-@in_loop
-async def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
-    async with serving() as served:
-        assert (await served.get(path, method))[0] == status
 
 
 @in_loop

@@ -17,12 +17,12 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
-from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.messages import FORGET, Forget, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka import topic_input
 from streamer.kafka.topic_input import Interval, Range, WaitingLoop, Wanted, parse_wanted, resolve
-from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.kafka.wire import pack_record
 from streamer.pages.chunk import Message
 from streamer.run.replay import Interrupted
 from tests.helpers import topic_doubles
@@ -83,12 +83,6 @@ def test_what_is_not_asked_for_is_what_the_topic_has() -> None:
         1: Range(0, 7),
     }
     assert list(resolve(parse_wanted("0,1,2", "1:0-3", None), "pages", BOUNDS, {})) == [0, 1, 2]
-
-
-def test_offsets_take_no_other_partitions_than_they_name() -> None:
-    assert resolve(parse_wanted(None, "1:0-3", None), "pages", BOUNDS, {}) == {
-        1: Range(0, 3, named=True)
-    }
     assert list(resolve(parse_wanted(None, "2:0-,0:20-", None), "pages", BOUNDS, {})) == [0, 2]
 
 
@@ -136,14 +130,6 @@ def test_the_order_is_that_of_the_records_by_the_rule_of_intervals() -> None:
     ]
     order = topic_input.LogOrder(IDENTITY)
     assert [order.read_record(data) for data, _ in log] == [expected for _, expected in log]
-
-
-@pytest.mark.parametrize(
-    "identity", [LogIdentity("other", "topic-id"), LogIdentity("fingerprint", "other")]
-)
-def test_the_order_of_another_index_is_refused(identity: LogIdentity) -> None:
-    with pytest.raises(StoreMismatch):
-        topic_input.LogOrder(identity).read_record(config(0, 0.8))
 
 
 # ---- a topic without brokers -------------------------------------------------------------------

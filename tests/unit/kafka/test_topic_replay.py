@@ -61,9 +61,7 @@ def test_partitions_come_one_after_the_other_and_cover_what_expired_before_them(
     assert steps == [(0, 0, 4, [2, 3]), (0, 4, 8, [5]), (1, 0, 5, [0, 4])]
 
 
-def test_a_resumed_run_takes_what_a_quiet_one_would_from_there_on(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_is_as_a_quiet_one(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_replay, "RECORDS_MAX", 1)
     messages, bounds = (
         {0: message_at([1, 2, 7, 8, 9]), 1: message_at(range(4))},

@@ -60,9 +60,7 @@ def check_both(bodies: list[bytes], flags: int, **given: Any) -> Signatures:
 )
 @example(bodies=[b"", b"..."], flags=0, exact=True)
 @example(bodies=[("rose " * 1200).encode(), b"rose"], flags=0, exact=True)
-def test_any_pages_have_the_signatures_of_the_method_in_python(
-    bodies: list[bytes], flags: int, *, exact: bool
-) -> None:
+def test_any_pages_are_signed_as_in_python(bodies: list[bytes], flags: int, *, exact: bool) -> None:
     check_both(bodies, flags, exact=exact)
 
 

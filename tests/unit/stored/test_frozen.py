@@ -21,7 +21,6 @@ from streamer.stored.generations import (
     make_generation,
     next_merge,
     read_generation,
-    thaw,
 )
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
@@ -129,9 +128,7 @@ def four_generations(store: Store) -> FrozenKeys:
     return frozen
 
 
-def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_step_of_a_merge_gives_space_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 1000)
     with a_store() as store:
         frozen = four_generations(store)
@@ -148,25 +145,7 @@ def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
         assert sum(each.count for each in frozen.note.generations) == 4000
 
 
-def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
-    with a_store() as store:
-        frozen = opened(store)
-        for number in range(MERGED):
-            freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
-        monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
-        assert frozen.merge()
-        *old, new = frozen.note.generations
-        assert new.high < 1 << TAG_BITS
-        assert all(0 < each.count < 1000 for each in old)
-        for each in frozen.note.generations:
-            assert sum(read_generation(store, each))
-        assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
-
-
-def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_merge_gives_space_back_by_whole_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 2000)
     with a_store() as store:
         frozen, gone = four_generations(store), 0
@@ -180,9 +159,7 @@ def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
         assert (new, gone >= 4 * 5) == (own.steps * (FILES + 1), True)
 
 
-def test_space_that_a_killed_process_had_deleted_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_space_that_a_killed_process_deleted_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with a_store() as store:
         frozen = four_generations(store)
         before = files_of(store)
@@ -226,24 +203,6 @@ def test_runs_stay_as_long_as_a_slot_of_theirs(tmp_path: Path) -> None:
             store.band_blocks([((1 << 24) - 1) << 32])
 
 
-def test_what_a_kill_left_between_generations_goes_and_these_stay() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        for number in range(3):
-            freeze(frozen, [(number << 40, number)])
-        again = opened(store)
-        again.note.generations.pop(1)  # as if it had not been noted
-        freeze(again, [(3 << 40, 3)])
-        assert found(again, KEYS) == [(0, 0), (2, 2), (3, 3)]
-        for number, is_there in ((0, True), (1, False), (2, True)):
-            own = frozen.note.generations[number]
-            if is_there:
-                assert sum(read_generation(store, own)) > 0
-            else:
-                with pytest.raises(StoreDamaged):
-                    list(read_generation(store, own))
-
-
 def test_a_posting_takes_as_many_bits_as_its_tag_and_row_need() -> None:
     assert Generation(0, 0, 0, 0, 1, 1, 1).shape.bits == TAG_BITS + 1
     assert Generation(0, 0, 0, 0, 7, 2, 1).shape.bits == TAG_BITS - 1 + 3
@@ -262,13 +221,3 @@ def test_a_generation_that_is_not_as_noted_is_damaged(counted: int, size: int) -
                 list(read_generation(store, own))
         else:
             assert sum(read_generation(store, own)) > own.filter_bytes
-
-
-def test_nothing_of_what_is_thawed_is_left() -> None:
-    with a_store() as store:
-        freeze(opened(store), postings(1))
-        thaw(store)
-        assert opened(store).note.count == 0
-        for block in (0, ((1 << 24) - 1) << 32):
-            with pytest.raises(StoreDamaged):
-                store.band_blocks([block])

@@ -203,19 +203,23 @@ def test_a_key_that_several_rows_have_is_read(store: Store) -> None:
 
 
 def test_a_disk_that_refuses_what_is_frozen_is_told_of_and_nothing_is_lost(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_entries: object) -> None:
         raise StoreUnavailable("The disk is full.")
 
-    lookup = bounded(store, 1)
+    lookup, failed = bounded(store, 1), list[str]()
     with monkeypatch.context() as patch:
         patch.setattr(store, "write_bands", refuse)
+        store.failed = failed.append
         flush(store, lookup, range(100, 200))
         with pytest.raises(StoreUnavailable, match="full"):
             lookup.wait()
         expected = [row for row in range(200) for _ in range(POSTINGS_A_ROW)]
         assert found(lookup, range(200)) == expected
+    assert failed == ["freeze"]
+    said = "The keys of kept pages could not be frozen. The disk is full."
+    assert [each.getMessage() for each in caplog.records] == [said]
     lookup.close()
     assert_holds(store, range(200))
 

@@ -14,19 +14,12 @@ from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
-from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-def test_a_new_store_has_no_state_and_finds_nothing(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is None
-        assert StoredLookup(store).find(keys_of(range(50))).rows.size == 0
 
 
 def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
@@ -41,16 +34,6 @@ def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
         assert (store.meta.owner, store.meta.identity) == (b"second", {"bands": 14, "key": "ab"})
         assert store.meta.state == b"two"
         assert_holds(store, [0, 1, 2])
-
-
-def test_a_flush_without_rows_still_brings_its_state(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, [0])
-        store.flush({}, flushed([], b"later"), b"owner")
-        assert store.meta is not None
-        assert (store.meta.state, store.meta.owner) == (b"later", b"owner")
-        assert store.flushes == 2
-        assert_holds(store, [0])
 
 
 def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Path) -> None:
@@ -127,31 +110,6 @@ def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) ->
         flush(store, range(20))
         turned = np.roll(keys_of(range(20)), 1, axis=1)
         assert StoredLookup(store).find(turned).rows.tolist() == sorted([*range(20)] * 3)
-
-
-@pytest.mark.parametrize(
-    ("others", "own"), [(64, 0), (64, 1), (64, 3), (64, 64), (5, 5), (2, 3), (4000, 5000)]
-)
-def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded_they_are(
-    folder: Path, others: int, own: int
-) -> None:
-    key = int(keys_of([7])[0, 0])
-    posted = [key ^ 1] * others + [key] * own
-    Random(others).shuffle(posted)
-    asked = np.array([[key, 5, key ^ 1], [key ^ 1, key ^ 2, key]] * 3, np.uint64)
-    plain = MemoryLookup()
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store)
-        for first in (1, 0):  # rows of a later flush may be lower
-            crowd = flushed(range(first, len(posted), 2))
-            crowd.keys[:, 0] = posted[first::2]
-            plain.add(crowd)
-            lookup.refresh(store.flush({}, crowd, b""))
-        expected = plain.find(asked)
-        for found in (lookup.find(asked), StoredLookup(store).find(asked)):
-            assert found.places.tolist() == expected.places.tolist()
-            assert found.starts.tolist() == expected.starts.tolist()
-            assert found.rows.tolist() == expected.rows.tolist()
 
 
 def test_the_rows_of_a_crowd_are_compared_once_for_all_pages_that_have_its_key(

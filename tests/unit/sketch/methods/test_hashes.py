@@ -22,13 +22,6 @@ def remainder(dividend: int, divisor: int) -> int:
     return dividend
 
 
-def times(one: int, other: int) -> int:
-    product = 0
-    for bit in range(hashes.DEGREE):
-        product ^= one << bit if other >> bit & 1 else 0
-    return remainder(product, WHOLE)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -64,18 +57,6 @@ def test_rabins_fingerprint_is_the_remainder_of_the_text_as_a_polynomial(data: b
     dividend = 1 << 8 * len(data) | int.from_bytes(data, "big")
     assert hashes.rabin64(data) == remainder(dividend, WHOLE)
     assert hashes.HASHES["rabin"](data, 0) == hashes.rabin64(data)
-
-
-def test_rabins_polynomial_is_irreducible() -> None:
-    """By Rabin's test: x**(2**64) = x, and x**(2**32) - x has no factor in common with it."""
-    powers = [2]
-    for _ in range(hashes.DEGREE):
-        powers.append(times(powers[-1], powers[-1]))
-    assert powers[hashes.DEGREE] == 2
-    one, other = WHOLE, powers[hashes.DEGREE // 2] ^ 2
-    while other:
-        one, other = other, remainder(one, other)
-    assert one == 1
 
 
 @pytest.mark.parametrize("name", hashes.HASHES)
