@@ -1,18 +1,16 @@
 """`streamer worker` on a real broker: same verdicts as a replay, and what stops it."""
 
-import asyncio
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
@@ -92,9 +90,13 @@ def test_a_stop_and_a_start_repeat_nothing_and_verdicts_are_those_of_a_replay(
 
 
 def asked(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
-        found: bytes = answer.read()
-        return found
+    """Return what a worker answers, whatever the status."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.read()
 
 
 def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_any_repeat(
@@ -127,47 +129,6 @@ def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_a
         workers.wait_until_settled()
         assert [path.name for path in index.iterdir()] == ["shard-0"]
     assert verdicts_of(brokers, names) == before
-
-
-def test_oddities_among_pages(brokers: str, names: Names, crawl: Path, tmp_path: Path) -> None:
-    async def transactions() -> None:
-        async with AIOKafkaProducer(
-            bootstrap_servers=brokers, transactional_id=f"t-{os.getpid()}"
-        ) as producer:
-            for number in range(6):
-                await producer.begin_transaction()
-                headers = [("crawler", b"one")]
-                for n in range(3):
-                    await producer.send(
-                        names.pages, page(10 * number + n), headers=headers, partition=0
-                    )
-                await (
-                    producer.abort_transaction() if number % 2 else producer.commit_transaction()
-                )
-
-    bad = [
-        b"{broken", b"[]", b'{"url":5}', b"\xff\xfe\x00", b'{"url":"http://a.example/"}',
-        b"[" * 100_000, b'{"url":"http://b.example/","body":"x"' + b" " * 900_000,
-        json.dumps({"url": "http://c.example/", "body_base64": "!!!"}).encode(),
-    ]  # fmt: skip
-    messages: list[broker.Sent] = [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")]
-    lines = crawl.read_bytes().splitlines()
-    for number in range(100):
-        messages.append((b"bad", bad[number % len(bad)]))
-        messages += [(None, line) for line in lines[20 * number : 20 * number + 20]]
-    messages.append((None, page(5, body=TEXT + "x" * 900_000)))
-    fill_topic(brokers, names.pages, messages)
-    asyncio.run(transactions())
-    with judging(tmp_path, brokers, names, 1):
-        pass
-    urls = [json.loads(value)["url"] for value in verdicts_of(brokers, names)]
-    assert len([url for url in urls if url.startswith("http://a.example/")]) == 2 + 1 + 3 * 3
-    keys = {m.key for held in messages_of(brokers, names.verdicts).values() for m in held}
-    assert b"key" in keys
-    assert b"http://a.example/1" in keys, "a page without a key is keyed by its URL"
-    letters = [m for held in messages_of(brokers, names.dead_letters).values() for m in held]
-    assert {m.value for m in letters if m.key == b"bad"} == set(bad)
-    assert len([m for m in letters if m.key == b"bad"]) == 100
 
 
 def test_new_partitions_under_load(brokers: str, names: Names, crawl: Path, tmp_path: Path) -> None:
