@@ -152,8 +152,8 @@ def test_a_topic_or_a_log_made_anew_is_refused(brokers: str, names: Names, tmp_p
         workers.settle("all", *index)
         workers.kill("all", signal.SIGTERM)
         send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
-        place = TopicPartition(names.pages, 0)
-        broker.administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(8)}))
+        records = {TopicPartition(names.pages, 0): RecordsToDelete(8)}
+        broker.administer(brokers, lambda admin: admin.delete_records(records))
         code, log = started(workers, "all")
         assert code == 3, log
         assert "3 messages have expired unread. Start with --accept-loss" in log
