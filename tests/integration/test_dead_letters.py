@@ -201,12 +201,7 @@ def test_the_letters_of_a_worker_are_those_of_its_topic(
     assert [each["page"]["offset"] for each in own] == [*range(1, 6)]
     assert [base64.b64decode(each["key_base64"]) for each in own] == [key for key, _ in sent if key]
     assert "    key: \\x00k1\n" in command("show", *topic)
-    out = tmp_path / "again.jsonl"
-    command("show", *topic, "--code", "invalid_json", "--out", out)
-    assert out.read_bytes() == BAD[0] + b"\n" + HOSTILE + b"\n"
     assert len(messages_of(brokers, names.dead_letters)[0]) == 6, "nothing is sent"
-    command("list", "--from-topic", "none", "--brokers", brokers, code=1)
-    assert "There is no topic none" in command.err
     for way in ("list", "retry"):
         command(way, *index[2:], "--index-name", "mistyped", code=1)
         assert "There is no index mistyped" in command.err

@@ -89,25 +89,6 @@ def test_verdicts_are_those_of_json_lines_whatever_was_killed(place: Place, suff
     assert judged(place, "killed", path, kills=kills) == wanted
 
 
-def test_a_table_is_mapped_as_messages_are_and_a_wrong_mapping_is_told(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"id": each["url"], "doc": {"text": each["body"]}, "score": number}
-        for number, each in enumerate(records())
-    ]
-    path = place.folder / "pages.parquet"
-    write_table(path, rows)
-    fields = '{"url": "/id", "body": "/doc/text"}'
-    assert place.replay(path, "--fields", fields, "--carry", "score") == 0
-    assert [each["carried"] for each in lines(place.verdicts)] == [
-        {"score": number} for number in range(PAGES)
-    ]
-    capsys.readouterr()
-    assert place.streamer("replay", path, "--verdicts", place.folder / "other.jsonl") == 2
-    assert "/doc/text" in capsys.readouterr().err
-
-
 def test_pages_without_urls_have_places(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = place.folder / "pages.parquet"
     write_table(path, [{"text": each["body"]} for each in records()])

@@ -17,7 +17,6 @@ import pytest
 
 from streamer.compression import zstd
 from tests.helpers.cdx import warc_record
-from tests.helpers.pipes import arc_record
 from tests.helpers.place import Place, lines, page
 
 # As the tool compresses; the library adds no checksum by itself.
@@ -245,20 +244,6 @@ def test_responses_without_http_headers_are_pages(place: HalfRead) -> None:
     assert place.replay(place.write("a.warc", b"".join(records))) == 0
     assert place.places() == all_of("a.warc", 2)
     assert place.summary["skipped"] == {"response_not_http": 1}
-
-
-@pytest.mark.parametrize("way", ["file", "pipe"])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_arc_files_are_read(place: HalfRead, pack: Any, way: str) -> None:
-    version = b"1 0 Example\nURL IP-address Archive-date Content-type Archive-length\n\n"
-    head = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain %d\n%b\n" % (len(version), version)
-    lookup = b"dns:a.example 192.0.2.1 20080430204825 text/dns 30\n%b\n" % (b"2" * 30)
-    content = b"".join(map(pack, [head, lookup, *map(arc_record, range(2, 20))]))
-    path = place.write("a.arc", content)
-    assert place.replay(*([path] if way == "file" else ["-"]), piped=content) == 0
-    name = "a.arc" if way == "file" else "-"
-    assert place.places() == all_of(name, 20)[2:]
-    assert place.summary["skipped"] == {"arc_filedesc": 1, "response_not_http": 1}
 
 
 @pytest.mark.parametrize(

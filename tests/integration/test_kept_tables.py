@@ -199,14 +199,6 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
     assert read_rows(kept) == split(place.verdicts, files)[0]
     assert place.replay(three) == 2
     assert f"The index writes --kept {kept}, which would lack" in said(capsys)
-    later, rows = place.folder / "later.parquet", crawl(60, 30)
-    moved.unlink()
-    assert place.replay(write_rows(place.folder / "60.parquet", rows), "--kept", later) == 0
-    assert [row["score"] for row in read_rows(later)] == [
-        each["page"]["offset"] + 60
-        for each in lines(place.verdicts)
-        if each["verdict"] == "unique" and each["page"]["topic"].endswith("60.parquet")
-    ]
 
 
 def _folder(place: Place, names: Sequence[str]) -> list[Path]:
@@ -276,22 +268,3 @@ def test_an_index_replaces_only_the_table_that_it_has_made(
     assert place.streamer(*run, one, two) == 0
     assert table.read_bytes() != own
     assert place.streamer(*run, one, two, three) == 0
-
-
-def test_a_table_of_somebody_else_that_comes_during_the_run_stays(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, kept = write_rows(place.folder / "in.parquet", crawl(0, 30)), place.folder / "k.parquet"
-    write = KeptTable.write
-
-    def late(table: KeptTable, *arguments: Any) -> None:
-        kept.write_bytes(b"of somebody else")
-        write(table, *arguments)
-
-    with mock.patch("streamer.cli.replay.KeptTable.write", late):
-        assert place.replay(path, "--kept", kept) == 2
-    assert f"{kept} exists, and this index has not made it" in said(capsys)
-    assert kept.read_bytes() == b"of somebody else"
-    kept.unlink()
-    assert place.replay(path, "--kept", kept) == 0
-    assert read_rows(kept) == split(place.verdicts, {path: crawl(0, 30)})[0]

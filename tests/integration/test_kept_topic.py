@@ -106,6 +106,12 @@ def see_copies(brokers: str, names: Names, topic: str) -> None:
     assert found == wanted
 
 
+def expire(brokers: str, topic: str, end: int) -> None:
+    """Delete the messages of partition 0 before an offset; -1: all."""
+    records = {TopicPartition(topic, 0): RecordsToDelete(end)}
+    broker.administer(brokers, lambda admin: admin.delete_records(records))
+
+
 def kept(names: Names) -> tuple[str, str]:
     return "--kept-topic", topic_of(names)
 
@@ -184,7 +190,7 @@ def test_a_page_is_copied_once_over_broker_kills(names: Names, crawl: Path, tmp_
         see_copies(brokers, names, topic_of(names))
 
 
-def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
+def test_pages_and_verdicts_that_expired_uncopied_stop_the_worker_or_are_counted(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
     broker.make_topic(brokers, names.pages)
@@ -193,8 +199,7 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
     with fleet(tmp_path, brokers, names) as workers:
         workers.settle("all", "--index", tmp_path / "index")
         assert workers.kill("all", signal.SIGTERM) == 0
-        place = TopicPartition(names.pages, 0)
-        broker.administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
+        expire(brokers, names.pages, 4)
         workers.options = kept(names)
         assert workers.start("all").wait(timeout=300) == 3
         reported = (
@@ -207,30 +212,19 @@ def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
         workers.start("all")
         wait_until_copied(workers)
         assert workers.log("all").count('"event": "kept_pages_expired"') == 4
-    assert [each[1] for each in copies(brokers, topic_of(names))[0]] == pages[4:]
-
-
-def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
-    broker.fill_topic(brokers, names.pages, [(None, page(0))])
-    place = TopicPartition(names.verdicts, 0)
-    with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
-        workers.start("all", "--index", tmp_path / "index")
-        wait_until_copied(workers)
         assert workers.kill("all", signal.SIGTERM) == 0
         workers.options = ()
-        broker.send(brokers, names.pages, [(None, page(1, body="another text of a page " * 30))])
+        broker.send(brokers, names.pages, [(None, page(6, body="another text of a page " * 30))])
         workers.settle("all")
         assert workers.kill("all", signal.SIGTERM) == 0
-        broker.administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
+        expire(brokers, names.verdicts, -1)
         workers.options = kept(names)
         assert workers.start("all").wait(timeout=300) == 3
         assert f"The topic {names.verdicts} has lost verdicts" in workers.log("all")
         workers.options = (*kept(names), "--kept-expired", "skip")
         workers.start("all")
         wait_until_copied(workers)
-    assert len(copies(brokers, topic_of(names))[0]) == 1
+    assert [each[1] for each in copies(brokers, topic_of(names))[0]] == pages[4:]
 
 
 def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(

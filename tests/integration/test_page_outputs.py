@@ -174,20 +174,6 @@ def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
     assert moved.read_bytes() == page(3) + page(4)
 
 
-def test_a_pipe_with_other_records_is_refused_when_it_shows(place: Place) -> None:
-    pages, kept = place.write("1.jsonl", page(1)), place.folder / "kept"
-    assert place.replay(pages, "--kept", kept) == 0
-    outputs = ("--index", place.index, "--verdicts", place.verdicts)
-    done = piped(warc_record(2), "replay", "-", "--kept", kept, *outputs)
-    assert done.returncode == 2, done.stderr
-    assert b"- holds WARC records, but --kept" in b" ".join(done.stderr.split())
-    assert kept.read_bytes() == page(1)
-    assert len(lines(place.verdicts)) == 1
-    other = ("--kept", place.folder / "kept.warc")
-    assert piped(warc_record(2), "replay", "-", *other, *outputs).returncode == 0
-    assert (place.folder / "kept.warc").read_bytes() == warc_record(2)
-
-
 def test_standard_input_to_standard_output_is_a_filter(place: Place) -> None:
     pages = [page(1), page(2).rstrip() + b"\r\n", page(1), BROKEN, page(3).rstrip()]
     done = piped(b"".join(pages), "replay", "-", "--kept", "-", "--verdicts", place.verdicts)

@@ -1,16 +1,12 @@
 """`streamer replay` as its users meet it: files in, verdicts out, again and again."""
 
 import contextlib
-import gzip
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -172,29 +168,3 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
     said = " ".join(capsys.readouterr().out.split())
     assert "near_misses 0.1 -> 0.0" in said
     assert "rules_version" not in said
-
-
-def test_the_bar_moves_while_what_was_judged_of_a_compressed_file_is_checked(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[tuple[int, int]] = []
-
-    @contextlib.contextmanager
-    def watched(*_arguments: Any) -> Iterator[Callable[[int, int], None]]:
-        yield lambda amount, records: shown.append((amount, records))
-
-    monkeypatch.setattr("streamer.cli.replay.progress_bar", watched)
-    letters = random.Random(1).randbytes(30_000).hex()
-    records = [json.dumps({"url": f"http://a.example/{n}", "body": letters}) for n in range(400)]
-    before, after = (gzip.compress("\n".join([*part, ""]).encode(), 1) for part in
-                     (records[:-1], records[-1:]))  # fmt: skip
-    pages = place.write("pages.jsonl.gz", before)
-    assert place.replay(pages) == 0
-    shown.clear()
-    pages.write_bytes(before + after)
-    assert place.replay(pages) == 0
-    checking = [amount for amount, records in shown if not records]
-    assert len(checking) >= 10
-    assert checking == sorted(checking)
-    assert 0 < checking[0] < len(before) / 2
-    assert shown[-1] == (len(before) + len(after), 1)

@@ -116,7 +116,6 @@ def test_files_of_others_are_not_replaced(place: Place, capfd: pytest.CaptureFix
     run = ("replay", given, "--verdicts", table)
     refused = {
         (): "already exists",
-        ("--index", place.index): "this index has not made it",
         ("--dead-letters", table): "--dead-letters and --verdicts must be different files",
         ("--summary", table): "is an output already",
     }

@@ -1,18 +1,16 @@
 """`streamer worker` on a real broker: same verdicts as a replay, and what stops it."""
 
-import asyncio
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
@@ -54,22 +52,13 @@ def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
 def test_kept_pages_expire_by_their_timestamps(brokers: str, names: Names, tmp_path: Path) -> None:
     hours = [1, 2, 3.9, 4.1, 2, 7, 7.2, 11]  # of 1970, when each date is believed
     make_topic(brokers, names.pages)
-    dated = [(None, page(0), int(hour * 3_600_000)) for hour in hours]
+    send(brokers, names.pages, [(None, page(0), int(hour * 3_600_000)) for hour in hours])
     with fleet(tmp_path, brokers, names) as workers:
-        workers.start("all", "--index", tmp_path / "index", "--expire-after", "3h")
-        for part in (dated[:5], dated[5:]):
-            send(brokers, names.pages, part)
-            workers.wait_until_settled()
-            workers.kill("all")
-            workers.start("all")
-        workers.wait_until_settled()
-        found = sorted(
-            map(json.loads, verdicts_of(brokers, names)), key=lambda v: v["page"]["offset"]
-        )
-        answers = [v["representative"] and v["representative"]["page"]["offset"] for v in found]
-        assert answers == [None, 0, 0, None, 3, 3, None, None]
-        workers.see_that_all_holds()
-        assert sorted(workers.replayed()) == sorted(verdicts_of(brokers, names))
+        workers.settle("all", "--index", tmp_path / "index", "--expire-after", "3h")
+    found = map(json.loads, verdicts_of(brokers, names))
+    others = [each["representative"] for each in sorted(found, key=lambda v: v["page"]["offset"])]
+    answers = [other and other["page"]["offset"] for other in others]
+    assert answers == [None, 0, 0, None, 3, 3, None, None]
 
 
 def test_a_stop_and_a_start_repeat_nothing_and_verdicts_are_those_of_a_replay(
@@ -92,9 +81,13 @@ def test_a_stop_and_a_start_repeat_nothing_and_verdicts_are_those_of_a_replay(
 
 
 def asked(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
-        found: bytes = answer.read()
-        return found
+    """Return what a worker answers, whatever the status."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.read()
 
 
 def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_any_repeat(
@@ -129,47 +122,6 @@ def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_a
     assert verdicts_of(brokers, names) == before
 
 
-def test_oddities_among_pages(brokers: str, names: Names, crawl: Path, tmp_path: Path) -> None:
-    async def transactions() -> None:
-        async with AIOKafkaProducer(
-            bootstrap_servers=brokers, transactional_id=f"t-{os.getpid()}"
-        ) as producer:
-            for number in range(6):
-                await producer.begin_transaction()
-                headers = [("crawler", b"one")]
-                for n in range(3):
-                    await producer.send(
-                        names.pages, page(10 * number + n), headers=headers, partition=0
-                    )
-                await (
-                    producer.abort_transaction() if number % 2 else producer.commit_transaction()
-                )
-
-    bad = [
-        b"{broken", b"[]", b'{"url":5}', b"\xff\xfe\x00", b'{"url":"http://a.example/"}',
-        b"[" * 100_000, b'{"url":"http://b.example/","body":"x"' + b" " * 900_000,
-        json.dumps({"url": "http://c.example/", "body_base64": "!!!"}).encode(),
-    ]  # fmt: skip
-    messages: list[broker.Sent] = [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")]
-    lines = crawl.read_bytes().splitlines()
-    for number in range(100):
-        messages.append((b"bad", bad[number % len(bad)]))
-        messages += [(None, line) for line in lines[20 * number : 20 * number + 20]]
-    messages.append((None, page(5, body=TEXT + "x" * 900_000)))
-    fill_topic(brokers, names.pages, messages)
-    asyncio.run(transactions())
-    with judging(tmp_path, brokers, names, 1):
-        pass
-    urls = [json.loads(value)["url"] for value in verdicts_of(brokers, names)]
-    assert len([url for url in urls if url.startswith("http://a.example/")]) == 2 + 1 + 3 * 3
-    keys = {m.key for held in messages_of(brokers, names.verdicts).values() for m in held}
-    assert b"key" in keys
-    assert b"http://a.example/1" in keys, "a page without a key is keyed by its URL"
-    letters = [m for held in messages_of(brokers, names.dead_letters).values() for m in held]
-    assert {m.value for m in letters if m.key == b"bad"} == set(bad)
-    assert len([m for m in letters if m.key == b"bad"]) == 100
-
-
 def test_new_partitions_under_load(brokers: str, names: Names, crawl: Path, tmp_path: Path) -> None:
     load(brokers, names, crawl, partitions=1)
     with judging(tmp_path, brokers, names, 1) as workers:
@@ -200,8 +152,8 @@ def test_a_topic_or_a_log_made_anew_is_refused(brokers: str, names: Names, tmp_p
         workers.settle("all", *index)
         workers.kill("all", signal.SIGTERM)
         send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
-        place = TopicPartition(names.pages, 0)
-        broker.administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(8)}))
+        records = {TopicPartition(names.pages, 0): RecordsToDelete(8)}
+        broker.administer(brokers, lambda admin: admin.delete_records(records))
         code, log = started(workers, "all")
         assert code == 3, log
         assert "3 messages have expired unread. Start with --accept-loss" in log
