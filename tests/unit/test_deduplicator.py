@@ -46,17 +46,6 @@ def crawl(pages: int, seed: int = 1) -> Iterator[dict[str, Any]]:
         yield {"url": f"https://h{number % 7}.example/{number}", "body": text}
 
 
-def fields_of(verdict: dict[str, Any]) -> dict[str, Any]:
-    """Return a verdict without the names of sources."""
-    own = {**verdict, "page": verdict["page"]["offset"]}
-    if own["representative"]:
-        own["representative"] = {
-            **own["representative"],
-            "page": own["representative"]["page"]["offset"],
-        }
-    return own
-
-
 @pytest.mark.parametrize(
     "options",
     [{}, {"exact": True}, {"track_changes": True, "threshold": 0.6}],
@@ -70,12 +59,11 @@ def test_it_judges_as_a_replay(tmp_path: Path, key_file: Path, options: dict[str
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     flags = [flag.removesuffix("=True") for flag in flags]
     run("replay", lines, "--verdicts", out, "--key-file", key_file, *flags)
-    replayed = [json.loads(line) for line in out.read_bytes().splitlines()]
     with Deduplicator(key_file=key_file, **options) as dedup:
-        added = [json.loads(msgspec.json.encode(verdict)) for verdict in dedup.add(pages)]
-    replayed.sort(key=lambda verdict: verdict["page"]["offset"])
-    assert [*map(fields_of, added)] == [*map(fields_of, replayed)]
-    assert 0.2 < sum(each["verdict"] == "duplicate" for each in added) / len(added) < 0.8
+        said = list(added(dedup, pages))
+    replayed = out.read_bytes().replace(str(lines).encode(), b"added")  # the name of their source
+    assert msgspec.json.Encoder().encode_lines(said) == replayed
+    assert 0.2 < sum(each.is_duplicate for each in said) / len(said) < 0.8
 
 
 def test_a_page_is_a_page_in_every_form() -> None:
