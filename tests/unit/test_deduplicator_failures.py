@@ -95,13 +95,6 @@ def test_a_first_flush_that_fails_removes_nothing(tmp_path: Path) -> None:
     assert (index / "secret.key").read_bytes() == key
 
 
-def test_an_index_that_was_not_used_leaves_files_of_others(tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    with Deduplicator(index):
-        (index / "notes").write_text("of somebody", encoding="utf-8")
-    assert [path.name for path in index.iterdir()] == ["notes"]
-
-
 def test_an_interrupt_in_the_midst_of_judging_is_told_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
