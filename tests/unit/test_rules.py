@@ -153,22 +153,13 @@ PAGES = {
     "http://visible.example/1": page(ARTICLE, "anywhere"),
 }
 RULES = """
-[[rule]]
-host = "strict.example"
-threshold = 0.95
-[[rule]]
-host = "loose.example"
-path = "/1"
-threshold = 0.5
-[[rule]]
-host = "skipped.*"
-skip = true
-[[rule]]
-host = "short.example"
-min_shingles = 10
-[[rule]]
-host = "main.example"
-text = "main"
+rule = [
+    {host = "strict.example", threshold = 0.95},
+    {host = "loose.example", path = "/1", threshold = 0.5},
+    {host = "skipped.*", skip = true},
+    {host = "short.example", min_shingles = 10},
+    {host = "main.example", text = "main"},
+]
 """
 
 

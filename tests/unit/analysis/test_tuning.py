@@ -6,7 +6,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from datasketch.lsh import _optimal_param
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,16 +35,6 @@ def test_both_areas_are_what_a_sum_over_many_strips_gives(threshold: float, hash
         above = (1 - (threshold + (1 - threshold) * middles) ** banding.rows) ** banding.bands
         assert banding.false_positive == pytest.approx(threshold * below.mean(), abs=1e-5)
         assert banding.false_negative == pytest.approx((1 - threshold) * above.mean(), abs=1e-5)
-
-
-@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 0.9])
-@pytest.mark.parametrize("hashes", [16, 48, 84])
-@pytest.mark.parametrize("weight", [0.1, 0.5, 0.7])
-def test_the_banding_is_that_of_datasketch(threshold: float, hashes: int, weight: float) -> None:
-    bands, rows = _optimal_param(threshold, hashes, weight, 1 - weight)
-    if rows > tuning.ROWS_MAX:
-        pytest.fail("choose cases within the settings' limits")
-    assert tuning.rank_bandings(threshold, hashes, weight)[0][:2] == (bands, rows)
 
 
 def test_every_banding_within_the_hashes_is_ranked_once_by_its_error() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from streamer.config import list_settings
 from tests.helpers.commands import run
+from tests.helpers.place import page
 
 SCREEN = 24  # lines of 100 columns
 FILES = 40
@@ -17,11 +18,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inspected")
     (folder / "pages").mkdir()
     for file in range(FILES):
-        lines = [
-            json.dumps({"url": f"http://a/{file}/{n}", "body": f"page {n} of {file} " * 9})
-            for n in range(3)
-        ]
-        (folder / "pages" / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
+        lines = map(page, range(3 * file, 3 * file + 3))
+        (folder / "pages" / f"{file}.jsonl").write_bytes(b"".join(lines))
     run(
         "replay", folder / "pages", "--verdicts", folder / "v.jsonl", "--index", folder / "index",
         "--threshold", "0.9", "--scope", "host",

@@ -5,13 +5,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 from rich.table import Table
 
 from streamer.cli.main import run
 from streamer.cli.progress import amount_bar, count_bar
 from streamer.cli.terminal import Terminal
+from tests.helpers.place import page
 
 NAMES = ["no[red]such", "a[/x]b", "[bold]", "[plot]", ":warning:", "[link]"]
 
@@ -37,11 +37,6 @@ def streamer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         return int(ended.value.code or 0), printed.out + printed.err
 
     return call
-
-
-def page(number: int, host: str = "a.example") -> bytes:
-    body = " ".join(f"w{number}x{word}" for word in range(40))
-    return msgspec.json.encode({"url": f"http://{host}/{number}", "body": body}) + b"\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from streamer.errors import StoreUnavailable
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from tests.helpers.verdict_lines import unique, written
+from tests.helpers.wait import wait_until
 
 # A console that is killed while its fold waits for lines.
 KILLED = """
@@ -33,13 +33,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def pages(folder: Path) -> int:
     with closing(VerdictView(folder, "another.lock")) as view, view.read(5) as connection:
         found: int = connection.execute("SELECT count(*) FROM page").fetchone()[0]
@@ -49,14 +42,14 @@ def pages(folder: Path) -> int:
 def test_a_fold_that_is_killed_is_started_again_and_goes_on(tmp_path: Path) -> None:
     file = written(tmp_path / "v.jsonl", unique(0))
     with closing(FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))) as fold:
-        until(lambda: fold.state.is_done)
+        wait_until(lambda: fold.state.is_done)
         assert pages(tmp_path / "view") == 1
         assert fold.process
         fold.process.kill()
-        until(lambda: "exit code -9" in fold.state.trouble)
+        wait_until(lambda: "exit code -9" in fold.state.trouble)
         written(tmp_path / "v.jsonl", unique(0), unique(1))
-        until(lambda: fold.state.is_done and not fold.state.trouble)
-        until(lambda: pages(tmp_path / "view") == 2)
+        wait_until(lambda: fold.state.is_done and not fold.state.trouble)
+        wait_until(lambda: pages(tmp_path / "view") == 2)
     assert fold.process.poll() == 0
 
 
@@ -68,9 +61,9 @@ def test_a_fold_ends_with_its_console_and_the_next_one_goes_on(tmp_path: Path) -
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     written(file, unique(0), unique(1))
     with closing(FoldProcess(FoldTask(str(tmp_path / "view"), [str(file)]))) as fold:
-        until(lambda: fold.state.is_done)
+        wait_until(lambda: fold.state.is_done)
         assert pages(tmp_path / "view") == 2
-        until(lambda: not Path("/proc", killed.stdout.decode().strip()).exists())
+        wait_until(lambda: not Path("/proc", killed.stdout.decode().strip()).exists())
 
 
 def test_a_view_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
@@ -81,7 +74,7 @@ def test_a_view_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     ):
         view.open_to_fold()
     with closing(FoldProcess(FoldTask(str(tmp_path)))) as fold:
-        until(lambda: "unable to open" in fold.state.trouble, 90)
+        wait_until(lambda: "unable to open" in fold.state.trouble)
 
 
 def test_nothing_waits_for_a_starting_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,25 +37,22 @@ def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
         next(batches)
 
 
-def test_a_folder_is_all_its_files_and_verdicts_bring_dead_letters(tmp_path: Path) -> None:
+def test_a_folder_is_all_its_files_and_others_are_passed_over_with_a_notice(tmp_path: Path) -> None:
     verdicts = written(tmp_path / "v.jsonl", UNIQUE)
     letters = written(tmp_path / "v.jsonl.dead.jsonl", LETTER)
     (tmp_path / "notes.txt").write_text("other")
     assert sort_inputs([verdicts]).files == (verdicts, letters)
     assert sort_inputs([tmp_path]).files == (verdicts, letters)
-
-
-def test_other_files_of_a_folder_are_passed_over_with_a_notice(tmp_path: Path) -> None:
-    verdicts = written(tmp_path / "v.jsonl", UNIQUE)
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"url": "https://a.example/", "body": "x"}\n')
     given = sort_inputs([tmp_path])
-    assert given.files == (verdicts,)
+    assert given.files == (verdicts, letters)
     (notice,) = given.notices
     assert f"{pages}:1: neither a verdict nor a dead letter" in notice
     with pytest.raises(InputError, match="neither a verdict"):
         sort_inputs([tmp_path, pages])
     verdicts.unlink()
+    letters.unlink()
     with pytest.raises(InputError, match="neither a verdict"):
         sort_inputs([tmp_path])
 

@@ -282,36 +282,21 @@ def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
 VERDICTS = b'{"verdict":"unique","index":"0123456789abcdef"}\n' * 300
 
 
-def wrote(path: Path, length: int) -> Catalogue:
-    """Return the catalogue of an index that has published so much to `path`."""
-    catalogue = Catalogue()
-    catalogue.outputs[str(path)] = length
-    catalogue.digests[str(path)] = content_digest(path, length)
-    catalogue.roles[str(path)] = "kept"
-    return later(catalogue)
-
-
-@pytest.fixture
-def verdicts(tmp_path: Path) -> Path:
-    path = tmp_path / "here" / "verdicts.jsonl"
-    path.parent.mkdir()
-    path.write_bytes(VERDICTS)
-    return path
-
-
-def test_an_output_is_known_under_a_new_path_that_is_told(tmp_path: Path, verdicts: Path) -> None:
-    catalogue = wrote(verdicts, 9000)
-    there = moved(verdicts, tmp_path / "there" / "verdicts.jsonl")
-    assert catalogue.known_length(str(there)) is None
-    catalogue.move([f"{verdicts.parent}={there.parent}"])
-    assert catalogue.known_length(str(there)) == 9000
-    assert [*catalogue.outputs, *catalogue.digests, *catalogue.roles] == [str(there)] * 3
-
-
-def test_an_index_that_does_not_know_what_its_outputs_hold_knows_them_by_their_paths(
-    tmp_path: Path, verdicts: Path
+def test_an_output_is_known_under_a_new_path_that_is_told_unless_it_holds_something_else(
+    tmp_path: Path,
 ) -> None:
-    catalogue = Catalogue(outputs={str(verdicts): 9000})
-    assert catalogue.known_length(str(verdicts)) == 9000
-    assert catalogue.known_length(str(tmp_path / "new.jsonl")) is None
-    assert catalogue.known_length("-") is None
+    old, new = tmp_path / "here" / "verdicts.jsonl", tmp_path / "there" / "verdicts.jsonl"
+    old.parent.mkdir()
+    old.write_bytes(VERDICTS)
+    catalogue, key = Catalogue(), str(old)
+    catalogue.outputs[key], catalogue.digests[key] = 9000, content_digest(old, 9000)
+    catalogue.roles[key] = "kept"
+    catalogue = later(catalogue)
+    moved(old, new)
+    assert catalogue.known_length(str(new)) is None
+    catalogue.move([f"{old.parent}={new.parent}"])
+    assert catalogue.known_length(str(new)) == 9000
+    assert [*catalogue.outputs, *catalogue.digests, *catalogue.roles] == [str(new)] * 3
+    new.write_bytes(VERDICTS.replace(b"unique", b"UNIQUE"))
+    with pytest.raises(StoreMismatch, match="it holds something else"):
+        catalogue.known_length(str(new))

@@ -317,15 +317,9 @@ def test_standard_output_is_not_cut_or_closed(capfdbinary: pytest.CaptureFixture
 
 def test_an_output_is_known_by_real_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert (
-        output_key("a/../out")
-        == output_key(str(tmp_path / "out"))
-        == str((tmp_path / "out").resolve())
-    )
+    names = "out", "a/../out", str(tmp_path / "out")
+    assert {*map(output_key, names)} == {str((tmp_path / "out").resolve())}
     assert output_key("-") == "-"
-    output = OutputFile.open("out", None, index=INDEX)
-    assert output.key == output_key("out")
-    output.close()
 
 
 _WRITER = """

@@ -55,20 +55,6 @@ def test_a_check_is_that_of_the_writer_and_changes_nothing(
     assert 20 <= sum(each.is_duplicate for each in found) < 50
 
 
-def test_a_check_is_as_of_the_flush_that_was_opened(tmp_path: Path, key_file: Path) -> None:
-    folder = tmp_path / "index"
-    with Deduplicator(folder, key_file=key_file) as dedup:
-        list(dedup.add(KEPT[:1]))
-        dedup.flush()
-        list(dedup.add(KEPT[1:2]))
-        with closing(PageChecker(folder, key_file)) as checker:
-            assert checker.check(message_of(KEPT[0])).is_duplicate
-            assert not checker.check(message_of(KEPT[1])).is_duplicate
-            dedup.flush()
-        with closing(PageChecker(folder, key_file)) as checker:
-            assert checker.check(message_of(KEPT[1])).is_duplicate
-
-
 def test_rules_of_the_index_hold(tmp_path: Path, key_file: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\nhost = "strict.example"\nthreshold = 1.0\n', "utf-8")

@@ -1,7 +1,6 @@
 """The text of a page has the words that are compared, a line for each block."""
 
 import gzip
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -117,18 +116,3 @@ def test_plain_and_escaped_text_is_given_as_well(flags: int, kind: str) -> None:
 def test_a_page_of_too_many_blocks_is_given_whole() -> None:
     found = TextReader().read(b"<p>a" * (BLOCKS_MAX + 1), HTML, blocks=True)
     assert (found.kind, found.text, found.blocks) == ("visible", "a " * BLOCKS_MAX + "a", [])
-
-
-def test_threads_ask_at_once() -> None:
-    found: list[str] = []
-
-    def ask() -> None:
-        found.extend(streamer.extract(page).text for page in [*PAGES.values()][:3] * 20)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert len(found) == 240
-    assert len(set(found)) == 2

@@ -8,36 +8,26 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from streamer import model
 from streamer.compression import zstd
 from streamer.errors import InputError
-from streamer.model import Change, Decision, Location, Representative, SignedText, Verdict
+from streamer.model import Basis, Change, Location, NearestKept, Representative, SignedText, Verdict
 from streamer.run import parquet_verdicts
 from streamer.run.output_checks import LINES_SUFFIX, part_of
 from streamer.run.parquet_verdicts import VerdictTable
 from streamer.run.verdict_files import open_verdicts, read_verdicts
-from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
+from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS, duplicate, unique
 
 PAGE = Location("a b.jsonl", 0, 2**40 - 1)
-OTHER = Representative(Location("p", 3, 0), "http://a.example/é")
-PLAIN = Verdict(PAGE, "", Decision.UNIQUE, model.Basis.TOO_SHORT, None, None, False, 0, "f" * 16)
-COPY = msgspec.structs.replace(
-    PLAIN, verdict=Decision.DUPLICATE, similarity=0.8765, representative=OTHER, same_url=True,
-    carried={"n": 2**70, "x": [1.0, None, {"": "é"}]}, exact=False, text=SignedText.MAIN,
+PLAIN = msgspec.structs.replace(unique(0), page=PAGE, url="", basis=Basis.TOO_SHORT)
+COPY = duplicate(
+    1, of=0, similarity=0.8765, url="http://a.example/é", exact=False, text=SignedText.MAIN,
+    carried={"n": 2**70, "x": [1.0, None, {"": "é"}]},
 )  # fmt: skip
 CHANGED = msgspec.structs.replace(
-    COPY, representative=msgspec.structs.replace(OTHER, index="clean"), exact=True,
-    change=Change.NEW, change_similarity=None,
-)  # fmt: skip
-EDITED = msgspec.structs.replace(PLAIN, change=Change.EDITED, change_similarity=1.0)
-
-
-def placed(verdicts: list[Verdict]) -> list[Verdict]:
-    """Return verdicts, each on a page of its own."""
-    return [
-        msgspec.structs.replace(verdict, page=Location("a b.jsonl", 0, 2**40 - 1 - number))
-        for number, verdict in enumerate(verdicts)
-    ]
+    duplicate(2, of=0, exact=True, change=Change.NEW, change_similarity=None),
+    representative=Representative(PAGE, "http://a.example/", index="clean"),
+)
+EDITED = unique(3, change=Change.EDITED, change_similarity=1.0)
 
 
 def made(path: Path, verdicts: list[Verdict]) -> bytes:
@@ -58,7 +48,7 @@ def write(path: Path, stored: Path) -> None:
 
 def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
-    verdicts = placed([PLAIN, COPY, CHANGED, EDITED])
+    verdicts = [PLAIN, COPY, CHANGED, EDITED]
     lines = made(path, verdicts)
     with open_verdicts(path) as file:
         assert file.read() == lines
@@ -67,15 +57,12 @@ def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
 
 def test_near_misses_have_columns_only_where_there_are_any(tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
-    near = model.NearestKept(PAGE, "http://n.example/", similarity=0.75)
+    near = NearestKept(PAGE, "http://n.example/", similarity=0.75)
     elsewhere = msgspec.structs.replace(near, index="clean", exact=False)
     verdicts = [
-        msgspec.structs.replace(PLAIN, nearest=found, nearest_min=least)
-        for found, least in (
-            (near, 0.65), (None, 0.65), (elsewhere, msgspec.UNSET), (msgspec.UNSET, msgspec.UNSET),
-        )
+        unique(0, nearest=near, nearest_min=0.65), COPY, unique(2, nearest=None, nearest_min=0.65),
+        unique(3, nearest=elsewhere), unique(4),
     ]  # fmt: skip
-    verdicts = placed([*verdicts, COPY])
     lines = made(path, verdicts)
     assert tuple(parquet.read_schema(path).names) == COLUMNS + NEAR_COLUMNS
     with open_verdicts(path) as file:

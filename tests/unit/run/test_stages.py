@@ -95,31 +95,19 @@ def test_what_nobody_asks_for_any_more_is_cancelled() -> None:
         held.set()
 
 
-def test_a_full_queue_holds_back_who_gives_and_hands_out_in_order() -> None:
+def test_a_full_queue_holds_back_who_gives_and_hands_out_results_and_errors_in_order() -> None:
     async def run() -> None:
         with ThreadPoolExecutor(2) as pool:
-            ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 10 * item), 3)
+            ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 12 // item), 3)
             assert ahead.is_empty
-            for item in range(3):
+            for item in (1, 2, 3):
                 await ahead.put(item)
             assert ahead.is_full
-            giving = asyncio.create_task(ahead.put(3))
+            giving = asyncio.create_task(ahead.put(0))
             await asyncio.sleep(0.01)
             assert not giving.done()
-            assert [await ahead.pop() for _ in range(4)] == [(i, 10 * i) for i in range(4)]
+            assert [await ahead.pop() for _ in range(3)] == [(1, 12), (2, 6), (3, 4)]
             await giving
-            assert ahead.is_empty
-
-    asyncio.run(run())
-
-
-def test_whoever_takes_gets_the_error_of_the_work() -> None:
-    async def run() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 1 // item), 3)
-            await ahead.put(1)
-            await ahead.put(0)
-            assert await ahead.pop() == (1, 1)
             with pytest.raises(ZeroDivisionError):
                 await ahead.pop()
 

@@ -4,15 +4,14 @@ import csv
 import io
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from streamer.errors import InputError, SettingsError
-from streamer.model import Basis, Decision, Location, NearestKept, Verdict
+from streamer.model import Location, NearestKept
 from streamer.run.output_checks import is_table
 from streamer.run.table import cells, has_near_columns, table_head, write_table
 from streamer.run.verdict_files import read_verdicts
-from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
+from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS, unique
 
 
 def test_the_name_tells() -> None:
@@ -28,11 +27,11 @@ def test_cells_that_begin_as_a_formula_are_text_and_numbers_are_not() -> None:
 
 
 def test_columns_of_near_misses_are_there_if_the_table_began_with_them(tmp_path: Path) -> None:
-    page = Location("p", 1, 2)
-    near = NearestKept(page, "http://n.example/", "clean", similarity=0.75, exact=True)
-    plain = Verdict(page, "", Decision.UNIQUE, Basis.SIGNATURE, None, None, False, 0, "f" * 16)
-    found = msgspec.structs.replace(plain, nearest=near, nearest_min=0.65)
-    none = msgspec.structs.replace(plain, nearest=None, nearest_min=0.65)
+    near = NearestKept(
+        Location("p", 1, 2), "http://n.example/", "clean", similarity=0.75, exact=True
+    )
+    plain, none = unique(0), unique(0, nearest=None, nearest_min=0.65)
+    found = unique(0, nearest=near, nearest_min=0.65)
     width = len(COLUMNS)
     assert [len(list(cells(each, near=False))) for each in (plain, found)] == [width, width]
     rows = [[*cells(each, near=True)][width:] for each in (found, none, plain)]

@@ -10,17 +10,6 @@ import streamer.run.explanation  # noqa: F401 - an inner run would import numpy 
 pytest_plugins = ["pytester"]
 
 HEAVY = ("numba", "numpy", "msgspec", "pydantic", "rocksdict", "faust", "mode", "aiokafka")
-VERDICT = """
-    from streamer import Verdict
-    from streamer.model import Basis, Decision, Location
-
-    def verdict(offset, text_bytes=9):
-        page = Location("pages.jsonl", 0, offset)
-        url = f"http://a.example/{offset}"
-        return Verdict(
-            page, url, Decision.UNIQUE, Basis.SIGNATURE, None, None, False, text_bytes, "f"
-        )
-"""
 
 
 def test_the_plugin_imports_nothing_heavy() -> None:
@@ -33,15 +22,14 @@ def test_the_plugin_imports_nothing_heavy() -> None:
 
 
 def test_a_golden_file_is_written_by_the_option_else_compared(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(VERDICT)
     test = """
         import pytest
-        from conftest import verdict
+        from tests.helpers.verdict_lines import unique
 
         @pytest.mark.parametrize("kind", ["a/b"])
         def test_crawl(streamer_golden, kind):
-            streamer_golden([verdict(0), verdict(1)])
-            streamer_golden((verdict(n) for n in range(1)), "other.jsonl")
+            streamer_golden([unique(0), unique(1)])
+            streamer_golden((unique(n) for n in range(1)), "other.jsonl")
     """
     path = pytester.makepyfile(test_it=test)
     golden, update = path.with_name("test_it.test_crawl-a-b.jsonl"), "--streamer-update-golden"
@@ -54,7 +42,7 @@ def test_a_golden_file_is_written_by_the_option_else_compared(pytester: pytest.P
     assert len(golden.read_bytes().splitlines()) == 2
     assert len(path.with_name("other.jsonl").read_bytes().splitlines()) == 1
     pytester.runpytest_inprocess().assert_outcomes(passed=1)
-    golden.write_bytes(golden.read_bytes().replace(b'"text_bytes":9', b'"text_bytes":8', 1))
+    golden.write_bytes(golden.read_bytes().replace(b'"text_bytes":1000', b'"text_bytes":8'))
     differs = pytester.runpytest_inprocess()
     differs.assert_outcomes(failed=1)
     differs.stdout.fnmatch_lines(

@@ -7,14 +7,10 @@ import msgspec
 import pytest
 
 from streamer import Verdict
-from streamer.model import Basis, Decision, Location
+from streamer.model import Basis
 from streamer.testing import assert_same_verdicts
 from streamer.testing.verdicts import check_same_files
-
-
-def verdict(offset: int, basis: Basis = Basis.SIGNATURE) -> Verdict:
-    place, url = Location("crawl.jsonl", 0, offset), f"http://a.example/{offset}"
-    return Verdict(place, url, Decision.UNIQUE, basis, None, None, False, 10, "fingerprint")
+from tests.helpers.verdict_lines import unique, written
 
 
 def difference(got: Any, expected: Any) -> list[str]:
@@ -24,14 +20,15 @@ def difference(got: Any, expected: Any) -> list[str]:
 
 
 def test_neither_the_order_nor_a_verdict_that_comes_again_counts() -> None:
-    verdicts = [verdict(n) for n in range(4)]
+    verdicts = [unique(n) for n in range(4)]
     assert_same_verdicts([*reversed(verdicts), verdicts[1]], iter(verdicts))
 
 
 def test_pages_that_differ_are_shown_with_all_verdicts_on_them() -> None:
-    one, other, short = verdict(1), verdict(2), verdict(1, Basis.TOO_SHORT)
+    one, other = unique(1), unique(2)
+    short = msgspec.structs.replace(one, basis=Basis.TOO_SHORT)
     line = {id(each): msgspec.json.encode(each).decode() for each in (one, other, short)}
-    assert difference([verdict(0), one, short], [verdict(0), one, other]) == [
+    assert difference([unique(0), one, short], [unique(0), one, other]) == [
         "The verdicts on 2 of 3 pages differ.",
         "",
         f"expected: {line[id(one)]}",
@@ -43,7 +40,7 @@ def test_pages_that_differ_are_shown_with_all_verdicts_on_them() -> None:
 
 
 def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> None:
-    said = difference([verdict(n) for n in range(20)], [])
+    said = difference([unique(n) for n in range(20)], [])
     assert said[0] == "The verdicts on 20 of 20 pages differ."
     assert sum(line.startswith("got:") for line in said) == 5
     assert said[-1] == "... and 15 more."
@@ -51,19 +48,18 @@ def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> Non
 
 def replayed(folder: Path, *verdicts: Verdict) -> Path:
     folder.mkdir()
-    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in verdicts)
-    (folder / "verdicts.jsonl").write_bytes(lines)
+    written(folder / "verdicts.jsonl", *verdicts)
     (folder / "dead_letters.jsonl").write_bytes(b"")
     return folder
 
 
 def test_a_killed_replay_with_other_bytes_fails(tmp_path: Path) -> None:
-    quiet = replayed(tmp_path / "quiet", verdict(0), verdict(1))
-    check_same_files(replayed(tmp_path / "same", verdict(0), verdict(1)), quiet)
+    quiet = replayed(tmp_path / "quiet", unique(0), unique(1))
+    check_same_files(replayed(tmp_path / "same", unique(0), unique(1)), quiet)
     with pytest.raises(
-        AssertionError, match=r"(?s)give others:\nThe verdicts on 1 of 2.*a\.example/1"
+        AssertionError, match=r"(?s)give others:\nThe verdicts on 1 of 2.*site1\.example/page-1"
     ):
-        check_same_files(replayed(tmp_path / "lost", verdict(0)), quiet)
-    again = replayed(tmp_path / "again", verdict(0), verdict(1), verdict(1))
+        check_same_files(replayed(tmp_path / "lost", unique(0)), quiet)
+    again = replayed(tmp_path / "again", unique(0), unique(1), unique(1))
     with pytest.raises(AssertionError, match=r"verdicts\.jsonl has other bytes"):
         check_same_files(again, quiet)

@@ -113,21 +113,14 @@ def test_the_verdict_of_another_index_explains_nothing(tmp_path: Path) -> None:
         explain(tmp_path / "one", "http://a/near", "--verdicts", str(tmp_path / "other/v.jsonl"))
 
 
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    path = tmp_path / "key"
-    path.write_text("01" * 32)
-    path.chmod(0o600)
-    return path
-
-
-def test_no_edits_are_told_across_the_threshold(tmp_path: Path, key: Path) -> None:
-    texts = ["--texts", str(tmp_path / "one" / "pages.jsonl"), "--key-file", str(key)]
-    judge(tmp_path / "one", PAGES, "--key-file", key)
+def test_no_edits_are_told_across_the_threshold(tmp_path: Path, key_file: Path) -> None:
+    key_file.write_text("01" * 32)  # by which the estimate is off
+    texts = ["--texts", str(tmp_path / "one" / "pages.jsonl"), "--key-file", str(key_file)]
+    judge(tmp_path / "one", PAGES, "--key-file", key_file)
     near = explain(tmp_path / "one", "http://a/near", *texts)["nearest"]
     between = (near["similarity"] + near["exact_resemblance"]) / 2
     assert abs(near["similarity"] - near["exact_resemblance"]) > 0.002
-    judge(tmp_path / "other", PAGES, "--key-file", key, "--threshold", f"{between:.4f}")
+    judge(tmp_path / "other", PAGES, "--key-file", key_file, "--threshold", f"{between:.4f}")
     found = explain(tmp_path / "other", "http://a/near", *texts)
     assert (found["verdict"] == "duplicate") is (near["similarity"] > between)
     assert found["edits"] is None
@@ -140,21 +133,21 @@ def test_a_file_of_equal_words_has_equal_content(folder: Path) -> None:
     assert found["edits"] is None
 
 
-def test_the_partitions_index_with_the_page_explains_it(tmp_path: Path, key: Path) -> None:
+def test_the_partitions_index_with_the_page_explains_it(tmp_path: Path, key_file: Path) -> None:
     here, there = ({name: PAGES[name]} for name in ("http://a/kept", "http://b/other"))
     for number, pages in enumerate((here, there)):
         own = tmp_path / str(number)
-        judge(own, pages, "--key-file", key)
+        judge(own, pages, "--key-file", key_file)
         (tmp_path / "index").mkdir(exist_ok=True)
         (own / "index").rename(tmp_path / "index" / f"shard-{number}")
     (tmp_path / "near.txt").write_text(PAGES["http://b/other"], "utf-8")
     for name in (*here, *there):
-        found = explain(tmp_path, name, "--key-file", str(key))
+        found = explain(tmp_path, name, "--key-file", str(key_file))
         assert (found["page"], found["kept"], found["nearest"]) == (name, True, None)
-    found = explain(tmp_path, str(tmp_path / "near.txt"), "--key-file", str(key))
+    found = explain(tmp_path, str(tmp_path / "near.txt"), "--key-file", str(key_file))
     assert found["nearest"]["url"] == "http://b/other"
     with pytest.raises(InputError, match="no kept page"):
-        explain(tmp_path, "http://a/near", "--key-file", str(key))
+        explain(tmp_path, "http://a/near", "--key-file", str(key_file))
 
 
 def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:

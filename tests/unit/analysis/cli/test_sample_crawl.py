@@ -8,23 +8,16 @@ from tests.helpers.commands import refusal, run
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Path:
-    """Write a crawl and verdicts that call all pages unique but the second a copy of the first."""
+    """Write a crawl, and next to it its verdicts by equal content only: others are missed."""
     folder = tmp_path / "crawl"
     run("sample", folder, "--pages", "60", "--seed", "4")
-    lines = (folder / "truth.tsv").read_text("utf-8").splitlines()[1:]
-    place = {"topic": "pages.jsonl", "partition": 0}
-    rows = [line.split("\t") for line in lines]
-    verdicts = []
-    for ordinal, row in enumerate(rows):
-        page = {"page": {**place, "offset": ordinal}, "url": row[1]}
-        if row[2] == "exact_copy":
-            origin = {"page": {**place, "offset": int(row[3])}, "url": row[4]}
-            verdicts.append({**page, "verdict": "duplicate", "representative": origin})
-        else:
-            verdicts.append({**page, "verdict": "unique"})
-    text = "".join(json.dumps(verdict) + "\n" for verdict in verdicts)
-    (folder / "verdicts.jsonl").write_text(text, "utf-8")
+    run("replay", folder, "--verdicts", tmp_path / "verdicts.jsonl", "--method", "exact_content")
     return folder
+
+
+def score(crawl: Path, *options: str, columns: int | None = None) -> str:
+    verdicts = crawl.parent / "verdicts.jsonl"
+    return run("score", crawl / "pages.jsonl", verdicts, *options, columns=columns)
 
 
 def test_sample_says_in_one_line_what_it_wrote(tmp_path: Path) -> None:
@@ -45,10 +38,11 @@ def test_pages_of_somebody_else_are_not_replaced(tmp_path: Path) -> None:
 
 
 def test_score_prints_one_json_object(crawl: Path) -> None:
-    report = json.loads(run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json"))
-    copies = report["kinds"]["exact_copy"]
-    assert copies["pages"] == copies["duplicates"] == report["all"]["duplicates"] > 0
-    assert sum(one["pages"] for one in report["kinds"].values()) == report["all"]["pages"]
+    report = json.loads(score(crawl, "--json"))
+    copies = report["kinds"]["recoded"]  # which have equal text as exact copies do
+    assert (copies["pages"], copies["recall"]) == (copies["duplicates"], 1.0)
+    for count in ("pages", "duplicates"):
+        assert sum(one[count] for one in report["kinds"].values()) == report["all"][count] > 0
     assert 0 < report["all"]["recall"] < 1
     assert report["clusters"][0]["size"] >= 2
     nothing = [one for one in report["kinds"].values() if not one["duplicates"]]
@@ -57,7 +51,7 @@ def test_score_prints_one_json_object(crawl: Path) -> None:
 
 
 def test_score_prints_tables_with_the_kinds_and_the_largest_clusters(crawl: Path) -> None:
-    reported = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", columns=120)
+    reported = score(crawl, columns=120)
     of_nothing = next(line for line in reported.splitlines() if line.split()[:1] == ["original"])
     assert of_nothing.split()[-3:] == ["-", "-", "-"]
     for word in ("precision", "session_mirror", "outside the margin", "largest clusters"):
@@ -65,13 +59,11 @@ def test_score_prints_tables_with_the_kinds_and_the_largest_clusters(crawl: Path
 
 
 def test_a_folder_of_pages_is_scored_like_its_file(crawl: Path) -> None:
-    verdicts = crawl.parent / "verdicts.jsonl"
-    (crawl / "verdicts.jsonl").rename(verdicts)
-    by_folder = run("score", crawl, verdicts, "--json")
-    assert by_folder == run("score", crawl / "pages.jsonl", verdicts, "--json")
+    by_folder = run("score", crawl, crawl.parent / "verdicts.jsonl", "--json")
+    assert by_folder == score(crawl, "--json")
 
 
 def test_kinds_are_left_out_where_there_is_no_truth_file(crawl: Path) -> None:
     (crawl / "truth.tsv").unlink()
-    reported = run("score", crawl / "pages.jsonl", crawl / "verdicts.jsonl", "--json")
+    reported = score(crawl, "--json")
     assert json.loads(reported)["kinds"] == {}

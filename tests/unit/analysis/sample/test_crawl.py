@@ -131,13 +131,6 @@ def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:
         write_crawl(tmp_path / "file", 1)
 
 
-def test_progress_is_told_of_each_record(tmp_path: Path) -> None:
-    reported: list[int] = []
-    counts = write_crawl(tmp_path, 12, progress=reported.append)
-    assert reported == list(range(1, 13))
-    assert counts.total() == 12
-
-
 @pytest.mark.parametrize(
     "text", ["a\tb\n1\t2\n", "ordinal\tkind\nx\ty\n", "ordinal\tkind\n1\n\xff"]
 )

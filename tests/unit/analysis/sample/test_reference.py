@@ -58,17 +58,6 @@ def test_resemblance_is_the_jaccard_similarity_of_the_sets_of_five_tokens(a: str
         assert found == len(sets[0] & sets[1]) / len(sets[0] | sets[1])
 
 
-def test_pages_with_few_shingles_match_equal_token_sequences_only() -> None:
-    words = "a b c d e f g h i j k".split()  # noqa: SIM905 - a list would be harder to read
-    shingler = TextShingler()
-    short, shorter, again = (
-        shingler.exact(" ".join(part)) for part in (words, words[:-1], words)
-    )  # fmt: skip
-    assert resemblance(short, shorter, 8) == 0
-    assert resemblance(short, shorter, 6) == pytest.approx(6 / 7)
-    assert resemblance(short, again, 8) == 1
-
-
 def test_a_body_of_bytes_is_decoded_by_the_charset_field_then_by_the_type() -> None:
     body = base64.b64encode("мост".encode("windows-1251")).decode()
     typed = "text/plain; charset=windows-1251"

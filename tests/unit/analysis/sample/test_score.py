@@ -1,4 +1,3 @@
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,32 +14,13 @@ from streamer.analysis.verdicts import largest_clusters, read_verdicts
 from streamer.errors import InputError
 from tests.helpers.commands import run
 from tests.helpers.labelled import labelled_set
+from tests.unit.analysis.test_clusters import verdict, write
+
+SITE = "http://a.example/"  # of the pages that verdicts name
 
 
 def words(count: int, start: int = 0) -> str:
     return " ".join(f"w{n}" for n in range(start, start + count))
-
-
-def verdict(ordinal: int, of: int | None = None, **fields: Any) -> dict[str, Any]:
-    place = {"topic": "pages.jsonl", "partition": 0}
-    other = None if of is None else {"page": {**place, "offset": of}, "url": f"u{of}"}
-    return {
-        "page": {**place, "offset": ordinal},
-        "url": f"u{ordinal}",
-        "verdict": "unique" if of is None else "duplicate",
-        "representative": other,
-        **fields,
-    }
-
-
-def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def write_pages(folder: Path, bodies: Sequence[str]) -> Path:
-    pages = [{"url": f"u{n}", "body": body} for n, body in enumerate(bodies)]
-    return write_lines(folder / "pages.jsonl", pages)
 
 
 def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> Score:
@@ -50,8 +30,9 @@ def score(pages: Sequence[Path], verdicts: Path, **options: Any) -> Score:
 def scored(
     folder: Path, bodies: Sequence[str], verdicts: Sequence[dict[str, Any]], **options: Any
 ) -> Score:
-    pages = write_pages(folder, bodies)
-    return score([pages], write_lines(folder / "verdicts.jsonl", verdicts), **options)
+    pages = [{"url": f"{SITE}{n}", "body": body} for n, body in enumerate(bodies)]
+    file = write(folder / "pages.jsonl", pages)
+    return score([file], write(folder / "verdicts.jsonl", verdicts), **options)
 
 
 UNLIKE, LIKE = words(100, 500), words(100)
@@ -121,44 +102,48 @@ def test_a_representative_that_is_not_a_kept_page_is_counted_apart(
 
 def test_missing_and_repeated_verdicts_are_counted(tmp_path: Path) -> None:
     numbers = [0, 1, 2, 3, 3]
-    lines = [{"url": f"u{n}", "body": words(50, 100 * at)} for at, n in enumerate(numbers)]
-    pages = write_lines(tmp_path / "pages.jsonl", lines)
+    lines = [{"url": f"{SITE}{n}", "body": words(50, 100 * at)} for at, n in enumerate(numbers)]
+    pages = write(tmp_path / "pages.jsonl", lines)
     said = [verdict(0), verdict(1), verdict(1)]
-    verdicts = write_lines(tmp_path / "verdicts.jsonl", said)
+    verdicts = write(tmp_path / "verdicts.jsonl", said)
     result = score([pages], verdicts)
     assert (result.missing, result.repeats) == (3, 1)
     assert result.outcomes == ConfusionCounts(true_negative=2)
-    write_lines(verdicts, [*said, verdict(9, url="u3")])
-    with pytest.raises(InputError, match="none of the several pages with their URLs, first u3"):
+    write(verdicts, [*said, verdict(9, url=f"{SITE}3")])
+    with pytest.raises(
+        InputError, match=f"none of the several pages with their URLs, first {SITE}3"
+    ):
         score([pages], verdicts)
 
 
 @pytest.mark.parametrize("name", ["renamed.jsonl", "elsewhere/pages.jsonl"])
 def test_verdicts_are_of_the_records_whatever_the_files_name(tmp_path: Path, name: str) -> None:
     bodies = [words(50), words(50, 500), words(50), words(50, 900)]
-    lines = [{"url": f"u{at // 2}", "body": body} for at, body in enumerate(bodies)]  # twice each
-    pages = write_lines(tmp_path / "pages.jsonl", lines)
+    lines = [
+        {"url": f"{SITE}{at // 2}", "body": body} for at, body in enumerate(bodies)
+    ]  # twice each
+    pages = write(tmp_path / "pages.jsonl", lines)
     place = {"topic": name, "partition": 0}
-    said = [verdict(at, page={**place, "offset": at}, url=f"u{at // 2}") for at in (0, 1, 3)]
-    other = {"page": {**place, "offset": 0}, "url": "u0"}
+    said = [verdict(at, page={**place, "offset": at}, url=f"{SITE}{at // 2}") for at in (0, 1, 3)]
+    other = {"page": {**place, "offset": 0}, "url": f"{SITE}0"}
     page = {**place, "offset": 2}
-    said.insert(2, verdict(2, of=0, page=page, url="u1", representative=other))
-    result = score([pages], write_lines(tmp_path / "verdicts.jsonl", said))
+    said.insert(2, verdict(2, of=0, page=page, url=f"{SITE}1", representative=other))
+    result = score([pages], write(tmp_path / "verdicts.jsonl", said))
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=3)
     assert (result.missing, result.bad_representatives) == (0, 0)
 
 
 def test_verdicts_of_a_file_that_is_not_given_are_refused(tmp_path: Path) -> None:
-    pages = write_lines(tmp_path / "a.jsonl", [{"url": "u0", "body": words(50)}])
+    pages = write(tmp_path / "a.jsonl", [{"url": f"{SITE}0", "body": words(50)}])
     places = [{"topic": name, "partition": 0, "offset": 0} for name in ("a.jsonl", "b.jsonl")]
-    verdicts = write_lines(tmp_path / "v.jsonl", [verdict(0, page=place) for place in places])
+    verdicts = write(tmp_path / "v.jsonl", [verdict(0, page=place) for place in places])
     with pytest.raises(InputError, match="none of the several pages"):
         score([pages], verdicts)
 
 
 def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
     place = {"topic": "pages", "partition": 3, "offset": 77}
-    other = {"page": {**place, "partition": 1}, "url": "u0"}
+    other = {"page": {**place, "partition": 1}, "url": f"{SITE}0"}
     page = {**place, "offset": 78}
     said = [verdict(0, page=place), verdict(1, of=0, page=page, representative=other)]
     result = scored(tmp_path, [words(50)] * 2, said)
@@ -166,25 +151,25 @@ def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
 
 
 def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> None:
-    page = {"url": "u0", "body": words(50)}
-    files = [write_lines(tmp_path / f"{name}.jsonl", [page]) for name in ("a", "b")]
+    page = {"url": f"{SITE}0", "body": words(50)}
+    files = [write(tmp_path / f"{name}.jsonl", [page]) for name in ("a", "b")]
     one, other = (
         {"topic": name, "partition": 0, "offset": 0} for name in ("a.jsonl", str(files[1]))
     )
     said = [verdict(0, page=one), verdict(0, page=other, of=0)]
     said[1]["representative"]["page"] = one
-    result = score(files, write_lines(tmp_path / "v.jsonl", said))
+    result = score(files, write(tmp_path / "v.jsonl", said))
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
 
 
 def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="1 verdicts are not in these files, first u5"):
+    with pytest.raises(InputError, match=f"1 verdicts are not in these files, first {SITE}5"):
         scored(tmp_path, [words(50)], [verdict(0), verdict(5)])
 
 
 def test_verdicts_of_other_texts_under_the_same_urls_are_an_input_error(tmp_path: Path) -> None:
     said = [verdict(0, text_bytes=len(words(50))), verdict(1, text_bytes=len(words(51)))]
-    with pytest.raises(InputError, match="1 verdicts are there with another text, first u1"):
+    with pytest.raises(InputError, match=f"1 verdicts are there with another text, first {SITE}1"):
         scored(tmp_path, [words(50), words(50, 100)], said)
 
 
@@ -221,9 +206,13 @@ def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
 
 def test_the_largest_clusters_come_first_and_equal_ones_by_url(tmp_path: Path) -> None:
     said = [verdict(page, of=of) for page, of in enumerate([9, 3, 5, 3, 9, 5, 5, 7], 10)]
-    file = write_lines(tmp_path / "v.jsonl", said * 2)  # a repeat counts once
+    file = write(tmp_path / "v.jsonl", said * 2)  # a repeat counts once
     clusters = largest_clusters(read_verdicts(file), 3)
-    assert [(c.url, c.size) for c in clusters] == [("u5", 4), ("u3", 3), ("u9", 3)]
+    assert [(c.url, c.size) for c in clusters] == [
+        (f"{SITE}5", 4),
+        (f"{SITE}3", 3),
+        (f"{SITE}9", 3),
+    ]
     assert clusters[0].share == 4 / 8
 
 
