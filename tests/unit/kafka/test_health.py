@@ -127,17 +127,6 @@ async def test_port_0_serves_nothing() -> None:
 
 
 @in_loop
-async def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
-    async with aiohttp.ClientSession() as client:
-        async with serving() as served:
-            url = f"http://{HERE}:{served.port}/health/live"
-            async with client.get(url) as answer:
-                assert answer.status == 200
-        with pytest.raises(aiohttp.ClientConnectorError):
-            await client.get(url)
-
-
-@in_loop
 async def test_half_a_request_does_not_hold_up_a_stop() -> None:
     async with serving() as served:
         reader, writer = await asyncio.open_connection(HERE, served.port)

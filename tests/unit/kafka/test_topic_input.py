@@ -2,10 +2,7 @@
 
 import asyncio
 import itertools
-import os
-import signal
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +21,6 @@ from streamer.kafka import topic_input
 from streamer.kafka.topic_input import Interval, Range, WaitingLoop, Wanted, parse_wanted, resolve
 from streamer.kafka.wire import pack_record
 from streamer.pages.chunk import Message
-from streamer.run.replay import Interrupted
 from tests.helpers import topic_doubles
 from tests.helpers.topic_doubles import IDENTITY, TIME, Topics, config, message_at, pages_record
 
@@ -251,26 +247,3 @@ def test_brokers_that_say_nothing_are_not_waited_for_for_ever(loop: WaitingLoop)
     with pytest.raises(StreamerError, match="nothing for"):
         loop.run(say_nothing(), patience_s=0.05)
     assert cancelled.wait(30)
-
-
-def test_an_interrupted_wait_ends_at_once_and_leaves_nothing_behind() -> None:
-    def interrupt(_number: int, _frame: object) -> None:
-        raise Interrupted
-
-    cancelled = threading.Event()
-
-    async def wait_for_ever() -> None:
-        os.kill(os.getpid(), signal.SIGUSR1)
-        try:
-            await asyncio.sleep(60)
-        finally:
-            cancelled.set()
-
-    before, began = signal.signal(signal.SIGUSR1, interrupt), time.monotonic()
-    try:
-        with pytest.raises(Interrupted), WaitingLoop() as turning:
-            turning.run(wait_for_ever())
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert cancelled.is_set()
-    assert time.monotonic() - began < 30
