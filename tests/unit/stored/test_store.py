@@ -36,17 +36,6 @@ def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
         assert_holds(store, [0, 1, 2])
 
 
-def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        for row in range(3):
-            bare = flushed([row])
-            bare.masks[:] = 0
-            store.flush({}, bare, b"")
-        lookup = StoredLookup(store)
-        assert lookup.find(keys_of(range(20))).rows.size == 0
-        assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_are_found_by_one_search_whichever_flush_brought_them(
     folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch
