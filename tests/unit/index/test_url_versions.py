@@ -66,8 +66,7 @@ def versions_in(store: Store) -> list[bytes]:
 # ---- the rule -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_a_version_is_compared_with_the_one_before_it(judge: Judge, *, flushed: bool) -> None:
+def test_a_version_is_compared_with_the_one_before_it(judge: Judge, flush: bool) -> None:
     steps = [
         (page(0, b"a", 1, SAME), ("new", -1)),
         (page(1, b"b", 1, SAME), ("new", -1)),  # a duplicate of the other URL's page
@@ -81,7 +80,7 @@ def test_a_version_is_compared_with_the_one_before_it(judge: Judge, *, flushed: 
     ]
     for pages, expected in steps:
         assert change(judge, pages) == expected, pages.refs
-        if flushed:
+        if flush:
             judge.flush(b"")
 
 

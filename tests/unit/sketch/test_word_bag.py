@@ -6,7 +6,7 @@ from typing import Any
 import mmh3
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.config import load_settings
@@ -54,7 +54,6 @@ def check_both(bodies: list[bytes], flags: int, **given: Any) -> Signatures:
     return signed
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     bodies=BODIES, flags=st.sampled_from([0, HTML, ESCAPED, HTML | ESCAPED]), exact=st.booleans()
 )
