@@ -203,13 +203,6 @@ def test_a_state_of_another_version_is_refused_too() -> None:
         Shard(BANDS, MemoryLookup(), state=shard.state())
 
 
-def test_pages_before_the_first_settings_are_a_broken_invariant() -> None:
-    shard = Shard(BANDS, MemoryLookup())
-    pages = made_pages([[1, 2, 3, 4]], [SAME])
-    with pytest.raises(AssertionError, match="before the first CONFIG"):
-        shard.apply(page_record(pages, 0, 1))
-
-
 def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
     shard = Shard(BANDS, MemoryLookup())
     pages = made_pages([[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 6]], [SAME, apart(100), apart(100)])

@@ -1,9 +1,9 @@
 """The settings of a connection: which are refused, and what the clients get of the others."""
 
+import asyncio
 import socket
 import ssl
 from pathlib import Path
-from time import monotonic
 from typing import Any, get_args
 
 import faust
@@ -200,14 +200,10 @@ def test_certificates_and_host_names_are_verified(protocol: Any, authority: Auth
 
 
 def test_a_broker_that_is_silent_is_given_up_in_time() -> None:
-    started = monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        brokers = f"127.0.0.1:{silent.getsockname()[1]}"
-        protocols: list[Any] = ["PLAINTEXT", "SSL"]
-        for protocol in protocols:
-            with pytest.raises(StreamerError, match="it does not answer, check --brokers"):
-                run(reach(Connection(brokers, protocol), timeout_s=0.2))
-    assert monotonic() - started < 5
+        made = Connection(f"127.0.0.1:{silent.getsockname()[1]}", "SSL")
+        with pytest.raises(StreamerError, match="it does not answer, check --brokers"):
+            run(asyncio.wait_for(reach(made, timeout_s=0.2), 5))
 
 
 def test_the_cause_is_told_for_each_broker_that_is_not_reached() -> None:
