@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
@@ -20,13 +20,6 @@ from streamer.stored.lookup import SharedLock, StoredLookup
 from streamer.stored.row_blocks import RowKeys
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flushed, keys_of
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "store")
-    yield store
-    store.close()
 
 
 def flush(store: Store, lookup: StoredLookup, rows: Sequence[int]) -> None:
@@ -193,13 +186,13 @@ def test_a_disk_that_refuses_what_is_frozen_is_told_of_and_nothing_is_lost(
     assert_holds(store, range(200))
 
 
-def test_a_deep_check_reads_what_is_frozen(store: Store, tmp_path: Path) -> None:
+def test_a_deep_check_reads_what_is_frozen(store: Store, folder: Path) -> None:
     bounded(store, 1).close()
-    [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
+    [finding] = [each for each in check_index(folder.parent) if each.part.startswith("frozen")]
     assert finding.damage == []
     assert finding.size >= 8 * 100 * POSTINGS_A_ROW
     store.write_bands([[(entry_key(BANDS, 7), bytes(8))]])
-    [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
+    [finding] = [each for each in check_index(folder.parent) if each.part.startswith("frozen")]
     assert "generation 0 of its bands" in finding.damage[0]
 
 
