@@ -1,18 +1,11 @@
 """A topic as an input: options, the order of a log, where chunks end, and brokers that refuse."""
 
 import asyncio
-import itertools
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
-from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.errors import OffsetOutOfRangeError, TopicAuthorizationFailedError
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.record.util import calc_crc32c
 
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.messages import FORGET, Forget, Record
@@ -170,59 +163,6 @@ def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics)
         assert reached == end
         found[p] += taken
         assert [m[0] for m in found[p]] == list(range(p, end, 2))
-
-
-class DecodingConsumer(topic_doubles.FakeConsumer):
-    """Answers with all batches from a position on, decoded by the client library itself."""
-
-    def __init__(self, batches: Sequence[bytes], ends: Mapping[int, int]) -> None:
-        super().__init__({}, ends, 0)
-        self._batches = batches
-
-    async def getmany(
-        self, place: Any, timeout_ms: int, max_records: int | None = None
-    ) -> dict[Any, list[Any]]:
-        assert timeout_ms > 0
-        records = MemoryRecords(b"".join(self._batches))
-        start = self._at[place.partition]
-        each = PartitionRecords(place, records, [], start, None, None, True, 0)
-        found = list(itertools.islice(each, max_records))
-        self._at[place.partition] = each.next_fetch_offset
-        return {place: found} if found else {}
-
-
-def packed(messages: Sequence[Message]) -> bytes:
-    """Return messages as the bytes of a compressed batch."""
-    builder = DefaultRecordBatchBuilder(
-        2, 4, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=0,
-        batch_size=1 << 20,
-    )  # fmt: skip
-    for number, (_, key, value) in enumerate(messages):
-        builder.append(number, TIME, key, value, [])
-    return messages[0][0].to_bytes(8, "big") + bytes(builder.build())[8:]
-
-
-def with_checksum(batch: bytes) -> bytes:
-    """Return a batch with the checksum that fits its bytes: of one that was made so."""
-    checksum: int = calc_crc32c(batch[21:])
-    return batch[:17] + checksum.to_bytes(4, "big") + batch[21:]
-
-
-@pytest.mark.parametrize("fits", [True, False])
-@pytest.mark.parametrize("place", [61, 65, 70, -1])
-def test_a_batch_that_cannot_be_decoded_is_named_and_what_is_before_it_is_read(
-    topics: Topics, place: int, *, fits: bool
-) -> None:
-    batches = [packed(message_at(range(first, first + 3))) for first in (0, 3, 6)]
-    damaged = bytearray(batches[1])
-    damaged[place] ^= 0xFF
-    batches[1] = with_checksum(bytes(damaged)) if fits else bytes(damaged)
-    topic = topics({}, {0: (0, 9)})
-    topic._consumer = DecodingConsumer(batches, {0: 9})  # noqa: SLF001
-    topic.begin({0: 0})
-    assert topic.read(0, 3) == (message_at(range(3)), [TIME] * 3, [()] * 3, 3)
-    with pytest.raises(InputError, match=r"^Partition 0 of pages cannot be decoded from offset 3 "):
-        topic.read(0, 9)
 
 
 def test_the_brokers_refusals_are_told_with_a_remedy(loop: WaitingLoop) -> None:
