@@ -101,8 +101,12 @@ class Signing:
             task.cancel()
 
 
-async def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_before() -> None:
-    signing = Signing()
+@pytest.fixture
+def signing() -> Signing:
+    return Signing()
+
+
+async def test_a_chunk_is_acknowledged_when_its_record_has_arrived(signing: Signing) -> None:
     signing.publisher.held = asyncio.Event()
     one = chunk(5, 7, FakeMessage(5, page(1)), FakeMessage(6, page(2)))
     feeding = asyncio.create_task(signing.run(one, seconds=20))
@@ -115,16 +119,14 @@ async def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_befor
     assert signing.flow.open_pages == 2
 
 
-async def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
-    signing = Signing()
+async def test_a_failed_publish_ends_the_process_and_acknowledges_nothing(signing: Signing) -> None:
     signing.publisher.failing = StreamerError("no broker")
     await signing.run(chunk(0, 1, FakeMessage(0, page(1))), seconds=20)
     assert [str(failure) for failure in signing.failures] == ["no broker"]
     assert signing.consumer.acknowledged == []
 
 
-async def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
-    signing = Signing()
+async def test_dead_letters_arrive_before_the_record_that_covers_them(signing: Signing) -> None:
     bad = FakeMessage(1, b"{broken", b"key")
     await signing.run(chunk(0, 3, FakeMessage(0, page(1)), bad), seconds=20)
     (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
@@ -141,8 +143,7 @@ async def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
     assert (covering.start, covering.end, covering.numbers.tolist()) == (0, 3, [0])
 
 
-async def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
-    signing = Signing()
+async def test_a_chunk_without_pages_is_published_as_an_empty_interval(signing: Signing) -> None:
     await signing.run(chunk(4, 9, FakeMessage(6, None), FakeMessage(8, b"")), seconds=20)
     ((_, _, message),) = signing.publisher.arrived
     record = unpack_record(message[1] or b"", IDENTITY)
@@ -170,8 +171,7 @@ def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> 
     assert (signed.pages, signed.skipped) == (3, {"deletion": 4})
 
 
-async def test_records_are_published_in_the_order_of_the_chunks() -> None:
-    signing = Signing()
+async def test_records_are_published_in_the_order_of_the_chunks(signing: Signing) -> None:
     chunks = [
         chunk(10 * n, 10 * n + 10, *(FakeMessage(10 * n + i, page(i)) for i in range(10)))
         for n in range(20)
@@ -221,17 +221,15 @@ async def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_h
     ],
 )
 async def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
-    committed: int, mark: int, first: int, start: Start
+    signing: Signing, committed: int, mark: int, first: int, start: Start
 ) -> None:
-    signing = Signing()
     signing.consumer.first, signing.consumer.end = first, 20
     signing.flow.note_gauge(Gauge(0, {"pages:1": mark}, ""))
     assert await signing.starts(committed) == start
     assert signing.failures == []
 
 
-async def test_a_position_that_is_not_in_the_topic_ends_the_process() -> None:
-    signing = Signing()
+async def test_a_position_that_is_not_in_the_topic_ends_the_process(signing: Signing) -> None:
     signing.consumer.first, signing.consumer.end = 10, 20
     signing.flow.note_gauge(Gauge(0, {"pages:1": 21}, ""))
     await signing.starts(21)
@@ -299,8 +297,7 @@ def test_a_dead_letter_has_the_headers_of_its_original_as_far_as_there_is_room()
     assert [each for each in headers if "." not in each[0]] == [given[0], given[3]]
 
 
-async def test_a_record_too_large_for_the_log_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    signing = Signing()
+async def test_a_too_large_record_is_cut(signing: Signing, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = [FakeMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
     one = chunk(5, 40, *pages, FakeMessage(39, b"{broken"))
     await signing.run(one, seconds=20)
@@ -324,8 +321,7 @@ async def test_a_record_too_large_for_the_log_is_cut(monkeypatch: pytest.MonkeyP
     assert again.consumer.acknowledged == [one]
 
 
-async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
-    signing = Signing()
+async def test_a_page_with_a_huge_key_is_judged_as_one_without(signing: Signing) -> None:
     messages = [FakeMessage(n, page(n), b"k" * (65_536 + n)) for n in range(2)]
     await signing.run(chunk(0, 2, *messages), seconds=20)
     ((_, _, message),) = signing.publisher.arrived
