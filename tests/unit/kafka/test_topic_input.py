@@ -1,11 +1,16 @@
 """A topic as an input: options, the order of a log, where chunks end, and brokers that refuse."""
 
 import asyncio
+import itertools
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
+from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.errors import OffsetOutOfRangeError, TopicAuthorizationFailedError
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.messages import FORGET, Forget, Record
@@ -163,6 +168,40 @@ def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics)
         assert reached == end
         found[p] += taken
         assert [m[0] for m in found[p]] == list(range(p, end, 2))
+
+
+class DecodingConsumer(topic_doubles.FakeConsumer):
+    """Answers with all batches from a position on, decoded by the client library itself."""
+
+    batches = b""
+
+    async def getmany(
+        self, place: Any, timeout_ms: int, max_records: int | None = None
+    ) -> dict[Any, list[Any]]:
+        assert timeout_ms > 0
+        records, start = MemoryRecords(self.batches), self._at[place.partition]
+        each = PartitionRecords(place, records, [], start, None, None, True, 0)
+        found = list(itertools.islice(each, max_records))
+        self._at[place.partition] = each.next_fetch_offset
+        return {place: found} if found else {}
+
+
+@pytest.mark.parametrize("at", [61, 70, -1])
+def test_damage_is_named_and_what_is_before_it_is_read(topics: Topics, at: int) -> None:
+    consumer = DecodingConsumer({}, {0: 9}, 0)
+    for first in (0, 3, 6):
+        builder = DefaultRecordBatchBuilder(2, 4, 0, -1, -1, -1, 1 << 20)
+        for number, (_, key, value) in enumerate(message_at(range(first, first + 3))):
+            builder.append(number, TIME, key, value, [])
+        batch = bytearray(first.to_bytes(8, "big") + bytes(builder.build())[8:])
+        batch[at] ^= 0xFF if first == 3 else 0
+        consumer.batches += bytes(batch)
+    topic = topics({}, {0: (0, 9)})
+    topic._consumer = consumer  # noqa: SLF001 - which decodes
+    topic.begin({0: 0})
+    assert topic.read(0, 3) == (message_at(range(3)), [TIME] * 3, [()] * 3, 3)
+    with pytest.raises(InputError, match=r"^Partition 0 of pages cannot be decoded from offset 3 "):
+        topic.read(0, 9)
 
 
 def test_the_brokers_refusals_are_told_with_a_remedy(loop: WaitingLoop) -> None:

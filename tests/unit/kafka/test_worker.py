@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -94,8 +95,10 @@ def test_a_shard_that_cannot_be_closed_in_time_ends_the_process(
     def fail(error: BaseException) -> None:
         raise error
 
-    owner = SimpleNamespace(number=1)
-    shards: Any = [SimpleNamespace(owner=owner, close=lambda: asyncio.sleep(60))]
+    shards: Any = [
+        SimpleNamespace(owner=SimpleNamespace(number=n), close=partial(asyncio.sleep, 60 * n))
+        for n in range(2)
+    ]
     monkeypatch.setattr("streamer.kafka.worker.CLOSE_SECONDS_MAX", 0.05)
     worker = Worker(options(key_file), fail, Metrics())
     worker.shards = shards

@@ -70,14 +70,9 @@ def rows(*urls: str) -> bytes:
             "t/metadata/snap.jsonl": ("{}", "iceberg_metadata"),
         }),
         ({"a.parquet": rows("a")}, {".hoodie/20260101.json": ("{}", "hudi_metadata")}),
-        ({"a.json": json.dumps([json.loads(PAGE)], indent=2)}, {
-            "b.json": (json.dumps({"name": "package"}, indent=2), "no_page_body"),
-            "c.jsonl": ("\0\2\3\0binary", "unknown_format"), "d.txt": ("x", "beside_pages"),
-        }),
         ({"a.json": PAGE, "b.json": "[" + PAGE + "]", "c.json": "{}"}, {}),  # which may lack all
     ],
-    ids=["site", "jekyll", "hub", "lines", "browsertrix", "its pages", "iceberg", "hudi", "binary",
-         "json"],
+    ids=["site", "jekyll", "hub", "lines", "browsertrix", "its pages", "iceberg", "hudi", "json"],
 )  # fmt: skip
 def test_what_tools_leave_beside_pages_is_passed_over_by_kind(
     tmp_path: Path, pages: dict[str, str], others: dict[str, tuple[str, str]]

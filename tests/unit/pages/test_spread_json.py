@@ -165,3 +165,23 @@ def test_following_objects_are_pages(tmp_path: Path, between: str, before: int, 
     objects = [*map(json.dumps, pages)]
     text = "\n".join([*objects[:-after], between.join(objects[-after:])])
     assert_pages(tmp_path / "a.jsonl", text, [each["url"] for each in pages])
+
+
+def test_other_files_in_a_folder_do_not_end_a_run(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps({"name": "package", "version": 1}, indent=2))
+    (folder / "b.json").write_bytes(b"PAR1\0\0\0")
+    (folder / "c.jsonl").write_bytes(b"\x80\2\3\0binary")
+    (folder / "d.txt").write_text("notes")
+    (folder / "e.json").write_text(json.dumps([page(1)], indent=2))
+    done = replay(tmp_path, str(folder), "--summary", str(tmp_path / "s.json"))
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert judged(tmp_path) == [("http://a/1", 0)]
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["files_passed_over"] == [
+        str(folder / name) for name in ("a.json", "b.json", "c.jsonl", "d.txt")
+    ]
+    kinds = {"no_page_body": 1, "unknown_format": 2, "beside_pages": 1}
+    assert found["files_passed_over_by_kind"] == kinds
+    assert found["dead_letters"] == {}

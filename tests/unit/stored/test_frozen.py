@@ -153,6 +153,20 @@ def test_a_step_of_a_merge_gives_space_back(store: Store, monkeypatch: pytest.Mo
     assert sum(each.count for each in frozen.note.generations) == 4000
 
 
+def test_what_a_step_has_not_passed_of_a_block_is_there(
+    store: Store, frozen: FrozenKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
+    for number in range(MERGED):
+        freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
+    assert frozen.merge()
+    assert all(0 < each.count < 1000 for each in frozen.note.generations[:-1])
+    for each in frozen.note.generations:
+        assert sum(read_generation(store, each))
+    assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
+
+
 def test_a_merge_gives_back_whole_files(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 2000)
     frozen, gone = four_generations(store), 0
