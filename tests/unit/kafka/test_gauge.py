@@ -18,7 +18,7 @@ from streamer.kafka.gauge import (
     pack,
 )
 from streamer.kafka.reader import Fetched
-from tests.helpers.kafka_doubles import FakeMessage, in_loop
+from tests.helpers.kafka_doubles import FakeMessage
 
 GAUGE, KEY = Gauge(5, {"pages:0": 7}, ""), b"gauge.0"
 GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x91" * 100_000]
@@ -38,7 +38,6 @@ class TopicOf:
 
 
 @pytest.mark.parametrize("value", GARBAGE, ids=lambda value: repr(value)[:20])
-@in_loop
 async def test_what_is_no_gauge_is_passed_over_with_a_warning(value: bytes | None) -> None:
     reported = [FakeMessage(0, pack(GAUGE), KEY), FakeMessage(1, value, KEY), FakeMessage(2, value)]
     reader: Any = TopicOf(*reported)

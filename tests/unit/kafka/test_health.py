@@ -16,7 +16,6 @@ from streamer.kafka.health import HealthServer, status_page
 from streamer.kafka.progress_log import ProgressLog
 from streamer.metrics import Metrics
 from streamer.web_server import STYLE
-from tests.helpers.kafka_doubles import in_loop
 from tests.helpers.ports import free_port
 
 HERE = "127.0.0.1"
@@ -64,7 +63,6 @@ async def serving(about: Any = None) -> AsyncIterator[Served]:
         await asyncio.wait_for(served.server.stop(), 60)
 
 
-@in_loop
 async def test_a_worker_is_alive_and_says_whether_it_is_ready_and_what_is_in_the_way() -> None:
     reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
     async with serving() as served:
@@ -79,7 +77,6 @@ async def test_a_worker_is_alive_and_says_whether_it_is_ready_and_what_is_in_the
         assert (await served.get("/health/live"))[0] == 200
 
 
-@in_loop
 async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
     async with serving() as served:
         served.metrics.signing.pages_signed.inc(42)
@@ -87,14 +84,12 @@ async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
         assert await served.metric("process_resident_memory_bytes") > 0
 
 
-@in_loop
 async def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
     async with serving() as served:
         with pytest.raises(ConnectionRefusedError):  # another address of the loopback interface
             await asyncio.open_connection("127.0.0.2", served.port)
 
 
-@in_loop
 async def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> None:
     async with serving() as served:
         second = HealthServer(HERE, served.port, list, Metrics())
@@ -105,7 +100,6 @@ async def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> No
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "n" * 70])
-@in_loop
 async def test_a_host_that_is_not_ours_is_an_error_of_the_settings(host: str) -> None:
     with pytest.raises(SettingsError, match=rf"{host}:.* --health-host"):
         await HealthServer(host, free_port(), list, Metrics()).start()
@@ -117,7 +111,6 @@ def sockets() -> set[str]:
     return {name for name in named if name.startswith("socket:")}
 
 
-@in_loop
 async def test_port_0_serves_nothing() -> None:
     before = sockets()
     server = HealthServer(HERE, 0, list, Metrics())
@@ -126,18 +119,6 @@ async def test_port_0_serves_nothing() -> None:
     await server.stop()
 
 
-@in_loop
-async def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
-    async with aiohttp.ClientSession() as client:
-        async with serving() as served:
-            url = f"http://{HERE}:{served.port}/health/live"
-            async with client.get(url) as answer:
-                assert answer.status == 200
-        with pytest.raises(aiohttp.ClientConnectorError):
-            await client.get(url)
-
-
-@in_loop
 async def test_half_a_request_does_not_hold_up_a_stop() -> None:
     async with serving() as served:
         reader, writer = await asyncio.open_connection(HERE, served.port)
@@ -157,7 +138,6 @@ def test_the_page_has_figures_and_the_consoles_look(signs: bool, owns: bool, cou
     assert "<script" not in page
 
 
-@in_loop
 async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere() -> None:
     about = {"index": "news<b>", "shards": [0, 2]}
     async with serving(about) as served:

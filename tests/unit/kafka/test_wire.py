@@ -105,10 +105,9 @@ def test_a_record_of_another_key_or_log_stops_the_reader(identity: LogIdentity, 
 
 
 GARBAGE = [
-    b"\xc0", b"\x01", b"\xa3abc", b"\x90", b"\x80", b"\x92\xc4\x01a\xc4\x01b",
-    b"\x81\xa4refs\x90",
+    b"\xc0", b"\x01", b"\xa3abc", b"\x90", b"\x80", b"\x92\xc4\x01a\xc4\x01b", b"\x81\xa4refs\x90",
+    b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000 + b"\xc0", b"",  # these are no values
 ]  # fmt: skip
-NO_MESSAGE_PACK = [b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000 + b"\xc0", b""]
 
 
 def with_parts(data: bytes, **parts: object) -> bytes:
@@ -126,15 +125,8 @@ def with_parts(data: bytes, **parts: object) -> bytes:
 @pytest.mark.parametrize("kind", [1, 2, 3, 4, 5])
 def test_garbled_items_after_a_valid_head_stop_the_reader(kind: int, items: bytes) -> None:
     data = with_parts(pack_record(record(pages(2), 2), IDENTITY), kind=kind, items=items)
-    with pytest.raises(StoreMismatch, match=r"record of pages:0 from 10 to 14 .* cannot be read"):
-        unpack_record(data, IDENTITY)
-
-
-@pytest.mark.parametrize("items", NO_MESSAGE_PACK, ids=lambda data: data[:12].hex())
-def test_items_that_are_no_values_stop_the_reader(items: bytes) -> None:
-    data = with_parts(pack_record(record(pages(2), 2), IDENTITY), items=items)
-    # It depends on the depth of the stack.
-    with pytest.raises(StoreMismatch, match=r"did not write|cannot be read"):
+    # Which of the two depends on the depth of the stack, where the items are no values.
+    with pytest.raises(StoreMismatch, match=r"of pages:0 from 10 to 14 .* cannot be read|did not"):
         unpack_record(data, IDENTITY)
 
 

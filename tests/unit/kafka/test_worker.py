@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,6 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 
 SECRET = bytes(range(32))
-CLOSING = 2
 
 
 def options(key_file: Path, role: Role = Role.ALL, **given: Any) -> WorkerOptions:
@@ -90,47 +89,18 @@ def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
     assert "hunter2" not in said
 
 
-class _Closing:
-    """A shard whose closing ends once `others` close at the same time."""
-
-    def __init__(self, number: int, others: threading.Barrier) -> None:
-        self.owner = SimpleNamespace(number=number)
-        self._others = others
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._wait)
-
-    def _wait(self) -> None:
-        self._others.wait(30)
-
-
-def test_shards_are_closed_at_once(key_file: Path) -> None:
-    async def run() -> None:
-        worker = Worker(options(key_file), failures.append, Metrics())
-        shards: Any = [_Closing(number, barrier) for number in range(CLOSING)]
-        worker.shards = shards
-        await worker._close()  # noqa: SLF001 - what `run` ends with
-
-    failures: list[BaseException] = []
-    barrier = threading.Barrier(CLOSING)
-    asyncio.run(run())
-    assert failures == []
-
-
 def test_a_shard_that_cannot_be_closed_in_time_ends_the_process(
     key_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(error: BaseException) -> None:
         raise error
 
-    async def run() -> None:
-        worker = Worker(options(key_file), fail, Metrics())
-        shards: Any = [_Closing(1, barrier)]
-        worker.shards = shards
-        with pytest.raises(StreamerError, match="Shard 1 could not be written within 0 seconds"):
-            await worker._close()  # noqa: SLF001 - what `run` ends with
-        barrier.abort()
-
+    shards: Any = [
+        SimpleNamespace(owner=SimpleNamespace(number=n), close=partial(asyncio.sleep, 60 * n))
+        for n in range(2)
+    ]
     monkeypatch.setattr("streamer.kafka.worker.CLOSE_SECONDS_MAX", 0.05)
-    barrier = threading.Barrier(2)
-    asyncio.run(run())
+    worker = Worker(options(key_file), fail, Metrics())
+    worker.shards = shards
+    with pytest.raises(StreamerError, match="Shard 1 could not be written within 0 seconds"):
+        asyncio.run(worker._close())  # noqa: SLF001 - what `run` ends with

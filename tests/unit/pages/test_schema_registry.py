@@ -74,15 +74,13 @@ def test_references_are_asked_for_first(reported: FakeRegistry, registry: Schema
     def refer(*names: str) -> list[dict[str, Any]]:
         return [{"name": name, "subject": f"of/{name}", "version": 3} for name in names]
 
-    reported.schemas["/schemas/ids/1"] = {"schema": record("A", "B"), "references": refer("C", "B")}
-    reported.schemas["/subjects/of%2FB/versions/3"] = {
-        "schema": record("B", "C"), "references": refer("C"),
-    }  # fmt: skip
-    reported.schemas["/subjects/of%2FC/versions/3"] = {
-        "schema": record("C", "int"), "references": refer("A"),
-    }  # fmt: skip
-    reported.schemas["/subjects/of%2FA/versions/3"] = {
-        "schema": record("Z", "int"), "references": refer("C"),
+    reported.schemas |= {
+        path: {"schema": record(*own), "references": refer(*needed)}
+        for path, own, needed in (
+            ("/schemas/ids/1", ("A", "B"), "CB"), ("/subjects/of%2FB/versions/3", ("B", "C"), "C"),
+            ("/subjects/of%2FC/versions/3", ("C", "int"), "A"),
+            ("/subjects/of%2FA/versions/3", ("Z", "int"), "C"),
+        )
     }  # fmt: skip
     assert json.loads(registry.decode(by_number(1, b"\x02"))) == {"f": {"f": {"f": 1}}}
     reported.schemas["/schemas/ids/2"] = {"schema": record("A", "B"), "references": refer("gone")}

@@ -45,11 +45,6 @@ Store.open(Path(sys.argv[1]), writable=False)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "index" / "store"
-
-
-@pytest.fixture
 def quick_folder(tmp_path: Path) -> Iterator[Path]:
     """Return a folder in memory, if there is such a disk: nothing waits for it there."""
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own within

@@ -21,11 +21,6 @@ from tests.helpers.kills import output_of, piped
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
 def test_a_reader_of_a_missing_index_says_which_folder_to_name(folder: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"There is no index in .*--index"):
         Store.open(folder, writable=False)

@@ -35,15 +35,6 @@ def test_a_hash_of_the_collections_key_has_the_published_value(name: str, value:
     assert hashes.HASHES[name](ALPHABET, 0) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("My war is over.", 1759088479), ("My war is over!", -127495474)]
-)
-def test_crc32_has_the_published_signed_values(text: str, value: int) -> None:
-    assert hashes.HASHES["crc32"](text.encode(), 0) == value % (1 << 32), (
-        "tables print the same bits signed"
-    )
-
-
 @given(st.binary(max_size=40), st.integers(0, (1 << 32) - 1))
 def test_functions_that_take_a_seed_get_it_as_their_library_does(data: bytes, seed: int) -> None:
     assert hashes.HASHES["mmh3"](data, seed) == mmh3.hash64(data, seed, signed=False)[0]
