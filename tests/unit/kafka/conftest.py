@@ -1,7 +1,5 @@
-"""Tests that are coroutines; fixtures of those that read a topic without brokers."""
+"""Fixtures of tests that read a topic without brokers."""
 
-import asyncio
-import inspect
 from collections.abc import Iterator
 
 import pytest
@@ -9,16 +7,6 @@ import pytest
 from streamer.kafka import topic_input
 from streamer.kafka.topic_input import WaitingLoop
 from tests.helpers.topic_doubles import Topics
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine, in an event loop of its own."""
-    if not inspect.iscoroutinefunction(test := pyfuncitem.obj):
-        return None
-    given = pyfuncitem.funcargs
-    asyncio.run(test(**{name: given[name] for name in inspect.signature(test).parameters}))
-    return True
 
 
 @pytest.fixture(scope="module")
