@@ -22,6 +22,7 @@ from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from streamer.console.crawl_state import CrawlState
+from tests.helpers.commands import run
 from tests.helpers.damage import digests
 from tests.helpers.fleet import streamer
 from tests.helpers.missing import leave_out
@@ -73,12 +74,6 @@ CUT_WORDS = """() => {
   return cut;
 }"""
 VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters"]
-
-
-def run(*arguments: object) -> str:
-    done = streamer(*arguments, cwd=Path.cwd())
-    assert done.returncode == 0, done.stderr
-    return " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")

@@ -112,6 +112,13 @@ def expire(brokers: str, topic: str, end: int) -> None:
     broker.administer(brokers, lambda admin: admin.delete_records(records))
 
 
+def forget_group(brokers: str, group: str) -> None:
+    """Have the brokers forget the offsets of a group, as they do after a week."""
+    request = DeleteGroupsRequest([group])
+    answer = broker.administer(brokers, lambda admin: admin._send_request(request))  # noqa: SLF001 - it has no method for it
+    assert answer.results == [(group, 0)]
+
+
 def kept(names: Names) -> tuple[str, str]:
     return "--kept-topic", topic_of(names)
 
@@ -235,11 +242,7 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
         workers.start("all", "--index", tmp_path / "index")
         wait_until_copied(workers)
         assert workers.kill("all", signal.SIGTERM) == 0
-        answer = broker.administer(
-            brokers,
-            lambda admin: admin._send_request(DeleteGroupsRequest([names.kept_group])),  # noqa: SLF001 - it has no method for it
-        )
-        assert answer.results == [(names.kept_group, 0)]
+        forget_group(brokers, names.kept_group)
         assert workers.start("all").wait(timeout=300) == 3
         assert f"{topic_of(names)} has copies of this index, and the group" in workers.log("all")
         workers.options = ("--kept-topic", f"{topic_of(names)}-again")

@@ -11,6 +11,7 @@ from streamer.compression import zstd
 from streamer.kafka.dead_letters import CODE
 from streamer.kafka.topics import Names
 from tests.helpers.broker import make_topic, messages_of, send, verdicts_of
+from tests.helpers.commands import run
 from tests.helpers.fleet import fleet, streamer
 from tests.integration.chaos import make_crawl
 from tests.unit.test_deduplicator import text_of
@@ -88,10 +89,8 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
         assert verified.returncode == 0, verified.stdout + verified.stderr
         counts = json.loads((tmp_path / "counts.json").read_text())["counts"]
         assert {name: counts[name] for name in counts if name.startswith("skipped:")} == SKIPPED
-        retried = streamer(
-            "dead-letters", "retry", "--from-topic", names.dead_letters, "--brokers", brokers,
-        )  # fmt: skip
-        assert retried.returncode == 0, retried.stderr
+        topic = ("--from-topic", names.dead_letters, "--brokers", brokers)
+        run("dead-letters", "retry", *topic)
         workers.wait_until_settled()
         again = messages_of(brokers, names.pages)[0][len(MESSAGES)]
         assert (again.key, again.value) == (None, NOWHERE)
@@ -115,12 +114,11 @@ def check_dead_letters(letters: list[Any], names: Names) -> None:
 def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -> None:
     """See that a replay of the topic alone has the same verdicts, and what else it writes."""
     verdicts, kept = folder / "v.jsonl", folder / "kept.jsonl"
-    done = streamer(
+    run(
         "replay", "--from-topic", names.pages, "--brokers", brokers, "--kept", kept, "--offsets",
         f"0:0-{len(MESSAGES)}", "--verdicts", verdicts, *RAW, "--fields", FIELDS, "--carry",
         "/headers/type", "--key-file", folder / "fleet" / "key",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert verdicts.read_bytes().splitlines() == found
     letters = [*map(json.loads, (folder / "v.jsonl.dead.jsonl").read_text().splitlines())]
     assert {each["page"]["offset"]: each["code"] for each in letters} == DEAD
@@ -139,19 +137,15 @@ def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -
         assert page["headers"] == {name: value.decode() for name, value in MESSAGES[offset][3]}
 
 
-def test_produced_bodies_are_judged_as_pages(brokers: str, names: Names, tmp_path: Path) -> None:
+def test_produced_bodies_are_judged_as_pages(
+    brokers: str, names: Names, tmp_path: Path, key_file: Path
+) -> None:
     crawl, verdicts = make_crawl(tmp_path, 300), {}
     for name, value in (("pages", "page"), ("bodies", "body")):
         topic, lines = f"{names.pages}-{name}", tmp_path / f"{name}.jsonl"
         own = ("--brokers", brokers, "--value", value)
-        done = streamer("produce", crawl, "--topic", topic, "--partitions", 1, *own)
-        assert done.returncode == 0, done.stderr
-        (tmp_path / "key").write_text("5a" * 32)
-        done = streamer(
-            "replay", "--from-topic", topic, "--verdicts", lines, *own, "--key-file",
-            tmp_path / "key",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        run("produce", crawl, "--topic", topic, "--partitions", 1, *own)
+        run("replay", "--from-topic", topic, "--verdicts", lines, *own, "--key-file", key_file)
         found = [json.loads(line) for line in lines.read_text().splitlines()]
         verdicts[name] = [
             (each["url"], each["verdict"], each["similarity"], each["text_bytes"]) for each in found
