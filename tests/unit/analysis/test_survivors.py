@@ -1,6 +1,5 @@
 """Survivors among the pages: the join against a plain oracle, and pages of another run."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,16 +139,12 @@ def test_the_join_finds_the_survivors_of_a_plain_search(
     assert found.unjudged == 2 * PAGES - pages
 
 
-def moved(names: Sequence[str]) -> list[str]:
-    return [f"/elsewhere/{Path(name).name}" for name in names]
-
-
 def test_files_are_known_by_their_last_part_and_missing_ones_named_but_with_some(
     tmp_path: Path,
 ) -> None:
     found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
-    found.expect(moved(FILES))
-    first, second = moved(FILES)
+    first, second = moved = [f"/elsewhere/{Path(name).name}" for name in FILES]
+    found.expect(moved)
     assert found.among(first, batch(0)).tolist() == [0]
     assert found.among(second, batch(0, 1, first=PAGES)).tolist() == [1]
     with pytest.raises(InputError, match=r"the pages of 2 verdicts .* but in in/b\.jsonl"):

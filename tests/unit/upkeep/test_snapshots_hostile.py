@@ -15,12 +15,6 @@ from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything, forge, grow, grow_and_take, holds
 from tests.helpers.kills import code_of, ran
 
-
-def first(snapshots: SnapshotFolder) -> Path:
-    [path] = Path(snapshots.name).glob("*.json")
-    return path
-
-
 NAMES = [
     "../home/.bashrc", "{tmp}/home/.bashrc", "../other/store/CURRENT", "store/../../home/.bashrc",
     "store/sub/CURRENT", "store/..", "store/", "store", ".", "", "newest-flush", "notes.txt",
@@ -45,7 +39,8 @@ def test_a_snapshot_that_names_other_files_than_an_indexs_is_refused_before_anyt
         changed = {key: each.replace("{tmp}", str(tmp_path)) for key, each in change.items()}
         files[-1] = {**(files[-1] if change else files[0]), **changed}  # or names a file twice
 
-    forge(first(snapshots), forged)
+    [path] = Path(snapshots.name).glob("*.json")
+    forge(path, forged)
     before = everything(tmp_path)
     for refused in (lambda: snapshots.restore(tmp_path / "again"), lambda: snapshots.check(1)):
         with pytest.raises(StoreDamaged, match="is not one of an index"):

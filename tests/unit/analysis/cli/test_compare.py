@@ -154,14 +154,6 @@ def test_texts_too_short_to_judge_are_called_so(tmp_path: Path, method: str, lea
     assert (same["duplicate"], same["unavailable"], same["similarity"]) == (True, "", 1.0)
 
 
-def test_with_tags_kept_texts_differ_by_their_markup(tmp_path: Path) -> None:
-    option = ["--canonical", "keep_tags=true"]
-    texts = "<p>my war is now over</p>", "<div>my war is now over</div>"
-    (plain,) = said_of(tmp_path, *texts, "--method", "exact_content")
-    (kept,) = said_of(tmp_path, *texts, "--method", "exact_content", *option)
-    assert (plain["duplicate"], kept["duplicate"]) == (True, False)
-
-
 def test_a_page_has_both_texts_escaped_with_fragments_linked_in_colour(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
