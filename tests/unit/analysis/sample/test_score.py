@@ -32,7 +32,7 @@ def scored(
 ) -> Score:
     pages = [{"url": f"{SITE}{n}", "body": body} for n, body in enumerate(bodies)]
     file = write(folder / "pages.jsonl", pages)
-    return score([file], write(folder / "verdicts.jsonl", verdicts), **options)
+    return score([file], write(folder / "verdicts.jsonl", [*verdicts]), **options)
 
 
 UNLIKE, LIKE = words(100, 500), words(100)
