@@ -95,9 +95,7 @@ def test_a_first_flush_that_fails_removes_nothing(tmp_path: Path) -> None:
     assert (index / "secret.key").read_bytes() == key
 
 
-def test_an_interrupt_in_the_midst_of_judging_is_told_from_then_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_is_told_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dedup = Deduplicator(tmp_path / "index")
     list(dedup.add(pages("a", 3)))
     dedup.flush()
@@ -303,9 +301,7 @@ def test_items_before_a_bad_one_are_judged_and_it_is_named(kind: str, place: int
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, asyncio.CancelledError])
-def test_what_the_iterable_raises_comes_after_earlier_results(
-    tmp_path: Path, kind: type[BaseException]
-) -> None:
+def test_an_error_of_the_iterable_comes_last(tmp_path: Path, kind: type[BaseException]) -> None:
     def broken() -> Iterator[tuple[str, str]]:
         yield from pages("a", 1200)
         raise kind("the source broke")

@@ -85,9 +85,7 @@ def package(tmp_path: Path) -> Path:
     return target.parent
 
 
-def test_kernels_lie_beside_a_package_or_if_it_is_read_only_as_copies_in_the_users_cache(
-    package: Path, home: Path
-) -> None:
+def test_kernels_of_a_read_only_package_are_copied_to_the_cache(package: Path, home: Path) -> None:
     beside = cache_folder(package, home)
     assert beside.is_relative_to(package)
     (beside / "kernel.nbc").write_bytes(b"compiled")
@@ -289,9 +287,7 @@ def test_folders_that_nobody_uses_are_removed(package: Path, home: Path, before:
     assert left == {"kernels-0", "kernels-1", "other", new.name}, "two of other versions stay"
 
 
-def test_a_folder_that_is_removed_meanwhile_is_made_again_and_a_constant_makes_no_other_kernel(
-    package: Path, home: Path
-) -> None:
+def test_a_folder_that_is_removed_meanwhile_is_made_again(package: Path, home: Path) -> None:
     (package / "streamer" / "some.py").write_text(KERNELS)
     program = (
         "import shutil, numpy as np; from streamer import some, kernel\n"

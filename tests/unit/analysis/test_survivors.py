@@ -139,9 +139,7 @@ def test_the_join_finds_the_survivors_of_a_plain_search(
     assert found.unjudged == 2 * PAGES - pages
 
 
-def test_files_are_known_by_their_last_part_and_missing_ones_named_but_with_some(
-    tmp_path: Path,
-) -> None:
+def test_files_are_known_by_their_last_part_and_missing_ones_are_named(tmp_path: Path) -> None:
     found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
     first, second = moved = [f"/elsewhere/{Path(name).name}" for name in FILES]
     found.expect(moved)

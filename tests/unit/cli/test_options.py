@@ -194,8 +194,6 @@ def test_a_record_of_options_and_the_settings_reach_the_command_as_one_value_eac
 
 
 @pytest.mark.parametrize("given", [["--scope", ""], ["--scope="], [""]])
-def test_a_variable_that_is_not_set_is_not_taken_for_the_default(
-    given: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_variable_is_refused(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("check", *given) == 2
     assert "is a variable of the shell" in " ".join(capsys.readouterr().err.lower().split())

@@ -125,9 +125,7 @@ def test_a_file_that_has_grown_goes_on_where_it_ended(page_file: Path, size: int
         (LINE * 9, LINE * 3 + LINE.upper() * 6),
     ],
 )
-def test_a_changed_file_is_refused_with_the_remedy(
-    page_file: Path, grown: bytes, content: bytes
-) -> None:
+def test_a_changed_file_is_refused(page_file: Path, grown: bytes, content: bytes) -> None:
     catalogue = Catalogue()
     for held in (LINE * 3, grown):
         page_file.write_bytes(held)
@@ -282,9 +280,7 @@ def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
 VERDICTS = b'{"verdict":"unique","index":"0123456789abcdef"}\n' * 300
 
 
-def test_an_output_is_known_under_a_new_path_that_is_told_unless_it_holds_something_else(
-    tmp_path: Path,
-) -> None:
+def test_an_output_is_known_under_a_new_path_if_it_holds_the_same(tmp_path: Path) -> None:
     old, new = tmp_path / "here" / "verdicts.jsonl", tmp_path / "there" / "verdicts.jsonl"
     old.parent.mkdir()
     old.write_bytes(VERDICTS)

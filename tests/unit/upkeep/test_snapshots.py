@@ -278,9 +278,7 @@ def regular(
     return RegularSnapshots(index, to, 60.0, 2, reported.append, lambda: now[0])
 
 
-def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
-    index: Path, snapshots: SnapshotFolder
-) -> None:
+def test_regular_snapshots_are_due_if_there_is_news(index: Path, snapshots: SnapshotFolder) -> None:
     now, reported = [1000.0], list[Taken | errors.StreamerError]()
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, snapshots, now, reported)

@@ -175,9 +175,7 @@ except StoreUnavailable as error:
 
 
 @pytest.mark.parametrize("parts", [("",), ("shard-0", "shard-1")])
-def test_a_disk_that_refuses_what_is_restored_is_named_and_left_as_it_was(
-    tmp_path: Path, parts: tuple[str, ...]
-) -> None:
+def test_a_disk_that_refuses_a_restore_is_as_it_was(tmp_path: Path, parts: tuple[str, ...]) -> None:
     """The last part alone does not fit: those before it are not left there either."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     for part in parts:
@@ -192,9 +190,7 @@ def test_a_disk_that_refuses_what_is_restored_is_named_and_left_as_it_was(
     assert everything(tmp_path) == before
 
 
-def test_a_folder_of_somebody_where_a_checkpoint_goes_stays_and_the_snapshot_is_refused(
-    index: Path, snapshots: SnapshotFolder
-) -> None:
+def test_a_folder_where_a_checkpoint_goes_stays(index: Path, snapshots: SnapshotFolder) -> None:
     grow(index, range(5))
     (index / "checkpoint").mkdir()
     (index / "checkpoint" / "thesis.txt").write_text("mine")

@@ -59,9 +59,7 @@ def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_pat
         (["--stormcrawler", "VERDICTS"], "same file"),
     ],
 )
-def test_outputs_that_cannot_be_are_refused_before_anything_is_read(
-    verdicts: Path, options: list[str], error: str
-) -> None:
+def test_outputs_that_cannot_be_are_refused(verdicts: Path, options: list[str], error: str) -> None:
     given = [each.replace("VERDICTS", str(verdicts)) for each in options]
     before = verdicts.read_bytes()
     with pytest.raises(SettingsError, match=error):
