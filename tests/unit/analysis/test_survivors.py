@@ -60,39 +60,26 @@ def expected(
     said: list[Any], key: Any, scope: Scope, excluded: frozenset[str]
 ) -> tuple[list[int], int]:
     """Return the survivors by plain search, and how many pages are left out by their URL."""
-    first: dict[int, tuple[int, Any]] = {}
-    edges = []
+    members: dict[int, tuple[int, int, Any]] = {}
     for line, one in enumerate(said):
-        number = number_of(one["page"])
-        first.setdefault(number, (line, one))
-        if one["representative"] is not None:
-            edges.append((number, number_of(one["representative"]["page"])))
+        members.setdefault(number_of(one["page"]), (1, line, one))
+    edges = [(number_of(one["page"]), line, one["representative"]) for line, one in enumerate(said)]
+    edges = [(one, line, number_of(other["page"])) for one, line, other in edges if other]
+    for _, line, other in edges:  # which may have been judged before the file began
+        members.setdefault(other, (0, -line, {"text_bytes": 0, "carried": {}}))
     cluster = {number: number for number in range(2 * PAGES)}
     for _ in range(2 * PAGES):
-        for one, other in edges:
+        for one, _, other in edges:
             cluster[one] = cluster[other] = min(cluster[one], cluster[other])
     clusters: dict[Any, list[Any]] = {}
-    for number, root in cluster.items():
+    for number, (is_judged, line, one) in members.items():
         split = host_or_url(url_of(number)) if scope is Scope.HOST else ""
-        named = [(at, each) for at, each in enumerate(said) if names(each, number)]
-        if number in first:
-            line, one = first[number]
-            clusters.setdefault((root, split), []).append(
-                (url_of(number) in excluded, key(one), 1, line, number)
-            )
-        elif named:  # judged before the file began
-            unknown = {"text_bytes": 0, "carried": {}}
-            clusters.setdefault((root, split), []).append(
-                (url_of(number) in excluded, key(unknown), 0, -named[0][0], number)
-            )
-    chosen = {min(members)[-1] for members in clusters.values()}
-    left_out = [number for number in first if url_of(number) in excluded]
-    return sorted(chosen & first.keys() - {*left_out}), len(left_out)
-
-
-def names(said: Any, number: int) -> bool:
-    other = said["representative"]
-    return other is not None and number_of(other["page"]) == number
+        ranks = (url_of(number) in excluded, key(one), is_judged, line, number)
+        clusters.setdefault((cluster[number], split), []).append(ranks)
+    chosen = {min(each)[-1] for each in clusters.values()}
+    judged = {number for number, (is_judged, *_) in members.items() if is_judged}
+    left_out = {number for number in judged if url_of(number) in excluded}
+    return sorted(chosen & judged - left_out), len(left_out)
 
 
 def number_of(page: Any) -> int:
