@@ -82,6 +82,7 @@ def package(tmp_path: Path) -> Path:
     target.mkdir(parents=True)
     for name in ("__init__.py", "kernel.py"):
         shutil.copy(ROOT / "streamer" / name, target)
+    (target / "some.py").write_text(KERNELS)
     return target.parent
 
 
@@ -120,7 +121,6 @@ class Service:
 
 @pytest.fixture
 def service(package: Path) -> Iterator[Service]:
-    (package / "streamer" / "some.py").write_text(KERNELS)
     folders = [package, package / "streamer"]
     for folder in folders:
         folder.chmod(0o555)
@@ -288,7 +288,6 @@ def test_folders_that_nobody_uses_are_removed(package: Path, home: Path, before:
 
 
 def test_a_folder_that_is_removed_meanwhile_is_made_again(package: Path, home: Path) -> None:
-    (package / "streamer" / "some.py").write_text(KERNELS)
     program = (
         "import shutil, numpy as np; from streamer import some, kernel\n"
         "a = np.arange(9, dtype=np.uint8); some.element(a, 1); shutil.rmtree(kernel.FOLDER)\n"
@@ -299,7 +298,6 @@ def test_a_folder_that_is_removed_meanwhile_is_made_again(package: Path, home: P
 
 
 def test_indices_are_checked_where_the_environment_says_so(package: Path, home: Path) -> None:
-    (package / "streamer" / "some.py").write_text(KERNELS)
     program = (
         "import numpy as np; from streamer import some\n"
         "a = np.arange(9, dtype=np.uint8)\n"
