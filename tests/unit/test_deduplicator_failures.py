@@ -59,7 +59,6 @@ def test_after_a_failed_flush_each_call_raises_the_same_error(tmp_path: Path) ->
     list(dedup.add(pages("a", 30)))
     dedup.flush()
     list(dedup.add(pages("b", 30)))
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
@@ -67,7 +66,6 @@ def test_after_a_failed_flush_each_call_raises_the_same_error(tmp_path: Path) ->
             dedup.flush()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
     assert set(refusals(dedup)) == {str(caught.value)}
     dedup.close()  # it has been released
     with Deduplicator(index) as dedup:

@@ -13,7 +13,7 @@ from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 from streamer.upkeep.work_folder import MARKER
 from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything, forge, grow, grow_and_take, holds
-from tests.helpers.kills import code_of, ran
+from tests.helpers.kills import code_of
 
 NAMES = [
     "../home/.bashrc", "{tmp}/home/.bashrc", "../other/store/CURRENT", "store/../../home/.bashrc",
@@ -159,34 +159,24 @@ def test_a_restore_that_was_killed_is_done_by_the_same_command(
     holds(again, 5)
 
 
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from streamer.errors import StoreUnavailable
-from streamer.upkeep.snapshots import SnapshotFolder
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
-try:
-    SnapshotFolder(sys.argv[1]).restore(Path(sys.argv[2]))
-except StoreUnavailable as error:
-    sys.stdout.write(str(error))
-"""
-
-
 @pytest.mark.parametrize("parts", [("",), ("shard-0", "shard-1")])
 def test_a_disk_that_refuses_a_restore_is_as_it_was(tmp_path: Path, parts: tuple[str, ...]) -> None:
     """The last part alone does not fit: those before it are not left there either."""
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     for part in parts:
         grow(tmp_path / "index" / part, range(600 if part == parts[-1] else 5))
     assert ended("snapshot", tmp_path / "index", tmp_path / "snapshots")[0] == 0
     before = everything(tmp_path)
     target = tmp_path / "disk" / "again"
-    done = ran(FULL, tmp_path / "snapshots", target, 100_000)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"Cannot restore to {target}: File too large. Nothing of it")
-    assert str(tmp_path / "snapshots") not in done.stdout
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(StoreUnavailable) as caught:
+            SnapshotFolder(tmp_path / "snapshots").restore(target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = str(caught.value)
+    assert said.startswith(f"Cannot restore to {target}: File too large. Nothing of it")
+    assert str(tmp_path / "snapshots") not in said
     assert everything(tmp_path) == before
 
 
