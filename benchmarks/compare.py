@@ -8,8 +8,6 @@ nothing to compare.
     python benchmarks/compare.py benchmarks/baseline.json build/bench/results.json
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Sequence

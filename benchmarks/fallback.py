@@ -1,7 +1,5 @@
 """Pages without a main text: what their stricter threshold does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from benchmarks.figures import empty_table, markdown

@@ -6,8 +6,6 @@ are several rounds, each with a new worker: a single pause of the machine decide
 percentile of one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

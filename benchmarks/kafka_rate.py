@@ -8,8 +8,6 @@ The topic is filled as fast as the library can: it compresses lz4 at level 9, as
 here it is level 3, to wait less. Both are read at the same speed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math

@@ -3,8 +3,6 @@
 They are the project's own sample crawl, and sets of real pages next to the checkout, if any.
 """
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

@@ -5,8 +5,6 @@ the last minute is next to the number of cores. Nothing here may fail a run; wha
 is null.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

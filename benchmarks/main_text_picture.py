@@ -6,8 +6,6 @@ next to each other as links do. The picture is an SVG file, the same for the sam
     python benchmarks/main_text_picture.py --out /tmp/pages.svg
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import textwrap

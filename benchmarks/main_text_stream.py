@@ -1,7 +1,5 @@
 """What main text is measured by: the words that are taken, and a stream that finds articles."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

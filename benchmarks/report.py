@@ -7,8 +7,6 @@ hold is named as not measured. Plots are next to the page; without matplotlib th
     python benchmarks/report.py --out /tmp/benchmarks.md
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The memory of a process as the system counts it: now, of that anonymous, and at most so far."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

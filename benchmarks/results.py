@@ -5,8 +5,6 @@ The load before the run and the commit are kept with each subject, because they 
 figures: a long run is not done again for each change.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

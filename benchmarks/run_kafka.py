@@ -5,8 +5,6 @@ The broker and the worker share the machine's cores. Results are printed, and wr
     python benchmarks/run_kafka.py --pages 200000
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -6,8 +6,6 @@ Without pages, the package's own training pages are taken from ../shared/data.
     python benchmarks/train.py --sites --out streamer/text/main_text_sites.json
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What the help of each command says: the manual and the page of all commands are made of it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple

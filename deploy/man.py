@@ -1,7 +1,5 @@
 """Write the manual: a page for each command, of what its help says. `make man` gives the folder."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from itertools import groupby

@@ -3,8 +3,6 @@
 `Deduplicator` and the commands have theirs from here, so the same settings mean the same to both.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

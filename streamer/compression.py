@@ -3,8 +3,6 @@
 Zstandard is part of Python from 3.14 on, and before that a package.
 """
 
-from __future__ import annotations
-
 import gzip
 import sys
 from typing import IO, Any, BinaryIO

@@ -5,8 +5,6 @@ written down as JSON, and go through the stages that messages of a file or a top
 is done ahead in threads; batches are judged in the order in which they came.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import operator

@@ -5,8 +5,6 @@ A section, as `Attributes:`, `Args:` or `Metrics:`, has an entry for each: `name
 reader of the code looks for it.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import NamedTuple

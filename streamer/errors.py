@@ -15,8 +15,6 @@ A message is one or two sentences: the cause with its values, then the remedy.
 What the system or RocksDB says of an index becomes one of these here, with cause and remedy.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import re

@@ -6,8 +6,6 @@ a twelfth of the time of a run. So what is there at the start is left out for go
 come less often; cycles that arise later are still found.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,15 +1,10 @@
 """Read a small file that an option names: a key, rules, a mapping, a password, a certificate."""
 
-from __future__ import annotations
-
 import os
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from streamer.errors import SettingsError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BYTES_MAX = 1 << 28
 

@@ -5,8 +5,6 @@ these functions are its steps, so that a kernel can feed it words as they come, 
 oracle of each kernel calls mmh3 itself. Source: Austin Appleby, MurmurHash3.cpp (public domain).
 """
 
-from __future__ import annotations
-
 from streamer.kernel import inline_kernel, uint64
 
 C1 = 0x87C37B91114253D5

@@ -5,8 +5,6 @@ percent signs decoded, a label outside ASCII as `xn--`, full-width letters and d
 no dot at the end. So all spellings of a host are one. URLs themselves are never changed.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 from contextlib import suppress

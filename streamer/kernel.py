@@ -15,8 +15,6 @@ raises IndexError: for tests, since checks cost time. Memory that is given as an
 # A temporary folder is used only if no other user can enter it, because loading a kernel runs what
 # the folder holds.
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -7,8 +7,6 @@ becomes one. streamer/kafka/role_metrics.py sets the metrics, a chunk at a time;
 explains them to the operator, and a test holds the two together.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import Counter as Counts

@@ -5,8 +5,6 @@ bits) and its sequence number there (40 bits): the offset in a partition, the re
 file. Refs of one source rise with the source's own order.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 

@@ -4,8 +4,6 @@ config.py declares the settings themselves: their defaults, bounds and meaning. 
 a program that adds pages, as a worker's settings, is not here.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Literal, TypedDict

@@ -8,8 +8,6 @@ What shapes signatures and verdicts has its default and bounds where it is used 
 IndexSettings).
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from pathlib import Path

@@ -6,8 +6,6 @@ limited time for each request, and beyond CONNECTIONS_MAX the oldest idle one is
 connection is one without a complete request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

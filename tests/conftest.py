@@ -1,6 +1,8 @@
-"""How Hypothesis runs, which tests `make test` leaves to `make test-all`, and what tests lacked."""
+"""How Hypothesis and coroutines run, which tests `make test` leaves out, and what tests lacked."""
 
+import asyncio
 import hashlib
+import inspect
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -43,7 +45,6 @@ FULL = (
     "tests/integration/test_formats.py::test_verdicts_are_those_of_json_lines_whatever_was_killed",
     "tests/integration/test_hints.py",
     "tests/integration/test_idle.py",
-    "tests/integration/test_kept_tables.py::test_a_killed_run_goes_on",
     "tests/integration/test_kept_topic.py",
     "tests/integration/test_packages.py",
     "tests/integration/test_replay_remote.py::test_verdicts_are_those_of_the_file_here_though",
@@ -54,7 +55,6 @@ FULL = (
     "tests/integration/test_warm.py",
     "tests/integration/test_worker.py::test_a_topic_or_a_log_made_anew",
     "tests/integration/test_worker.py::test_new_partitions",
-    "tests/integration/test_worker.py::test_pages_that_expired_unread",
     "tests/integration/test_worker_folder.py",
     "tests/integration/test_worker_methods.py",
     "tests/integration/test_worker_sites.py",
@@ -105,6 +105,16 @@ def key_file(tmp_path: Path) -> Path:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Call what is no text by its parameter: gzip holds the time, each process has another."""
     return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in an event loop of its own."""
+    if not inspect.iscoroutinefunction(test := pyfuncitem.obj):
+        return None
+    given = pyfuncitem.funcargs
+    asyncio.run(test(**{name: given[name] for name in inspect.signature(test).parameters}))
+    return True
 
 
 class Selection:

@@ -5,8 +5,6 @@ resiliparse   extract_plain_text(html, main_content=True), without links, forms 
 jusText       paragraphs of jusText(html, English stop words) that are no boilerplate
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Extractor = Callable[[str], str]

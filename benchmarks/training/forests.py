@@ -4,8 +4,6 @@ Gradient-boosted trees are trained on the rows of all blocks and rounded: featur
 thresholds lose nothing, and leaves are rounded to 1/SCORE_ONE.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any, TypedDict

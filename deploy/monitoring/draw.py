@@ -8,8 +8,6 @@ The picture is drawn by matplotlib and needs no Grafana: the graphs are the dash
 are not.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

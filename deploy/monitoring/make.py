@@ -6,8 +6,6 @@ The dashboard is plain dictionaries, since its JSON is little more than queries 
 panel is a title, a unit, and queries with their legends. `$job` is the installation.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -27,8 +27,6 @@ with a large share of a source is the sign of a block page, a login form, or a t
 content: then the survivor represents pages that are no duplicates of it.
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from bisect import bisect_left

@@ -11,8 +11,6 @@ A partition is a label for each page. The true one is that of a detector without
 goes to the kept page of the greatest exact resemblance, the earliest of several, or is kept.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ pages, and one early mistake is counted once. What is true is exact resemblance,
 the makers of a set have given to its pages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar

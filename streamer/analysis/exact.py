@@ -18,8 +18,6 @@ Each place of a text is compared with at most PLACES_MAX places of the other: ti
 for a text of one word repeated, whose fragments may then be cut.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

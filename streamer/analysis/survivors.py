@@ -9,8 +9,6 @@ The checksum finds pages that are not those of the verdicts. A page without a ve
 and is no survivor: a rule may have left it out, or the run was interrupted before it.
 """
 
-from __future__ import annotations
-
 import zlib
 from array import array
 from collections import Counter

@@ -9,8 +9,6 @@ of the other, as Henzinger combined them. Either may be followed by parameters:
 `digests:variant=con:keywords=8`; `minhash:exact` is minhash with --exact.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

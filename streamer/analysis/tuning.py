@@ -15,8 +15,6 @@ are duplicates that are missed. The rule is the one of datasketch's MinHashLSH: 
 a number of min-hashes allows, take the one with the least weighted sum of the two areas.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple

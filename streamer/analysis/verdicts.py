@@ -5,8 +5,6 @@ object of this shape ends the reading with its number: a result of half a file w
 verdict is found again by the place of its line, so that no text has to be kept.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """`streamer dead-letters`: count records that could not be judged, show them, send them again."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import codecs

@@ -1,7 +1,5 @@
 """`streamer inspect` and `check`: what an index holds, whether settings fit it, what is damaged."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing

@@ -6,8 +6,6 @@ declaration in panels.py, and one for each record of options that belong togethe
 those of docstrings: in the section `Args:` of a command, `Attributes:` of a record.
 """
 
-from __future__ import annotations
-
 import errno
 import inspect
 import logging

@@ -1,7 +1,5 @@
 """`streamer replay`: files or a topic in, verdicts out, in one process."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager

@@ -1,7 +1,5 @@
 """The options of `streamer replay`: where things go, which topic is read, what bad input does."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The summary at the end of a replay: what this run did, and where the index is."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any

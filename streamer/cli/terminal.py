@@ -5,8 +5,6 @@ remedies of errors contain both, so a `Terminal` does neither, in tables and tit
 sentences. Colour comes from styles and from `Text`. ruff refuses rich's own classes elsewhere.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

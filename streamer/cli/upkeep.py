@@ -3,8 +3,6 @@
 `streamer snapshot`, `restore`, `trim-log`, `forget` and `warm`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing

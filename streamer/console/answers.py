@@ -4,8 +4,6 @@ A query's fields are the parameters of its URL, with their bounds. An answer is 
 and the same as JSON. Nothing here knows HTTP.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """What the command line of the console names: files of verdicts, and folders of indexes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ duplicate has one relation to its representative, by the first rule that fits; a
 what most of the duplicates that were examined are.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """The command `console`: verdicts, dead letters and an index in a browser, and over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -3,8 +3,6 @@
 Every view shows the line, so it reads counts only, which the fold keeps.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The rows of an answer as CSV: the table of a view, for spreadsheets and scripts."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from typing import Any

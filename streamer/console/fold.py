@@ -6,8 +6,6 @@ of the rows that are new: of several verdicts of a page only the first counts, a
 clusters`. No count is ever made of all rows, which takes seconds at ten million.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import logging

@@ -4,8 +4,6 @@ Hints are learned for each answer, of the first pages of the host in the view, s
 takes a second or two at most. `streamer hints` looks at more of them.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from streamer.analysis.clusters import place_of

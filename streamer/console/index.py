@@ -8,8 +8,6 @@ Since RocksDB is opened with the interpreter's lock held, checks would wait for 
 flushes: a newer one is opened after thirty times as long as the last opening took.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -6,8 +6,6 @@ was read (a digest of the beginning and the end of it) distinguishes a file that
 another one under the same name.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import zlib

@@ -1,7 +1,5 @@
 """The overview: figures, lag, verdicts over time, what is largest, and warnings."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import defaultdict
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ in the order of an index, and counts are those of the fold. Where SQLite could c
 says that it begins with the table before it.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from typing import Any, TypeVar

@@ -5,8 +5,6 @@ it (`dir=auto`, `bdi`), and control characters in it are replaced. No address of
 that a browser would follow: links lead to the console's own pages only.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ A view is a page of the browser, with `.json` after its path what the page is ma
 this table and from the types of queries and answers, so it cannot say anything else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ answered, only under its own names, which a foreign page in a browser cannot hav
 that says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """How far a fold is, in plain values: the fold's process reports them, and the views show them."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from datetime import UTC, datetime

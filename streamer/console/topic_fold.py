@@ -10,8 +10,6 @@ that was folded is shown as it is, and they are asked again every second.
 # own tasks when it is stopped while brokers are away, and leaves others behind. A consumer group
 # would be one more thing to clean up, and to be allowed.
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -3,8 +3,6 @@
 Reading needs the rights of a reader only. Nothing joins a consumer group, so no worker notices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -10,8 +10,6 @@ million verdicts: it finds any page in a fraction of a millisecond, has its memo
 bounded by its cache, and is part of Python.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -3,8 +3,6 @@
 They go to a shard that is idle. Nothing changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

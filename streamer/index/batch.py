@@ -1,7 +1,5 @@
 """A batch of pages on their way through a shard: what they are judged by, and their verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

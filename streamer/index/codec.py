@@ -20,8 +20,6 @@ The state of a shard is everything that is neither a row nor a posting in the st
 in the same atomic step as the rows: rows, positions and counters always belong to one moment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

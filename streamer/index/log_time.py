@@ -11,8 +11,6 @@ expire with the pages after them; so do all pages before the first time that is 
 date moves the time by a millisecond, which distinguishes these pages from those before.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

@@ -17,8 +17,6 @@ An entry that is kept while a flush is written waits for the next one. FLUSHED e
 look-ups that do not have the flush yet; FREE ones answer nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple

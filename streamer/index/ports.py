@@ -4,8 +4,6 @@
 worker, audit and simulator each implement or use them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

@@ -17,8 +17,6 @@ when it has their similarity.
 # The kernel compares each candidate anyway, so near misses cost nothing more to find. A page
 # without a token is never inserted, because all empty pages would be one cluster.
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

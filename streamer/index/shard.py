@@ -8,8 +8,6 @@ The state after a record depends on the records before it and on nothing else: n
 flushes, nor on where a posting is stored. docs/architecture.md has the rules and the reasons.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -20,8 +20,6 @@ u32, records of forgetting before it u32, sketch u64[33]. All numbers are little
 # possible. Keys begin with a number that rises four times in a lifetime, and an expired number is
 # deleted as one range: the binding has no compaction filters.
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

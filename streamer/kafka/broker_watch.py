@@ -5,8 +5,6 @@ log ask here. One broker is enough, whether it is one of the bootstrap brokers o
 cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import UTC, datetime

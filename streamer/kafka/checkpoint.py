@@ -16,8 +16,6 @@ The judge has applied a chunk in memory. From there on:
 So a store is never ahead of what is published, and a committed offset never ahead of it either.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -9,8 +9,6 @@ holds its beginning and names the place of the whole. A worker that stopped ther
 start.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -19,8 +19,6 @@ request's timeout for the end of the process, and completes no rebalance after i
 # completes no further one, and a connection that is cut for a minute takes that long; so a worker
 # waits, and exits if a rebalance has not ended after five minutes.
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict, deque

@@ -1,7 +1,5 @@
 """Verdicts from the topic of an index, as they arrive."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

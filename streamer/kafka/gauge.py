@@ -10,8 +10,6 @@ Owners answer commands in the same topic: what was forgotten at a shard.
 # The bound on open pages is the window times the signers. A gauge names its log by the topic's id,
 # or an older log's gauge would be believed. It has its own producer, whose failure loses nothing.
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable

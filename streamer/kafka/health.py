@@ -9,8 +9,6 @@ The page at the root is one file of HTML without scripts, in the look of the con
 read through a tunnel, in a hurry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape

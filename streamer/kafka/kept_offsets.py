@@ -10,8 +10,6 @@ asks in version 3 at most, which has no such field; so the request is spelled he
 OffsetFetchRequest.json in the sources of Apache Kafka has version 7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from typing import Any

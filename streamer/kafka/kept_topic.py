@@ -1,7 +1,5 @@
 """The topic for copies of kept pages (`--kept-topic`): checked, made, and described."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from streamer.config import Settings

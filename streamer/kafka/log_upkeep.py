@@ -11,8 +11,6 @@ before every byte of that snapshot was read, its index opened, and found to be a
 The record before the snapshot's position stays, because it identifies the log.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 import uuid

@@ -17,8 +17,6 @@ Nothing here talks to Kafka: batches are packed here and sent by shard_app.py.
 # verdicts are a column of the log, since owners never see messages; a traceparent takes 70 bytes of
 # log a page. Records carry the timestamp of their oldest page, for the latency of verdicts.
 
-from __future__ import annotations
-
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ shard. So this is a sequential read, with a seek where an offset is behind, or f
 are paused while nothing is wanted: an idle worker asks for nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -6,8 +6,6 @@ with another key, other settings or other pages is refused here, before it has w
 logs are created together, before a page is signed, so one that is missing later was lost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ that are no pages are not sent. Or the value of each message is a page's body, a
 URL and type.
 """
 
-from __future__ import annotations
-
 from asyncio import Future
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence

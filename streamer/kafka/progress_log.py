@@ -4,8 +4,6 @@ The numbers are those of the metrics, so that a log alone is enough where nobody
 minute in which nothing has changed has no line, but ten of them have one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -5,8 +5,6 @@ until the one before has arrived. After a failure nothing more is sent: the call
 and ends the process. Repeats after that are dropped by every reader's interval rule.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence

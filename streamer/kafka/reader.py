@@ -9,8 +9,6 @@ before any client is made, and an error names the setting to look at. Brokers ma
 time as the command: `await_brokers` says at once that it asks again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import time

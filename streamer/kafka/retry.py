@@ -6,8 +6,6 @@ Arrival is tracked by chunk: the offsets to continue from are after whole chunks
 part of one chunk may be sent twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

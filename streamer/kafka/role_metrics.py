@@ -8,8 +8,6 @@ A shard's own totals are part of its state and go back with it after a kill. Cou
 take what was added since the process began.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

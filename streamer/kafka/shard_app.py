@@ -9,8 +9,6 @@ published before.
 # Folding outside Faust, a rebuild runs at four times the live rate (five to six with a short log),
 # and at three times through Faust.
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@ it, no chunk of its partitions is taken.
 # after each assignment a signer waits until the shard has applied that log up to its end. A lower
 # position wins, and is committed.
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

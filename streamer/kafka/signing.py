@@ -5,8 +5,6 @@ deletions and gaps. It is written even if no page is left, since a reader takes 
 hole.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace

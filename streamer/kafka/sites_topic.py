@@ -18,8 +18,6 @@ nor where a signer wrote that had lost the partition: then the other copy counts
 # Published are parts of the table (1 KiB each), not blocks: a table of 64 MiB in 30 seconds is
 # 2 MB a second, and a message a block would be a hundred a page.
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import zlib

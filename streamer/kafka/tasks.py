@@ -1,7 +1,5 @@
 """Tasks that may not fail silently: what one raises goes to a function that ends the process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress

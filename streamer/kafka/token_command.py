@@ -13,8 +13,6 @@ No message shows a token, what the command has printed, or its arguments.
 # mechanism (RFC 7628, 3.2.3), for a success. So its authenticator is replaced by one that reads the
 # answer.
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import math

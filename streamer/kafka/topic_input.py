@@ -16,8 +16,6 @@ arrives while the caller computes. Every wait ends: brokers that are silent for 
 the run with a message.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import re

@@ -6,8 +6,6 @@ log, pages come as its worker took them, under the settings that were in force t
 the verdicts are then the worker's, byte for byte.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from streamer.errors import InputError, StoreMismatch

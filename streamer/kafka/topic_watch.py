@@ -6,8 +6,6 @@ the topic's id differs, so the brokers are asked for it at each rebalance and ev
 asked as well whether the pages have more partitions, which no worker has an index for.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

@@ -9,8 +9,6 @@ refused with the remedy. Its id distinguishes it from one that was deleted and m
 # aiokafka (0.14) cannot request ids, so this request is encoded by hand. The first record of a
 # topic would not do: it may be missing or expired, and a mirror has it too.
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ Nothing is ever reset. A position that the log does not have any more, a log or 
 was made again, or the folder of another shard end the start with the remedy.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, fields
 from operator import methodcaller

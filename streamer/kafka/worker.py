@@ -11,8 +11,6 @@ orderly shutdown, could publish what follows a hole.
 # A stop has one timer, from the signal on, because Faust's services swallow cancellations. It can
 # end the process at any point. After that all shards are written, and only what was published.
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

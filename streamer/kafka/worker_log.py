@@ -9,8 +9,6 @@ and passwords.
 Use: `log = structlog.get_logger()` in a module, then `log.info("an event", shard=0)`.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading
@@ -154,7 +152,7 @@ def log_uncaught() -> None:
             name = failure.thread.name if failure.thread else ""
             log.error("thread_failed", thread=name, exc_info=failure.exc_value)
 
-    def unraisable(failure: sys.UnraisableHookArgs) -> None:
+    def unraisable(failure: "sys.UnraisableHookArgs") -> None:
         log.error("not_cleaned_up", object=repr(failure.object), exc_info=failure.exc_value)
 
     threading.excepthook, sys.unraisablehook = in_thread, unraisable

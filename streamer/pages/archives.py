@@ -7,8 +7,6 @@ the place is read once more. A store that gives nothing while others do is dead 
 its places fail at once.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

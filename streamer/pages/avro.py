@@ -10,8 +10,6 @@ contain themselves, which ends the process at some depth, and each value must ta
 With that, and with a limit on the values of a large message, time and memory are bounded.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence

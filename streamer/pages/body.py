@@ -12,8 +12,6 @@ byte order marks, white space and processing instructions; or if an element of H
 within HEAD_BYTES. Bodies are UTF-8, or the inside of a JSON string, where `<` may be `\u003c`.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -14,8 +14,6 @@ cannot be read, or is not what the line says, is a dead letter with the line.
 # request decides whether a failure is the archive's or the store's: a missing file is a dead
 # letter, and expired credentials end the run.
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping

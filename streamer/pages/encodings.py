@@ -10,8 +10,6 @@ A body is either the inside of a JSON string, escapes not undone, or decoded byt
 asked of one of the two.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -11,8 +11,6 @@ URL parser); other controls are percent-encoded. Nothing else is changed: whethe
 one page is not decided here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ They are imported when something of them is asked for. A module that wants one o
 types imports it `if TYPE_CHECKING`, and makes an `Extra` of it else.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

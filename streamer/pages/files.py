@@ -6,8 +6,6 @@ of its beginning, with the length that the digest covers: so a file that has onl
 again.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ other formats it is no page if it has no field for a page's body. With `--includ
 and those that a table has removed are passed over, and none that a pattern of a path fits.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ A file is WARC or ARC by its first bytes or its name, and JSON by its name; stan
 are recognised by their first bytes.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

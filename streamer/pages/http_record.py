@@ -7,8 +7,6 @@ begins with no status line is a body without headers; one of another protocol (D
 one) is no page.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

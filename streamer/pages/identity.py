@@ -1,7 +1,5 @@
 """Which file a path is: by its size and first bytes, or the version of a remote one."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable

@@ -8,8 +8,6 @@ letter lacks. A line that is no dead letter is a message itself.
 # A record that is judged again gets the place of its dead letter. Keeping its old place took a
 # source of its own in the log, intervals in the catalogue, and 500 lines.
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator
 from dataclasses import replace

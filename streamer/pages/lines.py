@@ -10,8 +10,6 @@ Of a pipe the lines come in time, as `Hurry` says: they are taken however few th
 is nothing to take, a chunk without records comes at the end of each turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -5,8 +5,6 @@ read from a store or a web server, a line that is no URL is a path from the root
 bucket, of the host. In a list on this machine it is a path from the folder of the list.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

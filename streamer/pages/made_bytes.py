@@ -1,7 +1,5 @@
 """Bytes that are made of others, part by part, as a file to read."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 

@@ -11,8 +11,6 @@ Damage is an end of the input that `damage` explains, after which `recover` may 
 # showed it, after millions of changed characters. Expanding a long member twice halves the speed of
 # reading a large `.gz`.
 
-from __future__ import annotations
-
 import re
 import time
 import zlib

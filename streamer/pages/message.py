@@ -13,8 +13,6 @@ something else than null. Walking never raises, whatever the message holds: a st
 the value leads nowhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, Final

@@ -5,8 +5,6 @@ and no HTTP headers: so its charset and its text are found in the same way, and 
 the file's own bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePath
 

@@ -7,8 +7,6 @@ which finds the page after all or the right code; both ways give the same page. 
 and Kafka messages all come through here. Nothing in a record may raise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache

@@ -4,8 +4,6 @@ A page is what a JSON message of its fields would be in a file. Most have a URL,
 alone, which need no JSON in between (`GivenPage`).
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

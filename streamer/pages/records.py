@@ -4,8 +4,6 @@ A format (`Format`) says how its files are known, by their names or by their fir
 one as `Records`. formats.py has the table of formats; docs/extending.md shows how one is added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self

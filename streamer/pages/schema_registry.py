@@ -12,8 +12,6 @@ again and again, and the message waits. Only a registry that refuses one schema 
 letter: this is no outage, and would stop the partition for ever.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import math

@@ -4,8 +4,6 @@ A pipe whose records have to come in time is read as Python reads a non-blocking
 returns None where the pipe has no bytes for now, after a tick.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import select

@@ -6,8 +6,6 @@ are made objects of Python, and these JSON, a column at once. The bytes are thos
 of a dictionary for each row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ carried as ISO 8601 in UTC with a `Z`, with milliseconds where the value has the
 milliseconds since 1970. A time without a zone counts as UTC.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """WACZ: a ZIP archive with WARC files, read in place as if these followed each other."""
 
-from __future__ import annotations
-
 import lzma
 import zipfile
 import zlib

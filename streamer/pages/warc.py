@@ -11,8 +11,6 @@ WARC-Payload-Digest is not looked at: producers disagree on what it covers.
 
 # Wasted work of the search is bounded; otherwise forged members would take for ever.
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterator

@@ -12,8 +12,6 @@ The index is read while its writer may be active. It has signatures, not texts, 
 estimates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

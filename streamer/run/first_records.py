@@ -7,8 +7,6 @@ are no sign of anything, nor is what follows records that were read under the sa
 it is the archives that fail: these may be looked for in the wrong place now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

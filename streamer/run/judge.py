@@ -7,8 +7,6 @@ time: where pages come faster than they are written, the next flush waits for th
 began it waits too.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -13,8 +13,6 @@ made again of the same ones.
 # A Parquet file cannot be cut, and its end is written last. Closed part files would end with each
 # flush, which memory decides, and would read all columns twice as often as the judge needs them.
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

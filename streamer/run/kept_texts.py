@@ -5,8 +5,6 @@ signed, so texts are taken then. Of a table they go to a file next to it, as JSO
 order of the file of refs (kept_tables.py), and become its column when the run ends.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

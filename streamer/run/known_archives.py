@@ -5,8 +5,6 @@ So the index notes the size and the version of each archive, and refuses one tha
 rest of its records would be those of another crawl. An archive on this machine may grow.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

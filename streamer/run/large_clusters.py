@@ -6,8 +6,6 @@ are dropped now and then, so memory is bounded. A count is exact where a source 
 and lacks a small part of its pages otherwise.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

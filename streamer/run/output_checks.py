@@ -4,8 +4,6 @@ An output of an index has a small file next to it that names the index, so that 
 the output for its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -5,8 +5,6 @@ knows what was added since the flush, and a `PageChecker` asks a shard that it h
 newest flush of a folder. Its writer goes on meanwhile, and nothing is written.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from pathlib import Path

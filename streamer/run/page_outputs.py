@@ -20,8 +20,6 @@ These outputs are complete or refused. An index remembers which of them it has (
 It takes one only if no page of an input was judged before, and goes on only with all that it has.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ They read the same kinds of files, and they refuse what a replay refuses: a sour
 records all fail in one way, and a file that is damaged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

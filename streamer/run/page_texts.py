@@ -3,8 +3,6 @@
 It has the words of what is signed, in lines: a block of the page is one.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache, partial
 from typing import Literal

@@ -7,8 +7,6 @@ reader finds a whole file or none, whatever kill came between. An index needs th
 Columns of near misses are there if a line has any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass

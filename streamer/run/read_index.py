@@ -5,8 +5,6 @@ functions of its own. Its writer goes on meanwhile: all is as of the newest flus
 and nothing is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path

@@ -6,8 +6,6 @@ same records; and a run that is taken up again gives those that a quiet one woul
 there on. Files are read here, one after the other; streamer/kafka/topic_replay.py reads topics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -11,8 +11,6 @@ Pages of a reference index never expire here and take no place in a bucket.
 # A digest of their state is in the CONFIG record. Their rows crowd out no candidate. The price is
 # memory: 170 bytes per page of theirs.
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cached_property

@@ -7,8 +7,6 @@ positions in all sources and the lengths of all outputs: a run that ends in any 
 where the last flush ended.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence

@@ -14,8 +14,6 @@ equal. The digest in a revisit record is the one that the representative's recor
 which indexes of the collection have it, or else this one.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -4,8 +4,6 @@ The note says of each table how many pages it has learned from, and which parts 
 one that is missing is damage, and not an empty one. All go with the flush, in its atomic step.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -12,8 +12,6 @@ A file of ten records or more has chunks of its own: from ten pages on its clust
 # 100,000 files of one page take 15 s of CPU; before, 20,000 took 26 s. In the log, all files are
 # one source; otherwise the state would have a position for each file.
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -14,8 +14,6 @@ generator. In a worker chunks arrive at any time, and a result must be taken eve
 comes: a queue between two tasks, which also gives back-pressure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import itertools

@@ -10,8 +10,6 @@ a carriage return gets an apostrophe before it, and one that begins with an apos
 remove one gives any cell back as it was.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Iterator

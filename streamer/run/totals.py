@@ -3,8 +3,6 @@
 An index keeps the totals of all runs.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

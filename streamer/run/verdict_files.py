@@ -1,7 +1,5 @@
 """Verdict files: reading what a replay has written."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -6,8 +6,6 @@ representative. A page may come again, with the same verdict: another one shows 
 two runs, whose pages have the same names. It is a file that can be read again.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

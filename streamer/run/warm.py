@@ -9,8 +9,6 @@ loaded: for a worker that joins a group and must answer soon.
 # Constants get no versions of their own: by numba's default, half of the compilation went into
 # second versions for a literal 0.
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import json

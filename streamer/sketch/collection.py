@@ -6,8 +6,6 @@ collection wherever a method's parameters are written down or compared. Two page
 the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import unicodedata

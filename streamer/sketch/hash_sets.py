@@ -17,8 +17,6 @@ that of a page with more than SET_MAX distinct shingles, or with none. There the
 # an integer, so every machine has the same pages in doubt. The kernel stops where it needs sets,
 # receives the resemblance, and continues: only candidates' sets are read.
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

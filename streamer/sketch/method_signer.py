@@ -13,8 +13,6 @@ kernels, which here work on the whole set at once: uint64 hashes, distinct and a
 
 # If keys that a short page lacks were zero, all short pages would be candidates of each other.
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -23,8 +23,6 @@ Repeated text has few however long it is, so the set goes on from block to block
 # of 3,000 pairs of resemblance .8, .993 at 100 and 200 shingles and .986 at 640; the formula gives
 # .987 and .986.
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

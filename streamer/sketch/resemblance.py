@@ -29,8 +29,6 @@ high and plain low bits is Elias and Fano's.
 # min-hashes of 32 bits .980 and .022 in 512 bytes, 256 min-hashes of 4 bits .988 and .015 in 128.
 # Short pages need fine levels: templates, mails and soft errors are close to the threshold.
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -12,8 +12,6 @@ semicolons between them: `large,big;car,auto`.
 
 # Two methods are combined because Henzinger (2006) found such a pair more precise than either.
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence

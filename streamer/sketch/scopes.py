@@ -11,8 +11,6 @@ hash. Mixing is a bijection, so within a scope nothing changes.
 # and full buckets would still show what others publish. There is no scope `domain`: which names are
 # domains changes with a list.
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache

@@ -5,8 +5,6 @@ lower the min-hashes and the sketch's bins. A page goes through in blocks of tok
 memory depends on the longest body of a batch and on nothing else.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol

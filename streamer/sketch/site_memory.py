@@ -13,8 +13,6 @@ right.
 # (1 KiB each), and puts it back. A pool begins work in the order of turns, so the turn that others
 # wait for is always being worked on.
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import zlib

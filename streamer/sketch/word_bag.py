@@ -14,8 +14,6 @@ a table twice as large (signer.py), so memory follows the distinct words of the 
 # 24 bands of 8 rows: unrelated pages of one language share a fifth to a third of their words, so 6
 # rows would fill buckets with them.
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A reader opens a folder of links to the files that a database has at one moment.
 files, or begin new ones, at any time after that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -4,8 +4,6 @@ RocksDB compares each block with its checksum when it reads it, and reads the re
 opens it. So it is enough to ask for every entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar

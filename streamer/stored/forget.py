@@ -15,8 +15,6 @@ sweep follows a flush. While nothing else writes the index, a command puts it th
 # the rows or a flush each; RocksDB would put the note of a deletion into a file that spans the
 # whole range, so the note gets a file of its own and is merged at once.
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -21,8 +21,6 @@ key.
 # are durable although they are derived, or a start would read and sort all keys. Closing an index
 # freezes a large table, so the next start reads a sixth of the bytes.
 
-from __future__ import annotations
-
 import itertools
 import mmap
 from collections.abc import Callable, Iterator, Sequence

@@ -14,8 +14,6 @@ of keys, notes that the new generation has it and the old ones have not, and the
 had. So a key is looked for in either, a kill costs one step, and a merge needs the room of one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import msgspec

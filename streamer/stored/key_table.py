@@ -18,8 +18,6 @@ stored complemented, so that zeroed memory from the system is free slots.
 # filters, instead of the table, took 45 to 70 bytes of memory per kept page instead of 170, but at
 # four million pages 6 us more per page, and half as much disk again.
 
-from __future__ import annotations
-
 import math
 import mmap
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ from them when an index is opened. Where memory is bounded, a table that is full
 while a thread freezes it (frozen.py), and a new one takes its place.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -3,8 +3,6 @@
 The witness says which flush is the newest; a database that has an older one has lost its end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path

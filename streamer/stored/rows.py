@@ -8,8 +8,6 @@ a block. So all rows are described by runs, sorted by their first row. One binar
 row, however many flushes there are.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -13,8 +13,6 @@ writer of an index holds a lock on the file, which ends with its process.
 # any folder that it opens, so a start gives it a folder of links; the first flush opens the
 # database for writing, after keys and state were found to fit.
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -4,8 +4,6 @@ RECORD is counted from 0. All earlier records have been judged and written by th
 that was due. Where there is no such record, the process ends before the last flush.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

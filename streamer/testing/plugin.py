@@ -1,7 +1,5 @@
 """The pytest plugin: fixtures for replays and golden files (docs/testing.md)."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

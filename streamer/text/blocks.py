@@ -12,8 +12,6 @@ Text of titles, buttons and fields to choose from is visible, but belongs to no 
 # F1 on articles in templates was .94 for the first model, .90 without the open elements, and .74
 # with the block's own text alone.
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -21,8 +21,6 @@ unassigned here.
 # Words of scripts without spaces cannot be found without a dictionary, and shingles of five
 # characters work well.
 
-from __future__ import annotations
-
 import json
 import threading
 import unicodedata

@@ -14,8 +14,6 @@ unicode_escape) can be named. Malformed bytes become U+FFFD. Nothing here raises
 # that fits is believed. So is a label that reads 19 of 20 such characters as the detected charset
 # does, as ISO-8859-2 does for some French.
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

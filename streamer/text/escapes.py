@@ -16,8 +16,6 @@ an error: an escape that JSON does not know is kept as its characters, a surroga
 partner becomes U+FFFD, and bytes that are no UTF-8 pass unchanged (the tokenizer replaces them).
 """
 
-from __future__ import annotations
-
 import html
 from html.entities import html5
 

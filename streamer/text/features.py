@@ -6,8 +6,6 @@ parent, and those of one shape (kind, depth, hints and sections), as the cards o
 windows around each block. `sum_up` passes over all blocks for that, then `fill_row` writes a row.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

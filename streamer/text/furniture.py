@@ -19,8 +19,6 @@ the newest first, and put back.
 # with edited copies lose half of their duplicates; it costs sites whose pages are all short below
 # long notes.
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Authors name there what an element is for. A few stems of such names are looked 
 (Aho and Corasick, 1975), a step a byte.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

@@ -30,9 +30,7 @@ Helpers marked inline run once a tag: as calls they cost a third of the time.
 # A parser that builds a tree can be made to explode: 64 KiB of nested `<p><font>` took 2.7 GB of
 # memory, 128 KiB took 11 GB and up to 14 s. Native code cannot be interrupted.
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +38,6 @@ import numpy.typing as npt
 from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint64
 from streamer.text.escapes import AMPERSAND, GROWTH, put_reference
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_until, find_byte
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 # ENDLESS: hides the rest if never closed. NOSCRIPT: is read or not, by how much text it has.
 BLOCK, RAW, RCDATA, CONTAINER, ENDLESS, NOSCRIPT = 1, 2, 4, 8, 16, 32

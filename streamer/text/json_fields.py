@@ -12,8 +12,6 @@ do not pass they answer with -1 and leave to the full parser, which tests hold t
 may be narrower (nesting has a limit), never wider.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The text of a page as lines that one can read: a block each, with single spaces between words."""
 
-from __future__ import annotations
-
 from streamer.kernel import inline_kernel, int64, kernel
 from streamer.text import blocks
 from streamer.text.blocks import PREFORMATTED

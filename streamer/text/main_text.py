@@ -14,8 +14,6 @@ words are not asked about. A page with fewer than WORDS_MIN words in chosen bloc
 nor has one of too many blocks. All its visible text counts then.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

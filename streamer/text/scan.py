@@ -9,10 +9,9 @@ returns is scratch, but never more bytes than it has input left.
 One code point as UTF-8: written to an array, packed into a word, or read.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,6 @@ from numba import types
 from numba.extending import intrinsic
 
 from streamer.kernel import bytes_at, inline_kernel, int64, kernel, uint8, uint32, uint64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 VECTOR_BYTES = 32
 

@@ -14,8 +14,6 @@ with others, and letters of scripts without spaces. What is long or not plain is
 way (tokens.py).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ is read for its texts and the records of its blocks; the table learns the blocks
 the memory of the pages: records of a page for which there is no room are read again.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

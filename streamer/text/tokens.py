@@ -9,8 +9,6 @@ from the place that it returns, so a page of any size is signed through one smal
 `tokens` is the same rule in plain Python, on text; tests hold the kernel against it bit for bit.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from typing import NamedTuple
 

@@ -7,10 +7,8 @@ Lucchese et al., SIGIR 2015). All is integer arithmetic, so every machine decide
 
 # A node takes 0.05 ns a row.
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +18,6 @@ from numba.extending import intrinsic
 
 from streamer.kernel import kernel
 from streamer.text.scan import in_all_lanes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LANES = 16  # rows that are scored at a time
 LEAVES_MAX = 15

@@ -6,8 +6,6 @@ is named by page refs, in a folder and in a log alike.
 
 # Each page to forget takes 15 bytes in the log, and 30 in the states until the sweep.
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

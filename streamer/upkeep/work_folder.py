@@ -7,8 +7,6 @@ A crash leaves the folder behind, and the next command removes it. A folder with
 with anything else in it, is not ours: it is refused, and nothing in it is removed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

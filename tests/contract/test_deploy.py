@@ -11,11 +11,10 @@ from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka.topics import pages_topic
 from streamer.sketch.settings import read_secret
-from tests.helpers.kubernetes_tools import KUBERNETES, ROOT, Manifest, called, kustomized, load_all
+from tests.helpers.kubernetes_tools import KUBERNETES, ROOT, Manifest, called, load_all
 
 DEPLOY = ROOT / "deploy"
 BASE = KUBERNETES / "base"
-OVERLAY, PER_PARTITION = (KUBERNETES / "overlays" / one for one in ("six-signers", "per-partition"))
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 UID = 10001
@@ -31,11 +30,6 @@ def written(folder: Path) -> list[Manifest]:
     """Return the manifests of a kustomization's own files."""
     files = [folder / name for name in kustomization(folder)["resources"] if name.endswith(".yaml")]
     return [manifest for file in files for manifest in load_all(file.read_text("utf-8"))]
-
-
-def rendered(folder: Path) -> list[Manifest]:
-    """Return what `kubectl apply -k` would send; it asks no cluster."""
-    return load_all(kustomized(folder))
 
 
 MANIFESTS = [
@@ -124,13 +118,6 @@ def test_a_workload_selects_its_own_pods_and_no_others(name: str) -> None:
     assert selected_pods(spread["labelSelector"]["matchLabels"]) == [name]
 
 
-@each_pod
-def test_each_file_in_the_settings_is_a_file_of_the_secret(name: str) -> None:
-    files = [value for value in SETTINGS.values() if value.startswith("/")]
-    assert {Path(file).name for file in files} == set(SECRETS)
-    assert {mount_of(file, worker(PODS[name]))["name"] for file in files} == {"secrets"}
-
-
 def test_the_ports_of_health_are_the_same_everywhere() -> None:
     port = int(SETTINGS["STREAMER_HEALTH_PORT"])
     for pod in PODS.values():
@@ -145,36 +132,6 @@ def test_the_ports_of_health_are_the_same_everywhere() -> None:
 
 
 # The index
-
-
-def test_a_pod_of_the_index_knows_its_ordinal() -> None:
-    (index,) = kind("StatefulSet")
-    variables = environment(worker(index["spec"]["template"]))
-    path = variables["POD_INDEX"]["valueFrom"]["fieldRef"]["fieldPath"]
-    assert path == "metadata.labels['apps.kubernetes.io/pod-index']"
-    assert index["spec"].get("ordinals", {"start": 0})["start"] == 0
-    assert own_shards(index) == ("$(POD_INDEX)/1", 1)
-
-
-def own_shards(index: Manifest) -> tuple[str, int]:
-    """Return what a pod of the index has to own, and how many there are."""
-    variables = environment(worker(index["spec"]["template"]))
-    assert [*variables].index("POD_INDEX") < [*variables].index("STREAMER_OWN_SHARDS")
-    return variables["STREAMER_OWN_SHARDS"]["value"], index["spec"]["replicas"]
-
-
-def test_pods_of_the_index_share_what_there_is_of_partitions() -> None:
-    manifests = {called(one): one for one in rendered(PER_PARTITION)}
-    assert own_shards(manifests["StatefulSet streamer-index"]) == ("$(POD_INDEX)/2", 2)
-    (settings,) = [one for name, one in manifests.items() if "streamer-settings" in name]
-    assert settings["data"]["STREAMER_PER_PARTITION"] == "true"
-
-
-def test_the_index_has_one_pod_and_the_rendered_overlay_six_signers() -> None:
-    manifests = {called(one): one for one in rendered(OVERLAY)}
-    assert manifests["StatefulSet streamer-index"]["spec"]["replicas"] == 1
-    assert manifests["Deployment streamer-sign"]["spec"]["replicas"] == 6
-    assert {one["metadata"]["namespace"] for one in manifests.values()} == {"streamer"}
 
 
 def test_only_the_index_keeps_its_folder_and_on_a_disk_of_its_own() -> None:
@@ -287,14 +244,6 @@ def test_the_image_is_made_of_pinned_parts_only() -> None:
     assert "--no-deps --no-build-isolation ." in ours
 
 
-def test_the_image_runs_as_the_user_of_the_pods_and_stops_on_sigterm() -> None:
-    assert instructions("USER") == [f"{UID}:{UID}"]
-    assert instructions("STOPSIGNAL") == ["SIGTERM"]
-    assert instructions("ENTRYPOINT") == ['["streamer"]']
-    (check,) = instructions("HEALTHCHECK")
-    assert "/health/live" in check
-
-
 # Compose
 
 
@@ -343,9 +292,3 @@ def test_services_and_the_monitor_reach_the_pods_that_they_are_for() -> None:
     (monitor,) = kind("PodMonitor")
     assert sorted(selected_pods(monitor["spec"]["selector"]["matchLabels"])) == sorted(PODS)
     assert [one["port"] for one in monitor["spec"]["podMetricsEndpoints"]] == ["health"]
-
-
-@each_pod
-def test_a_pod_has_the_role_of_its_component(name: str) -> None:
-    component = PODS[name]["metadata"]["labels"]["app.kubernetes.io/component"]
-    assert environment(worker(PODS[name]))["STREAMER_ROLE"]["value"] == component

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import wraps
 from types import SimpleNamespace
-from typing import Any, ParamSpec
+from typing import Any
 
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
@@ -16,21 +15,6 @@ from streamer.index.messages import Output
 from streamer.kafka.owner import Owner
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import Fetched
-
-Arguments = ParamSpec("Arguments")
-
-
-def in_loop(test: Callable[Arguments, Awaitable[None]]) -> Callable[Arguments, None]:
-    """Run a test in an event loop of its own."""
-
-    @wraps(test)
-    def run(*arguments: Arguments.args, **options: Arguments.kwargs) -> None:
-        async def wait() -> None:
-            await test(*arguments, **options)
-
-        asyncio.run(wait())
-
-    return run
 
 
 @dataclass

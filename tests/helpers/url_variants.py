@@ -7,15 +7,13 @@ counter-examples: all their parameters choose the content, though some look like
 A hint for one of these hosts that is not among those is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from streamer.analysis.sample.crawl import SEED, page_line
-from streamer.analysis.sample.prose import Article, replace_words, write_article
+from streamer.analysis.sample.prose import Article, write_article
 from streamer.analysis.sample.sites import Site, make_site
 
 FIRST_SITE = 1_000  # the sites of the crawl have lower numbers
@@ -60,28 +58,6 @@ def path_session(rng: Random, site: Site) -> Pages:
         yield f"/articles/{name}.html", site.render(article)
 
 
-def campaign(rng: Random, site: Site) -> Pages:
-    """Give some links the names of a campaign, which come together."""
-    for number, article in enumerate(_articles(rng, site)):
-        html = site.render(article)
-        yield f"/story/{number}", html
-        for _ in range(2):
-            source = f"utm_source={rng.choice(('mail', 'feed', 'search'))}"
-            medium = f"utm_medium={rng.choice(('link', 'banner'))}"
-            yield f"/story/{number}?{source}&{medium}&utm_campaign={rng.randrange(99)}", html
-
-
-def add_stamps(rng: Random, site: Site) -> Pages:
-    """Give fetches a session and a time stamp, except some: no two differ in one of them only."""
-    for number, article in enumerate(_articles(rng, site)):
-        if number % 4 == 0:
-            yield f"/forum/view?topic={number}", site.render(article)
-        for _ in range(3):
-            stamp = 1_717_200_000 + rng.randrange(10**6)
-            items = (f"topic={number}", f"s={_token(rng)}", f"t={stamp}")
-            yield "/forum/view" + _query(rng, *items), site.render(article)
-
-
 def print_views(rng: Random, site: Site) -> Pages:
     """Give each article a view for printing and one for phones, by a segment of the path."""
     for article in _articles(rng, site, words=900):
@@ -91,27 +67,12 @@ def print_views(rng: Random, site: Site) -> Pages:
         yield f"/news/{name}/amp", site.render(article, "?amp")
 
 
-def print_parameter(rng: Random, site: Site) -> Pages:
-    """Give each article a view for printing, by a parameter."""
-    for number, article in enumerate(_articles(rng, site, words=900)):
-        yield f"/{number % 5}/text-{number}.html", site.render(article)
-        yield f"/{number % 5}/text-{number}.html?view=print", site.print_view(article)
-
-
 def categories(rng: Random, site: Site) -> Pages:
     """Give each product a URL in several categories."""
     names = ("new", "sale", "home", "garden", "gifts")
     for number, article in enumerate(_articles(rng, site)):
         for category in rng.sample(names, 2):
             yield f"/{category}/product-{number}", site.render(article)
-
-
-def segment_session(rng: Random, site: Site) -> Pages:
-    """Give each fetch a session as a segment of the path."""
-    for number, article in enumerate(_articles(rng, site)):
-        for _ in range(2):
-            own = f"/s/{_token(rng)}"
-            yield f"{own}/doc{number}.html", site.render(article, own)
 
 
 def calendar(rng: Random, site: Site) -> Pages:
@@ -139,35 +100,6 @@ def _slug(rng: Random) -> str:
     return "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(4))
 
 
-def loop(rng: Random, site: Site) -> Pages:
-    """Have relative links that add segments to the path of a page again and again."""
-    articles = _articles(rng, site)
-    for number, article in enumerate(articles):
-        yield f"/page/{number}", site.render(article)
-    for depth in range(70):
-        path = "/".join(rng.choice(("board", "help")) for _ in range(3 + depth // 4))
-        yield f"/board/help/{path}/", site.render(articles[0])
-
-
-def edit_pages(rng: Random, site: Site) -> Pages:
-    """Give fetches a session, except some, and change a page in 40 between two fetches."""
-    for number, article in enumerate(_articles(rng, site, 2 * ARTICLES)):
-        changed = replace_words(rng, article, 0.5) if not number % ARTICLES else article
-        if number % 4 == 1:
-            yield f"/wiki?title=Page_{number}", site.render(article)
-        for each in (article, changed):
-            yield f"/wiki?title=Page_{number}&PHPSESSID={_token(rng)}", site.render(each)
-
-
-def brands(rng: Random, site: Site) -> Pages:
-    """Have a parameter that is decoration of products, and the subject of lists."""
-    for number, article in enumerate(_articles(rng, site)):
-        for brand in rng.sample(range(30), 2):
-            yield f"/products/{number}?brand={brand}", site.render(article)
-    for brand, article in enumerate(_articles(rng, site, 30)):
-        yield f"/lists/all?brand={brand}", site.render(article)
-
-
 def all_matter(rng: Random, site: Site) -> Pages:
     """Have parameters that all choose the content, also one called `sid`."""
     for number in range(15):
@@ -177,54 +109,14 @@ def all_matter(rng: Random, site: Site) -> Pages:
                 yield f"/read?id={number}&lang={language}&sid={sid}", site.render(article)
 
 
-def some_lists_are_long(rng: Random, site: Site) -> Pages:
-    """Have lists of which one in three has a second page; the others show the first one again."""
-    for number, article in enumerate(_articles(rng, site, 60)):
-        yield f"/list/{number}", site.render(article)
-        second = write_article(rng, site.language, 160) if number % 3 == 0 else article
-        yield f"/list/{number}?page=2", site.render(second)
-
-
-def one_page_for_all(rng: Random, site: Site) -> Pages:
-    """Answer all members' pages with a login form: `id` chooses nothing there, but elsewhere."""
-    form = site.render(write_article(rng, site.language, 12))
-    for number in range(60):
-        yield f"/members?view={number % 4}&id={number}", form
-    for number, article in enumerate(_articles(rng, site)):
-        yield f"/public?id={number}", site.render(article)
-
-
-def sections(rng: Random, site: Site) -> Pages:
-    """Have sections with pages of the same names, and other content."""
-    for section in ("north", "south", "print", "amp"):
-        for number, article in enumerate(_articles(rng, site, 30)):
-            yield f"/{section}/{number}.html", site.render(article)
-    for number, article in enumerate(_articles(rng, site, 30)):
-        yield f"/{number}.html", site.render(article)
-
-
 KINDS: dict[Maker, tuple[Truth, ...]] = {
     session: (("parameter", "sid", "/"),),
     path_session: (("path_parameter", "jsessionid", "/"),),
-    campaign: (
-        ("parameter", "utm_campaign", "/"),
-        ("parameter", "utm_medium", "/"),
-        ("parameter", "utm_source", "/"),
-    ),
-    add_stamps: (("parameter", "s", "/"), ("parameter", "t", "/")),
     print_views: (("segment", "amp", "/"), ("segment", "print", "/")),
-    print_parameter: (("parameter", "view", "/"),),
     categories: (("varying_segment", "/{varies}/*", "/"),),
-    segment_session: (("varying_segment", "/s/{varies}/*", "/"),),
     calendar: (("trap", "/calendar/*/*", "/"),),
     soft_errors: (("soft_404", "", "/"),),
-    loop: (("trap", "/board/help/{again}", "/"),),
-    edit_pages: (("parameter", "PHPSESSID", "/"),),
-    brands: (("parameter", "brand", "/products/"),),
     all_matter: (),
-    some_lists_are_long: (),
-    one_page_for_all: (("trap", "/members?id&view", "/"),),
-    sections: (),
 }
 ORDERED = {calendar}  # whose pages are crawled in their order
 

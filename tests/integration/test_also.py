@@ -48,13 +48,6 @@ def test_a_replay_names_the_index_that_has_the_representative(crawl: Path, tmp_p
     assert len(named) > 50
     assert {other["index"] for other in named} == {"clean"}
     assert {other["page"]["topic"] for other in named} == {str(first)}
-    copy = tmp_path / "copy"
-    shutil.copytree(clean, copy)
-    both = ("replay", first, second, "--index", copy, "--verdicts", one_run)
-    assert streamer(*both).returncode == 0
-    together = {str(each["page"]): each for each in lines(one_run)}
-    for each in found:  # what is unique next to it is what is unique behind it
-        assert together[str(each["page"])]["verdict"] == each["verdict"], each
     clusters = tmp_path / "clusters.csv"
     assert streamer("clusters", out, "--out", clusters).returncode == 0
     assert f"clean:{first}" in clusters.read_text()

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamer.pages.chunk import PageBatch
-from streamer.pages.files import Source, open_sources
+from streamer.pages.files import Source
 from streamer.pages.formats import format_by_head
 from streamer.pages.members import DICTIONARY_MAGIC, GZIP_MAGIC, ZSTD_MAGIC, is_skippable
 from streamer.pages.parse import PageParser
@@ -24,11 +23,6 @@ from tests.campaign.judging import check_batch
 from tests.helpers.chunks import all_chunks
 
 GOOD = b'{"url": "http://a.example/", "body": "words"}\n'
-
-
-def parse(path: Path) -> list[PageBatch]:
-    parser = PageParser()
-    return [parser.parse(chunk) for chunk in all_chunks(open_sources([str(path)]).sources[0])]
 
 
 def forged_members() -> bytes:
@@ -66,32 +60,6 @@ def test_forged_members_and_records_cost_time_by_their_size(tmp_path: Path, cont
 
     quarter = seconds(len(content) // 4)
     assert seconds(len(content)) < 8 * quarter + 0.2, "16 times, were it the square"
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.warc", "a.jsonl.gz", "a.warc.gz"])
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\n",
-        b"\x00" * 5000,
-        bytes(range(256)) * 40,
-        b"\x1f\x8b\x08\x00garbage",
-        b"\x28\xb5\x2f\xfdgarbage",
-        gzip.compress(b"", mtime=0),
-    ],
-)
-def test_garbage_ends_in_dead_letters_and_counts(tmp_path: Path, name: str, content: bytes) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    at = 0
-    for batch in parse(path):
-        assert batch.start == at
-        at = batch.end
-        assert len(batch) == 0
-        assert len(batch.dead) + batch.skipped.total() == batch.end - batch.start
-    if len(content) > 100:
-        assert at > 0
 
 
 JSON_VALUES = st.recursive(

@@ -4,8 +4,6 @@ import asyncio
 import json
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from tests.helpers.broker import broker, make_topic, running_broker, send
 from tests.helpers.fleet import Fleet, fleet
 from tests.helpers.ports import free_port
 from tests.helpers.wait import wait_until
+from tests.integration.test_worker import asked
 
 PROMISED_SECONDS = 30.0
 SLOW = 4.0  # a machine that others use too
@@ -45,12 +44,7 @@ class Away:
 
     def ready(self) -> dict[str, Any]:
         """Return what /health/ready answers."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/health/ready") as answer:
-                return dict(json.load(answer))
-        except urllib.error.HTTPError as refusal:
-            with refusal:
-                return dict(json.load(refusal))
+        return dict(json.loads(asked(self.health, "health/ready")))
 
     def stop(self, name: str) -> tuple[int, float]:
         """Send SIGTERM; return the exit code and the seconds until the end."""
@@ -71,36 +65,28 @@ def away(tmp_path: Path, names: Names) -> Iterator[Away]:
         yield Away(workers, folder, port, free_port())
 
 
-def start_all(away: Away) -> None:
+def test_a_worker_without_brokers_says_so_goes_on_with_them_and_ends_without(away: Away) -> None:
     index = away.workers.folder / "index"
     away.workers.start("all", "--index", index, "--health-port", away.health)
     away.workers.wait_for_log("all", "worker_started")
     away.workers.wait_until_settled()
-
-
-def test_a_worker_without_brokers_says_so_and_ends_when_it_is_asked_to(away: Away) -> None:
-    start_all(away)
     away.kill()
+    wait_until(lambda: "brokers_unreachable" in away.workers.log("all"))
     wait_until(lambda: not away.ready()["ready"])
     assert "no broker has answered since" in " ".join(away.ready()["reasons"])
+    away.start()
+    wait_until(lambda: away.ready()["ready"])
+    lines = [json.loads(line) for line in away.workers.log("all").splitlines()]
+    (back,) = [line for line in lines if line["event"] == "brokers_reachable_again"]
+    assert 0 < back["seconds"] < 90
+    away.kill()
+    wait_until(lambda: not away.ready()["ready"])
     code, seconds = away.stop("all")
     assert code == 1
     assert seconds < PROMISED_SECONDS * SLOW
     last = [json.loads(line) for line in away.workers.log("all").splitlines()][-1]
     assert last["event"] == "worker_failed"
     assert "no broker has answered since" in last["reason"]
-
-
-def test_a_worker_is_ready_again_once_its_brokers_are_back(away: Away) -> None:
-    start_all(away)
-    away.kill()
-    wait_until(lambda: "brokers_unreachable" in away.workers.log("all"))
-    away.start()
-    wait_until(lambda: away.ready()["ready"])
-    lines = [json.loads(line) for line in away.workers.log("all").splitlines()]
-    (back,) = [line for line in lines if line["event"] == "brokers_reachable_again"]
-    assert 0 < back["seconds"] < 90
-    assert away.stop("all")[0] == 0
 
 
 def test_a_command_that_starts_before_its_broker_goes_on_when_that_is_up(

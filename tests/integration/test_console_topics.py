@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ from playwright.sync_api import Page, sync_playwright
 
 from streamer.console.topic_fold import TopicFold
 from streamer.console.view import VerdictView
-from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from tests.helpers.broker import broker, delete_topic, fill_topic, make_topic, running_broker, send
@@ -62,6 +60,10 @@ def is_settled(said: dict[str, Any], judged: int) -> bool:
 
 
 def test_it_follows_a_worker(names: Names, tmp_path: Path) -> None:
+    def is_gone(said: dict[str, Any]) -> bool:
+        assert "unreachable" not in str(said), "it is the topic, not a broker"
+        return f"There is no topic {names.verdicts}" in str(said)
+
     if BROWSER is None:
         leave_out("Chromium", ".ci/tools browser, as root")
     port, folder, view = free_port(), tmp_path / "broker", tmp_path / "view"
@@ -101,7 +103,7 @@ def test_it_follows_a_worker(names: Names, tmp_path: Path) -> None:
             wait_until(lambda said: not said["state"]["warnings"], address)
             assert workers.kill("all", signal.SIGTERM) == 0
             delete_topic(brokers, names.verdicts)
-            wait_until(lambda said: f"There is no topic {names.verdicts}" in str(said), address)
+            wait_until(is_gone, address)
             make_topic(brokers, names.verdicts)
             send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])
             wait_until(lambda said: (said["pages"], said["letters"]) == (1, 1), address)
@@ -126,24 +128,3 @@ def test_pages_of_another_topic_are_not_counted(brokers: str, names: Names, tmp_
     view.close()
     assert state.lags == []
     assert f"sign the pages of {other}, not of {names.pages}" in state.trouble
-
-
-def test_a_deleted_topic_is_named_not_a_broker(brokers: str, names: Names, tmp_path: Path) -> None:
-    make_topic(brokers, names.pages)
-    make_topic(brokers, names.verdicts)
-    send(brokers, names.verdicts, [(None, msgspec.json.encode(unique(0)))])
-    view = VerdictView(tmp_path / "view")
-    fold, said = TopicFold(view, Connection(brokers), names), set[str]()
-    fold.go_on()
-    assert fold.state().trouble == ""
-    delete_topic(brokers, names.verdicts)
-    deadline = time.monotonic() + PATIENCE_S
-    while not said and time.monotonic() < deadline:
-        try:
-            fold.go_on()
-        except StreamerError as error:
-            said.add(str(error))
-        said |= {fold.state().trouble} - {""}
-    fold.close()
-    view.close()
-    assert [each.partition(":")[0] for each in said] == [f"There is no topic {names.verdicts}"]

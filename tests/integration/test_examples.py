@@ -11,8 +11,8 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -21,6 +21,7 @@ from streamer.kafka.topics import Names
 from tests.helpers.broker import LIBRARIES, fill_topic, make_topic, send
 from tests.helpers.missing import leave_out
 from tests.helpers.ports import free_port
+from tests.helpers.verdict_lines import duplicate, unique, url_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/README.md"))
@@ -104,30 +105,19 @@ def need_java() -> None:
         leave_out("Java, and Kafka's client for it", ".ci/tools broker, as root")
 
 
-def page(number: int) -> dict[str, Any]:
-    place = {"topic": "pages", "partition": 0, "offset": number}
-    return {"page": place, "url": f"http://a.example/{number}"}
-
-
-def verdict(number: int, representative: int | None = None) -> bytes:
-    """Return the verdict on a page: an example of the schema, with other pages in it."""
-    schema = json.loads((ROOT / "schemas" / "verdict.schema.json").read_text(encoding="utf-8"))
-    like = None if representative is None else page(representative)
-    return json.dumps({**schema["examples"][1], **page(number), "representative": like}).encode()
-
-
 def test_java_counts_each_page_once(clone: Path, variables: dict[str, str], names: Names) -> None:
     need_java()
     brokers = variables["STREAMER_BROKERS"]
-    verdicts = [verdict(0), verdict(1), verdict(2, 1), verdict(3, 0), verdict(4, 1)]
-    repeated = [*verdicts, *verdicts[3:], verdict(5)]
+    of = {2: 1, 3: 0, 4: 1}
+    verdicts = [duplicate(n, of=of[n]) if n in of else unique(n) for n in range(6)]
+    repeated = map(msgspec.json.encode, [*verdicts[:5], *verdicts[3:]])
     fill_topic(brokers, names.verdicts, [(None, value) for value in repeated])
     done = run(commands_of("java"), clone / "examples" / "java", **variables)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines() == [
         "6 pages, 3 duplicates",
-        "     2  http://a.example/1",
-        "     1  http://a.example/0",
+        f"     2  {url_of(1)}",
+        f"     1  {url_of(0)}",
     ]
 
 

@@ -13,24 +13,17 @@ import pytest
 from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from streamer import InputError, SettingsError, Verdict, follow
+from streamer import InputError, SettingsError, follow
 from streamer.kafka.topics import Names
-from streamer.model import Basis, Decision, Location
 from tests.helpers.broker import administer, make_topic, send
+from tests.helpers.verdict_lines import unique
 
 BEGAN_MS = 1_700_000_000_000
 
 
-def verdict(number: int) -> Verdict:
-    return Verdict(
-        Location("pages", 0, number), f"http://a.example/{number}", Decision.UNIQUE,
-        Basis.SIGNATURE, None, None, same_url=False, text_bytes=9, index="fingerprint",
-    )  # fmt: skip
-
-
 def publish(brokers: str, names: Names, first: int, end: int) -> None:
     """Publish verdicts, one a second, to partition 0."""
-    values = [msgspec.json.encode(verdict(number)) for number in range(first, end)]
+    values = [msgspec.json.encode(unique(number)) for number in range(first, end)]
     send(
         brokers, names.verdicts,
         [(None, each, BEGAN_MS + 1000 * n) for n, each in enumerate(values, first)],

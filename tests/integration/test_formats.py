@@ -10,12 +10,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from streamer.model import DeadLetter, Location
-from streamer.pages.formats import FORMATS
 from tests.helpers.cdx import archive, warc_record
 from tests.helpers.place import Place, lines, page, replay_through_kills
+from tests.unit.pages.test_table_copy import write
 
 PAGES = 260
 Record = dict[str, Any]
@@ -39,14 +38,8 @@ def write_rows(path: Path, pages: list[Record]) -> None:
         writer.writerows(pages)
 
 
-def write_parquet(path: Path, pages: list[Record]) -> None:
-    parquet.write_table(pa.Table.from_pylist(pages), path, row_group_size=70)
-
-
-def write_arrow(path: Path, pages: list[Record]) -> None:
-    table = pa.Table.from_pylist(pages)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as stream:
-        stream.write_table(table, max_chunksize=70)
+def write_table(path: Path, pages: list[Record]) -> None:
+    write(path, pa.Table.from_pylist(pages), 70)
 
 
 def write_cdx(path: Path, pages: list[Record]) -> None:
@@ -71,7 +64,7 @@ def write_letters(path: Path, pages: list[Record]) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
-    ".csv": write_rows, ".tsv": write_rows, ".parquet": write_parquet, ".arrow": write_arrow,
+    ".csv": write_rows, ".tsv": write_rows, ".parquet": write_table, ".arrow": write_table,
     ".cdxj": write_cdx, ".dead.jsonl": write_letters,
 }  # fmt: skip
 
@@ -96,28 +89,9 @@ def test_verdicts_are_those_of_json_lines_whatever_was_killed(place: Place, suff
     assert judged(place, "killed", path, kills=kills) == wanted
 
 
-def test_a_table_is_mapped_as_messages_are_and_a_wrong_mapping_is_told(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"id": each["url"], "doc": {"text": each["body"]}, "score": number}
-        for number, each in enumerate(records())
-    ]
-    path = place.folder / "pages.parquet"
-    write_parquet(path, rows)
-    fields = '{"url": "/id", "body": "/doc/text"}'
-    assert place.replay(path, "--fields", fields, "--carry", "score") == 0
-    assert [each["carried"] for each in lines(place.verdicts)] == [
-        {"score": number} for number in range(PAGES)
-    ]
-    capsys.readouterr()
-    assert place.streamer("replay", path, "--verdicts", place.folder / "other.jsonl") == 2
-    assert "/doc/text" in capsys.readouterr().err
-
-
 def test_pages_without_urls_have_places(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     path = place.folder / "pages.parquet"
-    write_parquet(path, [{"text": each["body"]} for each in records()])
+    write_table(path, [{"text": each["body"]} for each in records()])
     fields = ("--fields", '{"body": "/text"}')
     assert place.replay(path, *fields) == 0
     found = lines(place.verdicts)
@@ -132,17 +106,8 @@ def test_pages_without_urls_have_places(place: Place, capsys: pytest.CaptureFixt
     assert "--track-changes needs URLs" in capsys.readouterr().err
 
 
-def test_kept_rows_have_all_columns_and_kept_page_files_are_messages(place: Place) -> None:
-    path, kept = place.folder / "pages.parquet", place.folder / "kept.jsonl"
-    rows = [{**each, "score": number} for number, each in enumerate(records())]
-    write_parquet(path, rows)
-    rest = place.folder / "rest.jsonl"
-    assert place.replay(path, "--kept", kept, "--duplicates", rest) == 0
-    is_kept = [each["verdict"] == "unique" for each in lines(place.verdicts)]
-    pairs = list(zip(rows, is_kept, strict=True))
-    assert lines(kept) == [row for row, is_unique in pairs if is_unique]
-    assert lines(rest) == [row for row, is_unique in pairs if not is_unique]
-    folder = place.folder / "site"
+def test_kept_page_files_are_messages(place: Place) -> None:
+    rows, folder = records(), place.folder / "site"
     folder.mkdir()
     for number in range(3):
         (folder / f"{number}.html").write_text(f"<p>{rows[number]['body']}")
@@ -154,9 +119,3 @@ def test_kept_rows_have_all_columns_and_kept_page_files_are_messages(place: Plac
         ("text/html", f"<p>{row['body']}") for row in rows[:2]
     ]
     assert (last["url"], last["body_base64"]) == ("https://a.example/4.txt", "Y2Fm6SBhbmQgbW9yZQ==")
-
-
-def test_every_format_is_tried_here() -> None:
-    tried = {"CDX", "HTML or text", "JSON lines"}
-    tried |= {"WARC", "ARC", "WACZ", "Parquet", "Arrow", "CSV", "TSV"}
-    assert {each.name for each in FORMATS} == tried | {"dead letters"}

@@ -5,7 +5,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,14 +14,8 @@ from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from tests.helpers.broker import administer, messages_of, send
 from tests.helpers.fleet import exit_code
+from tests.integration.test_worker import TEXT, page
 from tests.unit.pages.test_warc import response
-
-TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on"
-
-
-def page(number: int, **more: Any) -> bytes:
-    message = {"url": f"http://a.example/{number}", "body": f"{TEXT} {number}", **more}
-    return json.dumps(message).encode()
 
 
 def produce(brokers: str, topic: str, file: Path, content: bytes, partitions: int = 1) -> None:
@@ -118,50 +111,38 @@ def ensure(brokers: str, topic: Topic) -> bool:
     return made
 
 
-def test_a_topic_is_made_once_with_its_settings(brokers: str, topic: str) -> None:
-    wanted = Topic(topic, 2, 1, {"retention.ms": "-1", "max.message.bytes": "77777"})
-    assert [ensure(brokers, wanted), ensure(brokers, wanted)] == [True, False]
-
-
-def test_a_topic_with_other_settings_is_refused_with_the_remedy(brokers: str, topic: str) -> None:
-    ensure(brokers, Topic(topic, 2, 1, {"retention.ms": "1000"}))
-    with pytest.raises(SettingsError, match=r"retention\.ms = 1000, -1 is needed\. Alter it"):
+def test_a_topic_is_made_once_and_with_other_settings_refused_with_the_remedy(
+    brokers: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = {"retention.ms": "1000000", "max.message.bytes": "88888"}
+    assert [ensure(brokers, Topic(topic, 2, 1, wanted)) for _ in range(2)] == [True, False]
+    with pytest.raises(SettingsError, match=r"retention\.ms = 1000000, -1 is needed\. Alter it"):
         ensure(brokers, Topic(topic, 2, 1, {"retention.ms": "-1"}))
     with pytest.raises(SettingsError, match=r"has 2 partitions, 3 are asked for\. Ask for as many"):
         ensure(brokers, Topic(topic, 3, 1))
-
-
-def test_a_topic_that_may_expire_can_and_one_that_takes_more_is_taken(
-    brokers: str, topic: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ensure(brokers, Topic(topic, 1, 1, {"retention.ms": "1000000", "max.message.bytes": "88888"}))
-    wanted = {"retention.ms": "-1", "max.message.bytes": "77777"}
-    assert not ensure(brokers, Topic(topic, 1, 1, wanted, may_expire=True))
+    capsys.readouterr()
+    other = {"retention.ms": "-1", "max.message.bytes": "77777"}
+    assert not ensure(brokers, Topic(topic, 2, 1, other, may_expire=True))
     said = capsys.readouterr().out
     assert said.count("messages_expire") == 1
     assert "1000000" in said
     with pytest.raises(SettingsError, match=r"max\.message\.bytes = 88888, 99999 is needed"):
-        ensure(brokers, Topic(topic, 1, 1, {"max.message.bytes": "99999"}, may_expire=True))
-
-
-def test_a_topic_that_we_make_takes_messages_of_any_time(brokers: str, topic: str) -> None:
-    dated = {days: round(1000 * (time.time() + days * 86_400)) for days in (-400, -1, 0, 1, 400)}
-    ensure(brokers, Topic(topic, 1, 1, {"retention.ms": "-1"}))
-    send(brokers, topic, [(None, b"%d" % days, moment) for days, moment in dated.items()])
-    assert [m.timestamp for m in messages_of(brokers, topic)[0]] == [*dated.values()]
-
-
-def test_a_topic_of_pages_refuses_future_dates_as_brokers_do(brokers: str, topic: str) -> None:
-    ensure(brokers, pages_topic(topic, 1, 1))
-    now = round(1000 * time.time())
-    send(brokers, topic, [(None, b"now", now)])
-    send(brokers, topic, [(None, b"tomorrow", now + 86_400_000)])
-    assert [m.timestamp for m in messages_of(brokers, topic)[0]] == [now]
-
-
-def test_what_the_brokers_refuse_is_told(brokers: str) -> None:
+        ensure(brokers, Topic(topic, 2, 1, {"max.message.bytes": "99999"}, may_expire=True))
     with pytest.raises(StreamerError, match="Cannot make the topic no/name"):
         ensure(brokers, Topic("no/name", 1, 1))
+
+
+def test_a_topic_that_we_make_takes_any_time_and_one_of_pages_none_of_the_future(
+    brokers: str, topic: str
+) -> None:
+    dates = [round(1000 * (time.time() + days * 86_400)) for days in (-400, -1, 0, 1, 400)]
+    pages = f"{topic}-pages"
+    for each in (Topic(topic, 1, 1, {"retention.ms": "-1"}), pages_topic(pages, 1, 1)):
+        ensure(brokers, each)
+        for moment in dates:
+            send(brokers, each.name, [(None, b"dated", moment)])
+    assert [m.timestamp for m in messages_of(brokers, topic)[0]] == dates
+    assert [m.timestamp for m in messages_of(brokers, pages)[0]] == dates[:3]
 
 
 def test_pages_of_other_fields_are_not_sent_unless_their_mapping_is_given(

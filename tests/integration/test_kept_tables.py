@@ -16,10 +16,17 @@ from streamer.run.kept_tables import KeptTable
 from streamer.run.output_checks import part_of
 from tests.helpers.growing_index import everything
 from tests.helpers.kills import code_of
-from tests.helpers.place import Place, lines, page, replay_through_kills, said
-from tests.integration.test_verdict_tables import DIES
+from tests.helpers.place import Place, lines, page, said
 from tests.unit.pages.test_table_copy import write
 
+DIES = """
+import os, sys, unittest.mock
+from streamer.cli.main import app
+def die(*_arguments):
+    os.kill(os.getpid(), 9)
+with unittest.mock.patch(sys.argv.pop(1), die):
+    app(standalone_mode=False)
+"""
 COLUMNS = pa.schema(
     {
         "url": pa.string(), "body": pa.string(), "score": pa.int32(),
@@ -108,49 +115,39 @@ def test_a_table_without_rows_has_its_columns(place: Place) -> None:
     assert read_rows(others) == []
 
 
-def test_a_killed_run_goes_on_with_each_row_once(place: Place) -> None:
-    rows = crawl(0, 300)
-    path = write_rows(place.folder / "in.parquet", rows)
-
-    def arguments(name: str) -> tuple[str | Path, ...]:
-        kept, others = (place.folder / f"{name}.{part}.parquet" for part in ("kept", "others"))
-        few = ("--head-pages", "25", "--threads", "3")
-        outputs = ("--kept", kept, "--duplicates", others, *place.key)
-        verdicts = place.folder / f"{name}.jsonl"
-        return (path, "--verdicts", verdicts, "--index", place.folder / name, *outputs, *few)
-
-    kills = (3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (4, "sync")
-    replay_through_kills(kills, *arguments("killed"))
-    own = ("--index", place.folder / "killed", *place.key)
-    assert place.streamer("verify", path, *own, "--verdicts", place.folder / "killed.jsonl") == 0
-    assert place.streamer("replay", *arguments("quiet")) == 0
-    for name in ("killed", "quiet"):
-        found = [read_rows(place.folder / f"{name}.{part}.parquet") for part in ("kept", "others")]
-        assert found == split(place.folder / "quiet.jsonl", {path: rows})
-
-
 @pytest.mark.parametrize(
-    "where",
+    ("option", "where"),
     [
-        "streamer.cli.replay.KeptTable.write",  # all is flushed
-        "streamer.pages.table_copy.ChosenRows.__new__",
-        "streamer.run.outputs.Path.replace",  # the new file is complete, and has no name
+        ("--kept", "streamer.cli.replay.KeptTable.write"),  # all is flushed
+        ("--kept", "streamer.pages.table_copy.ChosenRows.__new__"),
+        ("--kept", "streamer.run.outputs.Path.replace"),  # the new file is complete, without name
+        ("--verdicts", "streamer.cli.replay.VerdictTable.write"),
+        ("--verdicts", "streamer.run.parquet_verdicts.Path.replace"),
     ],
 )
-def test_a_kill_at_the_end_leaves_the_table_to_the_next_run(place: Place, where: str) -> None:
-    rows, more = crawl(0, 40), crawl(30, 40)
-    one, two = (place.folder / f"{name}.parquet" for name in ("1", "2"))
-    kept = place.folder / "kept.parquet"
-    assert place.replay(write_rows(one, rows), "--kept", kept) == 0
-    before = read_rows(kept)
-    write_rows(two, more)
-    command = ["replay", str(two), "--verdicts", str(place.verdicts), "--index", str(place.index)]
-    command += ["--kept", str(kept)]
-    assert code_of(DIES, where, *command) == -signal.SIGKILL
-    assert read_rows(kept) == before
-    assert place.streamer(*command) == 0
-    assert read_rows(kept) == split(place.verdicts, {one: rows, two: more})[0]
-    assert not part_of(str(kept)).exists()
+def test_a_kill_at_the_end_leaves_the_table_to_the_next_run(
+    place: Place, option: str, where: str
+) -> None:
+    one, two = (
+        write_rows(place.folder / f"{start}.parquet", crawl(start, 40)) for start in (0, 30)
+    )
+
+    def run(name: str) -> list[str]:
+        outputs = {"--verdicts": f"{name}.jsonl", option: f"{name}.parquet", "--index": name}
+        named = [str(word) for each, out in outputs.items() for word in (each, place.folder / out)]
+        return ["replay", *named, *map(str, place.key)]
+
+    killed, quiet = (place.folder / f"{name}.parquet" for name in ("killed", "quiet"))
+    for name in ("killed", "quiet"):
+        assert place.streamer(*run(name), one) == 0
+    before = killed.read_bytes()
+    assert code_of(DIES, where, *run("killed"), two) == -signal.SIGKILL
+    assert killed.read_bytes() == before
+    for name in ("killed", "quiet"):
+        assert place.streamer(*run(name), two) == 0
+    assert parquet.read_table(killed).equals(parquet.read_table(quiet))
+    assert killed.read_bytes() != before
+    assert not part_of(str(killed)).exists()
 
 
 def test_if_one_file_fails_others_do_not(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,14 +199,6 @@ def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
     assert read_rows(kept) == split(place.verdicts, files)[0]
     assert place.replay(three) == 2
     assert f"The index writes --kept {kept}, which would lack" in said(capsys)
-    later, rows = place.folder / "later.parquet", crawl(60, 30)
-    moved.unlink()
-    assert place.replay(write_rows(place.folder / "60.parquet", rows), "--kept", later) == 0
-    assert [row["score"] for row in read_rows(later)] == [
-        each["page"]["offset"] + 60
-        for each in lines(place.verdicts)
-        if each["verdict"] == "unique" and each["page"]["topic"].endswith("60.parquet")
-    ]
 
 
 def _folder(place: Place, names: Sequence[str]) -> list[Path]:
@@ -279,22 +268,3 @@ def test_an_index_replaces_only_the_table_that_it_has_made(
     assert place.streamer(*run, one, two) == 0
     assert table.read_bytes() != own
     assert place.streamer(*run, one, two, three) == 0
-
-
-def test_a_table_of_somebody_else_that_comes_during_the_run_stays(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, kept = write_rows(place.folder / "in.parquet", crawl(0, 30)), place.folder / "k.parquet"
-    write = KeptTable.write
-
-    def late(table: KeptTable, *arguments: Any) -> None:
-        kept.write_bytes(b"of somebody else")
-        write(table, *arguments)
-
-    with mock.patch("streamer.cli.replay.KeptTable.write", late):
-        assert place.replay(path, "--kept", kept) == 2
-    assert f"{kept} exists, and this index has not made it" in said(capsys)
-    assert kept.read_bytes() == b"of somebody else"
-    kept.unlink()
-    assert place.replay(path, "--kept", kept) == 0
-    assert read_rows(kept) == split(place.verdicts, {path: crawl(0, 30)})[0]

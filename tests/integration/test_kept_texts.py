@@ -5,13 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from streamer.run.kept_tables import pack_refs
-from streamer.run.kept_texts import text_column
 from streamer.text.visible import HTML, visible_text
 from tests.helpers.place import Place, lines, replay_through_kills, said
 from tests.integration.test_sites import crawl
@@ -130,17 +127,6 @@ def test_a_killed_run_goes_on_with_each_text_once(place: Place, form: str) -> No
     assert place.streamer("replay", *arguments("quiet")) == 0
     killed, quiet = (place.folder / f"{name}.{suffix}" for name in ("killed", "quiet"))
     assert killed.read_bytes() == quiet.read_bytes()
-
-
-def test_stored_texts_come_in_the_order_of_their_refs(tmp_path: Path) -> None:
-    path = tmp_path / "texts"
-    path.write_text('"c"\n"a\\n"\n""\n')
-    refs = tmp_path / "refs"
-    refs.write_bytes(pack_refs(np.array([7, 2, 5], np.uint64)))
-    column = text_column(str(path), str(refs))
-    assert column
-    take = column.take
-    assert (take(2), take(0), take(1)) == (["a\n", ""], [], ["c"])
 
 
 def test_a_text_without_place_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,24 +98,6 @@ def test_a_page_that_falls_back_needs_the_fallback_threshold_and_explain_says_so
     assert "It has no main text" in report["why"]
 
 
-def test_a_page_whose_rule_asks_for_visible_text_does_not_fall_back(
-    streamer_replay: Replayer, tmp_path: Path
-) -> None:
-    rules = tmp_path / "rules.toml"
-    rules.write_text('[[rule]]\nhost = "shop.example"\ntext = "visible"\n', "utf-8")
-    edited = site([*SHELVES[:6], "Wood", "Glass"], [])
-    pages = [("http://shop.example/", PAGES["http://shop.example/"])]
-    pages += [("http://x.example/", edited), ("http://shop.example/edited", edited)]
-    pages += [("http://shop.example/other", site([*SHELVES[:6], "Trees", "Glass"], []))]
-    ruled = streamer_replay(pages, preset=["broad"], rules=rules)
-    assert found(ruled) == {"shop.example/edited": "x.example/", "shop.example/other": "x.example/"}
-    # It is the other page that fell back: this one came first, and its text was asked for.
-    asked = ("explain", "http://shop.example/", "--index", ruled.index_folder, "--json")
-    report = json.loads(run(*asked))
-    assert (report["verdict"], report["threshold"]) == ("unique", 0.7)
-    assert "the later one probably has no main text" in report["why"]
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     one, other = tmp_path / "one.html", tmp_path / "other.html"

@@ -130,9 +130,12 @@ def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table
     def arguments(name: str, table: str = table) -> tuple[str | Path, ...]:
         kept, others = (place.folder / f"{name}.{part}.{form}" for part in ("kept", "others"))
         few = ("--head-pages", "25", "--threads", "3", "--complete")
-        outputs = ("--kept", kept, "--duplicates", others, *place.key, *few)
+        outputs: tuple[str | Path, ...] = ("--kept", kept, "--duplicates", others)
+        if is_warc:
+            outputs += "--revisits", place.folder / f"{name}.revisits.warc.zst"
         verdicts = place.folder / f"{name}.verdicts.{table}"
-        return (pages, "--verdicts", verdicts, "--index", place.folder / name, *outputs)
+        own = ("--verdicts", verdicts, "--index", place.folder / name, *place.key)
+        return (pages, *own, *outputs, *few)
 
     kills = (3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write")
     replay_through_kills(kills, *arguments("killed"))
@@ -140,6 +143,9 @@ def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table
     assert place.streamer("replay", *arguments("lines", "jsonl")) == 0
     verdicts = [place.folder / f"{name}.verdicts.{table}" for name in ("killed", "quiet")]
     assert expanded(verdicts[0]) == expanded(verdicts[1])
+    if is_warc:
+        killed, once = (place.folder / f"{name}.revisits.warc.zst" for name in ("killed", "quiet"))
+        assert expanded(killed) == expanded(once) != b""
     found = [expanded(place.folder / f"killed.{part}.{form}") for part in ("kept", "others")]
     quiet = place.folder / "lines.verdicts.jsonl"
     assert tuple(found) == split(quiet, lambda _name, ordinal: records[ordinal])
@@ -166,20 +172,6 @@ def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
     change = ("--moved", f"{later}={moved}")
     assert place.replay(place.write("4.jsonl", page(4)), "--kept", moved, *change) == 0
     assert moved.read_bytes() == page(3) + page(4)
-
-
-def test_a_pipe_with_other_records_is_refused_when_it_shows(place: Place) -> None:
-    pages, kept = place.write("1.jsonl", page(1)), place.folder / "kept"
-    assert place.replay(pages, "--kept", kept) == 0
-    outputs = ("--index", place.index, "--verdicts", place.verdicts)
-    done = piped(warc_record(2), "replay", "-", "--kept", kept, *outputs)
-    assert done.returncode == 2, done.stderr
-    assert b"- holds WARC records, but --kept" in b" ".join(done.stderr.split())
-    assert kept.read_bytes() == page(1)
-    assert len(lines(place.verdicts)) == 1
-    other = ("--kept", place.folder / "kept.warc")
-    assert piped(warc_record(2), "replay", "-", *other, *outputs).returncode == 0
-    assert (place.folder / "kept.warc").read_bytes() == warc_record(2)
 
 
 def test_standard_input_to_standard_output_is_a_filter(place: Place) -> None:

@@ -131,20 +131,3 @@ def test_partitions_that_are_added_begin_with_an_index_each_and_all_forget(
             "--input-topic", names.pages, "--wait", "60",
         )  # fmt: skip
         assert (done.returncode, "105" in done.stdout) == (0, True), (done.stdout, done.stderr)
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (("--tombstones", "forget"), "a message's key is its URL"),
-        (("--own-shards", "1/0"), "or 1/3: of each three the second"),
-    ],
-)
-def test_what_excludes_it_is_refused(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
-    (tmp_path / "key").write_text("5f" * 32)
-    done = streamer(
-        "worker", "--per-partition", "--index", tmp_path / "index", "--key-file", tmp_path / "key",
-        "--brokers", "localhost:1", *option,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())

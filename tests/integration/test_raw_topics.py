@@ -66,7 +66,7 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
     send(brokers, names.pages, MESSAGES)
     options = (*RAW, "--fields", FIELDS, "--carry", "/headers/type")
     with fleet(tmp_path / "fleet", brokers, names, options=options) as workers:
-        workers.settle("all", "--index", workers.folder / "index")
+        workers.settle("all", "--index", workers.folder / "index", "--pass-headers", "type")
         found = verdicts_of(brokers, names)
         verdicts = {each["page"]["offset"]: each for each in map(json.loads, found)}
         assert [*verdicts] == [0, 1, 2, 3, 4, 5, 13]
@@ -76,6 +76,10 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
         }  # fmt: skip
         assert [verdicts[n]["basis"] for n in (1, 2, 5)] == ["content"] * 3
         assert verdicts[3]["carried"] == {"/headers/type": "text/plain"}
+        passed = [message.headers[1:] for message in messages_of(brokers, names.verdicts)[0]]
+        assert [dict(each).get("type") for each in passed[:4]] == [
+            b"text/html", None, b"text/html", b"text/plain",
+        ]  # fmt: skip
         check_dead_letters(messages_of(brokers, names.dead_letters)[0], names)
         assert sorted(workers.replayed()) == sorted(found)
         verified = workers.verify(
@@ -121,25 +125,18 @@ def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -
     letters = [*map(json.loads, (folder / "v.jsonl.dead.jsonl").read_text().splitlines())]
     assert {each["page"]["offset"]: each["code"] for each in letters} == DEAD
     assert base64.b64decode(letters[0]["value_base64"]) == NOWHERE
-    unique = [each for each in map(json.loads, found) if each["verdict"] == "unique"]
-    again = json.dumps(
-        {
-            "url": ["/headers/page-url", "/key"],
-            "content_type": "/headers/type",
-            "charset": "/headers/charset",
-            "body": "/body",
-            "body_base64": "/body_base64",
-        }
-    )
-    done = streamer(
-        "replay", kept, "--fields", again, "--verdicts", folder / "again.jsonl", "--key-file",
-        folder / "fleet" / "key",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = map(json.loads, (folder / "again.jsonl").read_text().splitlines())
-    assert [(each["url"], each["verdict"], each["text_bytes"]) for each in lines] == [
-        (each["url"], "unique", each["text_bytes"]) for each in unique
+    unique = [
+        each["page"]["offset"] for each in map(json.loads, found) if each["verdict"] == "unique"
     ]
+    for line, offset in zip(kept.read_text().splitlines(), unique, strict=True):
+        page = json.loads(line)
+        body = (
+            base64.b64decode(page["body_base64"])
+            if "body_base64" in page
+            else page["body"].encode()
+        )
+        assert body == MESSAGES[offset][1]
+        assert page["headers"] == {name: value.decode() for name, value in MESSAGES[offset][3]}
 
 
 def test_produced_bodies_are_judged_as_pages(brokers: str, names: Names, tmp_path: Path) -> None:

@@ -1,20 +1,15 @@
 """`streamer replay` as its users meet it: files in, verdicts out, again and again."""
 
 import contextlib
-import gzip
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from streamer.config import Settings
 from tests.helpers.place import Place, lines, page
 
 
@@ -46,44 +41,27 @@ def test_an_open_key_file_is_warned_of(place: Place, capfd: pytest.CaptureFixtur
         assert said.count(f"Warning: All users may read the key file {key}") == warned
 
 
-def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
-    copy = page(1).replace(b"/1", b"/copy", 1)
-    pages = place.write("pages.jsonl", page(1), page(2), copy)
-    assert place.replay(pages) == 0
-    first, _, third = found = lines(place.verdicts)
-    assert [each["verdict"] for each in found] == ["unique", "unique", "duplicate"]
-    assert third["representative"] == {"page": first["page"], "url": "http://a.example/1"}
-    assert (third["basis"], third["similarity"], third["same_url"]) == ("content", 1.0, False)
-    assert first["page"] == {"topic": str(pages), "partition": 0, "offset": 0}
-
-
-def test_the_summary_counts_every_record(place: Place) -> None:
+def test_the_summary_counts_every_record_and_names_fields_that_are_missing(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     pages = place.write(
-        "pages.jsonl", page(1), b"\n", page(1), b"[]\n", page(2, content_type="image/png")
-    )
+        "pages.jsonl", page(1, score=7), b"\n", page(1, large="x" * 100_000), b"[]\n",
+        page(2, content_type="image/png"),
+    )  # fmt: skip
     summary = place.folder / "summary.json"
-    assert place.replay(pages, "--summary", summary) == 0
+    carry = [word for name in ("score", "scroe", "large") for word in ("--carry", name)]
+    assert place.replay(pages, "--summary", summary, *carry) == 0
     found = json.loads(summary.read_bytes())
+    assert found["missing_fields"] == ["scroe"]
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("Warning") == 1
+    assert "Warning: No page of this run had scroe, so no verdict carries it." in said
+    assert place.replay(place.write("none.jsonl", b"\n"), "--carry", "score") == 0
+    assert "carries" not in capsys.readouterr().err
     assert found["records"] == 5
     assert found["pages"] == 2 == found["unique"] + found["duplicates"]
     assert found["dead_letters"] == {"not_an_object": 1}
     assert found["skipped"] == {"blank_line": 1, "type_not_text": 1}
-
-
-def test_a_missing_carried_field_warns(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    pages = place.write("pages.jsonl", page(1, score=7), page(2, large="x" * 100_000))
-    summary = place.folder / "summary.json"
-    carry = [word for name in ("score", "scroe", "large") for word in ("--carry", name)]
-    assert place.replay(pages, "--summary", summary, *carry) == 0
-    assert json.loads(summary.read_bytes())["missing_fields"] == ["scroe"]
-    said = " ".join(capsys.readouterr().err.split())
-    assert said.count("Warning") == 1
-    assert "Warning: No page of this run had scroe, so no verdict carries it." in said
-
-
-def test_without_pages_no_field_is_missed(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert place.replay(place.write("pages.jsonl", b"\n"), "--carry", "score") == 0
-    assert "carries" not in capsys.readouterr().err
 
 
 def test_a_run_does_not_read_its_own_outputs(place: Place) -> None:
@@ -102,12 +80,6 @@ def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
     assert {p.name for p in place.folder.iterdir()} <= {
         "key", "pages.jsonl", "verdicts.jsonl", "verdicts.jsonl.dead.jsonl",
     }  # fmt: skip
-
-
-def test_text_that_a_charset_lost_is_told(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    pages = place.write("p.jsonl", b'{"url": "u", "body": "two \xef\xbf\xbd words"}\n')
-    assert place.replay(pages) == 0
-    assert "of the characters of" in capsys.readouterr().out
 
 
 RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2), page(4)]
@@ -129,36 +101,8 @@ def _judge(
         )  # fmt: skip
 
 
-def _move_verdicts(folder: Path) -> tuple[Path, dict[str, str]]:
-    (folder / "out").rename(folder / "other")
-    (folder / "other" / "v").rename(folder / "other" / "verdicts.jsonl")
-    (folder / "other" / "v.dead.jsonl").rename(folder / "other" / "verdicts.jsonl.dead.jsonl")
-    return folder, {"out": "other/verdicts.jsonl"}
-
-
-def _move_each_elsewhere(folder: Path) -> tuple[Path, dict[str, str]]:
-    there = folder.with_name("there")
-    there.mkdir()
-    (folder / "index").rename(there / "index")
-    (folder / "in").rename(there / "pages")
-    (folder / "out").rename(there / "results")
-    return there, {"pages": "pages", "out": "results/v"}
-
-
-@pytest.mark.parametrize(
-    ("move", "moved"),
-    [
-        (
-            _move_verdicts,
-            ["out/v=other/verdicts.jsonl", "out/v.dead.jsonl=other/verdicts.jsonl.dead.jsonl"],
-        ),
-        (_move_each_elsewhere, ["{}/in=pages", "{}/out=results"]),
-    ],
-)
-def test_what_was_moved_goes_on_with_each_line_once(
-    place: Place, move: Callable[[Path], tuple[Path, dict[str, str]]], moved: list[str]
-) -> None:
-    quiet, folder = place.folder / "quiet", place.folder / "folder"
+def test_what_was_moved_goes_on_with_each_line_once(place: Place) -> None:
+    quiet, folder, there = (place.folder / name for name in ("quiet", "folder", "there"))
     for each in (quiet, folder):
         assert _judge(place, each, 4) == 0
     assert _judge(place, quiet, 8) == 0
@@ -166,29 +110,15 @@ def test_what_was_moved_goes_on_with_each_line_once(
     for name in ("v", "v.dead.jsonl"):  # of a run that was killed before its flush
         with (folder / "out" / name).open("ab") as file:
             file.write(b'{"verdict": "of a run that was ki')
-    changes = [each.format(folder) for each in moved]
-    folder, names = move(folder)
-    assert _judge(place, folder, 4, **names) in {2, 3}, "it says what to do"
+    there.mkdir()
+    for old, new in (("index", "index"), ("in", "pages"), ("out", "results")):
+        (folder / old).rename(there / new)
+    names = {"pages": "pages", "out": "results/v"}
+    assert _judge(place, there, 4, **names) in {2, 3}, "it says what to do"
     for _ in range(2):
-        assert _judge(place, folder, 8, *changes, **names) == 0
-        out = folder / names.get("out", "out/v")
-        assert [out.read_bytes(), Path(f"{out}.dead.jsonl").read_bytes()] == wanted
-
-
-def test_an_older_backup_goes_on_with_the_verdicts_as_they_are_now(place: Place) -> None:
-    quiet, folder = place.folder / "quiet", place.folder / "folder"
-    for each in (quiet, folder):
-        assert _judge(place, each, 4) == 0
-    shutil.copytree(folder / "index", folder / "backup")
-    for each in (quiet, folder):
-        assert _judge(place, each, 6) == 0
-    shutil.rmtree(folder / "index")
-    (folder / "backup").rename(folder / "index")
-    assert _judge(place, folder, 6) == 0
-    for each in (quiet, folder):
-        assert _judge(place, each, 8) == 0
-    for name in ("v", "v.dead.jsonl"):
-        assert (folder / "out" / name).read_bytes() == (quiet / "out" / name).read_bytes()
+        moved = f"{folder}/in=pages", f"{folder}/out=results"
+        assert _judge(place, there, 8, *moved, **names) == 0
+        assert [(there / "results" / name).read_bytes() for name in ("v", "v.dead.jsonl")] == wanted
 
 
 def test_verdicts_of_another_index_are_refused_where_this_ones_lay(
@@ -205,15 +135,6 @@ def test_verdicts_of_another_index_are_refused_where_this_ones_lay(
     there = one.rename(place.folder / "there")
     assert _judge(place, there, 8) == 2, "it is not known there either"
     assert (there / "out" / "v").read_bytes() == (other / "out" / "v").read_bytes()
-
-
-def test_after_a_full_disk_a_run_goes_on(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    pages = place.write("pages.jsonl", *map(page, range(50)))
-    full = ("--verdicts", "/dev/full", "--dead-letters", place.folder / "dead")
-    assert place.streamer("replay", pages, *full, "--index", place.index) == 1
-    assert "No space is left" in " ".join(capsys.readouterr().err.split())
-    assert place.replay(pages) == 0
-    assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(50))
 
 
 def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> None:
@@ -237,30 +158,6 @@ def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> Non
     assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(9000))
 
 
-def test_inspect_and_check_tell_of_it(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert place.replay(place.write("pages.jsonl", *map(page, range(30))), "--head-pages", "4") == 0
-    capsys.readouterr()
-    assert place.streamer("inspect", place.index, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    named = {**found["identity"], **found["settings"]}
-    options = {"method": "minhash", "shingle_width": 5, "bands": 14, "rows": 6}
-    rules = {"threshold": 0.8, "min_shingles": 5, "bucket_max": 64, "measure": "resemblance"}
-    assert {**options, **rules}.items() <= named.items()
-    assert named.keys() <= {
-        *Settings.model_fields, "fingerprint", "key", "measure", "rules_version"
-    }  # fmt: skip
-    assert found["shards"][0]["pages_kept"] == 30
-    assert found["shards"][0]["buckets"] == sum(found["shards"][0]["buckets_by_size"].values())
-    assert next(iter(found["position"].values())) == {"records": 30, "finished": True}
-    assert found["settings"]["expire_after"] == "never"
-    changed = ("--min-shingles", "7", "--expire-after", "14d")
-    assert place.streamer("check", "--index", place.index, *changed) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "min_shingles 5 -> 7, expire_after never -> 2w." in said
-    assert place.streamer("check", "--index", place.index, "--rows", "4") == 3
-    assert place.streamer("inspect", place.folder / "none") == 1
-
-
 def test_check_says_what_changes_where_a_setting_is_left_out(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,40 +168,3 @@ def test_check_says_what_changes_where_a_setting_is_left_out(
     said = " ".join(capsys.readouterr().out.split())
     assert "near_misses 0.1 -> 0.0" in said
     assert "rules_version" not in said
-
-
-def test_inspect_names_a_methods_options(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--method", "supershingles", "--method-option", "blocks=4"]
-    assert place.replay(place.write("pages.jsonl", page(1)), *options) == 0
-    capsys.readouterr()
-    assert place.streamer("inspect", place.index, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["identity"]["method"] == "supershingles"
-    assert found["identity"]["method_option blocks"] in {4, "4"}
-    assert found["settings"]["measure"] == "slots"
-
-
-def test_the_bar_moves_while_what_was_judged_of_a_compressed_file_is_checked(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[tuple[int, int]] = []
-
-    @contextlib.contextmanager
-    def watched(*_arguments: Any) -> Iterator[Callable[[int, int], None]]:
-        yield lambda amount, records: shown.append((amount, records))
-
-    monkeypatch.setattr("streamer.cli.replay.progress_bar", watched)
-    letters = random.Random(1).randbytes(30_000).hex()
-    records = [json.dumps({"url": f"http://a.example/{n}", "body": letters}) for n in range(400)]
-    before, after = (gzip.compress("\n".join([*part, ""]).encode(), 1) for part in
-                     (records[:-1], records[-1:]))  # fmt: skip
-    pages = place.write("pages.jsonl.gz", before)
-    assert place.replay(pages) == 0
-    shown.clear()
-    pages.write_bytes(before + after)
-    assert place.replay(pages) == 0
-    checking = [amount for amount, records in shown if not records]
-    assert len(checking) >= 10
-    assert checking == sorted(checking)
-    assert 0 < checking[0] < len(before) / 2
-    assert shown[-1] == (len(before) + len(after), 1)

@@ -61,12 +61,6 @@ def test_archives_in_an_object_store_are_read(place: Place, store: ObjectStore) 
     there = place.judged("there", f"{bucket}/index.cdxj")
     here = place.judged("here", place.write("index.cdxj", *LINES))
     assert there.replace(f"{bucket}/".encode(), f"{place.folder}/".encode()) == here
-    absent = CRAWL.line(0, url_of(0), filename="crawl-data/none.warc.gz")
-    assert place.replay(place.write("more.cdxj", absent, LINES[1]), "--cdx-base", bucket) == 0
-    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
-    assert [(each["code"], each["page"]["offset"]) for each in letters] == [
-        ("archive_unreadable", 0)
-    ]
 
 
 def test_a_list_that_grows_goes_on_at_its_line(place: Place, web: WebServer) -> None:
@@ -82,23 +76,6 @@ def test_a_list_that_grows_goes_on_at_its_line(place: Place, web: WebServer) -> 
     )
     assert first == CRAWL.places[100][0]
     assert place.replay(url) == 0
-    assert offsets(place) == [*range(PAGES)]
-
-
-def test_an_archive_that_has_changed_is_refused(
-    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    web.put(f"/{CRAWL.name}", CRAWL.data)
-    path = place.write("index.cdxj", *LINES[:100])
-    assert place.replay(path, "--cdx-base", web.url) == 0
-    place.write("index.cdxj", *LINES)
-    web.put(f"/{CRAWL.name}", CRAWL.data, "two")
-    assert place.replay(path, "--cdx-base", web.url) == 3
-    reported = " ".join(capsys.readouterr().err.split())
-    assert "a.warc.gz has changed since the index read it" in reported
-    assert offsets(place) == [*range(100)]
-    web.put(f"/{CRAWL.name}", CRAWL.data)
-    assert place.replay(path, "--cdx-base", web.url) == 0
     assert offsets(place) == [*range(PAGES)]
 
 
@@ -131,18 +108,6 @@ def test_a_store_that_is_away_ends_the_run_and_the_same_command_goes_on(
     web.statuses = {}
     assert place.replay(again, *base) == 0
     assert len(offsets(place)) == PAGES
-
-
-def test_a_wrong_base_ends_the_run_before_anything_counts_as_read(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = place.write("index.cdxj", *LINES)
-    (place.folder / "other").mkdir()
-    assert place.replay(path, "--cdx-base", place.folder / "other") == 2
-    reported = " ".join(capsys.readouterr().err.split())
-    assert "--cdx-base is probably not where its archives are" in reported
-    assert place.replay(path) == 0
-    assert offsets(place) == [*range(PAGES)]
 
 
 def test_no_list_goes_on_by_a_wrong_base(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,22 +150,6 @@ def test_an_index_does_not_take_its_own_dead_letters_while_it_writes_them(
     assert everything(place.folder) == before
 
 
-def test_dead_letters_beside_pages_are_no_pages_of_a_folder(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    crawl = place.folder / "crawl"
-    crawl.mkdir()
-    (crawl / "pages.jsonl").write_bytes(page(1) + crawled(2))
-    outs = ("--verdicts", crawl / "v", "--dead-letters", crawl / "old.dead.jsonl")
-    assert place.streamer("replay", crawl / "pages.jsonl", *outs) == 0
-    capsys.readouterr()
-    found = summary(place, crawl)
-    said = " ".join(capsys.readouterr().out.split())
-    passed_over = f"not read: 1 beside pages (as {crawl / 'old.dead.jsonl'}), 1 unknown format (as"
-    assert f"Files of folders that are {passed_over}" in said
-    assert found["files_passed_over"] == [str(crawl / "old.dead.jsonl"), str(crawl / "v")]
-
-
 def test_dead_letters_can_be_a_failure(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", *[page(i) for i in range(6)], *[b"{broken\n"] * 4)
     outs = ("--overwrite", "--verdicts", place.verdicts, "--fail-on-dead-letters")
@@ -178,20 +162,6 @@ def test_dead_letters_can_be_a_failure(place: Place, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "Most records became dead letters: 9 of 11, most often with invalid_json (9)" in said
     assert f"for example record 2 of {more}" in said
-
-
-def test_the_summary_lists_a_cluster_that_holds_a_large_part_of_a_source(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    wall = [page(7, fetched_at=i) for i in range(300)]
-    walled = place.write("a.jsonl", *wall[:1], *[page(i) for i in range(100, 1_000)], *wall[1:])
-    fine = place.write("b.jsonl", *map(page, range(1_000, 1_400)), *wall[:80])
-    found = summary(place, walled, fine)
-    large = {"source": str(walled), "representative": "http://a.example/7"}
-    assert found["large_clusters"] == [{**large, "duplicates": 299, "share": 0.2492}]
-    capsys.readouterr()
-    assert place.streamer("clusters", place.verdicts) == 0
-    assert f"one cluster holds 25% of {walled} (300 pages)" in capsys.readouterr().err
 
 
 def test_a_short_source_that_fails_otherwise_does_not_hide_one_that_fails_throughout(

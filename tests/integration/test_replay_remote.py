@@ -104,9 +104,7 @@ def test_rows_of_remote_tables_are_kept_as_those_of_one_here(place: Place, web: 
     assert b"SECRET" not in kept.read_bytes()
 
 
-def test_many_small_files_are_read_ahead_in_their_order(
-    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_small_files_are_read_ahead_in_their_order(place: Place, web: WebServer) -> None:
     names = [f"/{number:03}.jsonl{'.gz' * (number % 3 == 0)}" for number in range(90)]
     for number, name in enumerate(names):
         data = b"".join(PAGES[4 * number : 4 * number + 4])
@@ -120,15 +118,6 @@ def test_many_small_files_are_read_ahead_in_their_order(
     assert sum(each.startswith("GET") for each in web.asked) == len(names)
     here = place.judged("here", *[place.folder / name.lstrip("/") for name in names])
     assert there.replace(f"{web.url}/".encode(), f"{place.folder}/".encode()) == here
-    web.statuses = {names[50]: 403}
-    capsys.readouterr()
-    assert place.replay(*urls) == 1
-    assert f"{urls[50]}: no permission to read" in " ".join(capsys.readouterr().err.split())
-    web.statuses = {}
-    assert place.replay(*urls) == 0
-    assert [each["page"]["topic"] for each in lines(place.verdicts)] == [
-        url for url in urls for _ in range(4)
-    ]
 
 
 TEXT = b"<html><p>one two three four five six seven eight nine</p></html>"
@@ -143,7 +132,7 @@ def reported(place: Place, capsys: pytest.CaptureFixture[str], *arguments: str |
     return json.loads(said.out)
 
 
-def test_compare_takes_texts_and_pages_by_their_urls(
+def test_compare_and_uniqueness_take_urls_and_lists_of_them(
     place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = place.write("here.html", TEXT)
@@ -159,10 +148,6 @@ def test_compare_takes_texts_and_pages_by_their_urls(
         assert found["exact"] == wanted["exact"]
         assert found["methods"] == wanted["methods"]
 
-
-def test_uniqueness_looks_through_urls_and_lists_of_them(
-    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
-) -> None:
     text = place.write("text.html", TEXT)
     library = web.put("/library.jsonl", page(1) + page(2))
     same = web.put("/same.html", TEXT)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +109,10 @@ class Place:
         self.key = folder / "key"
         self.key.write_text(KEY)
 
-    def replay(self, topic: str, *arguments: object, out: str = "v.jsonl", key: bool = True) -> int:
-        more = ("--key-file", self.key) if key else ()
+    def replay(self, topic: str, *arguments: object, out: str = "v.jsonl") -> int:
         return exit_code(
             "replay", "--from-topic", topic, "--brokers", self.brokers, "--verdicts",
-            self.folder / out, "--threads", 2, *more, *arguments,
+            self.folder / out, "--threads", 2, "--key-file", self.key, *arguments,
         )  # fmt: skip
 
     def lines(self, out: str = "v.jsonl") -> list[bytes]:
@@ -142,7 +141,7 @@ def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
     streamer_replay: Replayer, brokers: str, topic: str, tmp_path: Path
 ) -> None:
     parts = [crawl(p) for p in range(PARTITIONS)]
-    send(brokers, topic, parts)
+    send(brokers, topic, parts, transactions=True)  # aborted messages are no pages
     for p, messages in enumerate(parts):
         lines = b"\n".join(value or b"" for _, value in messages) + b"\n"
         (tmp_path / f"{p}.jsonl").write_bytes(lines)
@@ -150,41 +149,27 @@ def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
     expected = streamer_replay(tmp_path)
     assert list(map(judged, found)) == list(map(judged, expected))
     assert sum(verdict.is_duplicate for verdict in found) > 20
+    held = {
+        (p, message.offset): message.value or b""
+        for p, messages in messages_of(brokers, topic).items()
+        for message in messages
+    }
     places = [(v.page.partition, v.page.offset) for v in found]
     assert places == sorted(places)
-    assert sorted(places) == sorted((int(Path(v.page.topic).stem), v.page.offset) for v in expected)
+    assert [json.loads(held[place])["url"] for place in places] == [v.url for v in found]
     dead, as_files = found.dead_letters, expected.dead_letters
     assert [(d.code, d.value_base64) for d in dead] == [(d.code, d.value_base64) for d in as_files]
     assert {each.page.topic for each in (*found, *dead)} == {topic}
     assert len(dead) == PARTITIONS * 3 * 2
 
 
-def test_aborted_messages_are_no_pages(streamer_replay: Replayer, place: Place, topic: str) -> None:
-    parts = [crawl(p, count=30) for p in range(PARTITIONS)]
-    send(place.brokers, topic, parts, transactions=True)
-    summary = place.folder / "summary.json"
-    assert place.replay(topic, "--summary", summary) == 0
-    plain = f"{topic}-plain"
-    send(place.brokers, plain, parts)
-    found, expected = (
-        streamer_replay(topic=each, brokers=place.brokers) for each in (topic, plain)
-    )
-    assert list(map(judged, found)) == list(map(judged, expected))
-    assert json.loads(summary.read_bytes())["records"] == sum(map(len, parts))
-    held = {
-        (p, message.offset): message.value
-        for p, messages in messages_of(place.brokers, topic).items()
-        for message in messages
-    }
-    for verdict in found:
-        where = verdict.page.partition, verdict.page.offset
-        assert json.loads(held[where] or b"{}")["url"] == verdict.url
-
-
 def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
-    streamer_replay: Replayer, place: Place, topic: str
+    streamer_replay: Replayer, place: Place, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"index-{topic}"
+    keyless = ("replay", "--from-topic", topic, "--order-of", name, "--verdicts", place.folder)
+    assert exit_code(*keyless) == 2
+    assert "Give it with --key-file" in printed(capsys)
     send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
     names, own = Names(name, topic), ("--index", place.folder / "worker")
     with fleet(place.folder, place.brokers, names) as workers:
@@ -239,6 +224,7 @@ def test_only_what_is_asked_for_is_judged(place: Place, topic: str) -> None:
         (["--order-of", "x", "--until", "2026-01-01"], 2, "leave out --until"),
         (["--order-of", "nowhere"], 1, "There is no topic nowhere.bands.0"),
         (["--order-of", "no/name"], 2, "no name that Kafka takes"),
+        (["--from-topic", "nowhere"], 1, "There is no topic nowhere"),
         (["pages.jsonl"], 2, "PAGES or --from-topic"),
     ],
 )
@@ -258,44 +244,24 @@ def refusing(brokers: str) -> str:
     return name
 
 
-def test_topics_and_keys_that_are_missing_are_named(
-    place: Place, refusing: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert place.replay("nowhere") == 1
-    assert "There is no topic nowhere" in printed(capsys)
-    assert place.replay(refusing, "--order-of", "streamer", key=False) == 2
-    assert "Give it with --key-file" in printed(capsys)
-    arguments = ("--until", "2026-01-01", "--verdicts", place.folder / "v.jsonl")
-    assert exit_code("replay", "pages.jsonl", *arguments) == 2
-    assert "--until needs --from-topic" in printed(capsys)
+class KilledError(Exception):
+    """The end of a process without any flush."""
 
 
-def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int, stop: Callable[[], None]) -> None:
-    """Call `stop` before the chunk with this number is judged."""
+def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
+    """End as by a kill before the chunk with this number is judged."""
     judge, left = Replay._judge_new, [chunks]  # noqa: SLF001 - where a stop may come is inside
 
     def stopping(self: Replay, *arguments: Any) -> None:
         left[0] -= 1
         if left[0] < 0:
-            stop()
+            raise KilledError
         judge(self, *arguments)
 
     monkeypatch.setattr(Replay, "_judge_new", stopping)
 
 
-class KilledError(Exception):
-    """The end of a process without any flush."""
-
-
-def killed() -> None:
-    raise KilledError
-
-
-def interrupted() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_a_run_that_was_stopped_goes_on_and_each_line_is_there_once(
+def test_a_run_that_was_killed_goes_on_and_each_line_is_there_once(
     place: Place, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topic_replay, "RECORDS_MAX", 12)
@@ -303,15 +269,12 @@ def test_a_run_that_was_stopped_goes_on_and_each_line_is_there_once(
     arguments = ("--head-pages", 10)
     assert place.replay(topic, *arguments, out="quiet.jsonl") == 0
     index = ("--index", place.folder / "index")
-    with monkeypatch.context() as patch:
-        stopped_after(patch, 7, interrupted)
-        assert place.replay(topic, *arguments, *index) == 130
-    judged_first = len(place.lines())
-    with monkeypatch.context() as patch:
-        stopped_after(patch, 6, killed)
-        with pytest.raises(KilledError):
-            place.replay(topic, *arguments, *index)
-    assert 0 < judged_first < len(place.lines("quiet.jsonl"))
+    for chunks in (7, 6):
+        with monkeypatch.context() as patch:
+            stopped_after(patch, chunks)
+            with pytest.raises(KilledError):
+                place.replay(topic, *arguments, *index)
+    assert 0 < len(place.lines()) < len(place.lines("quiet.jsonl"))
     assert place.replay(topic, *arguments, *index) == 0
     for end in ("", ".dead.jsonl"):
         assert place.lines(f"v.jsonl{end}") == place.lines(f"quiet.jsonl{end}")
@@ -336,20 +299,3 @@ def test_a_topic_that_has_grown_goes_on_and_one_made_anew_is_refused(
     assert place.replay(topic, *index) == 3
     assert "made again" in printed(capsys)
     assert place.lines() == before
-
-
-def test_kept_messages_of_a_topic_come_as_lines(place: Place, topic: str) -> None:
-    spread = json.dumps({"url": "http://b.example/", "body": "one page\nover lines"}, indent=1)
-    parts = [crawl(0), [(None, spread.encode()), page(1)], [page(2)]]
-    send(place.brokers, topic, parts)
-    kept, others = place.folder / "kept.jsonl", place.folder / "others.jsonl"
-    index = ("--index", place.folder / "index", "--kept", kept, "--duplicates", others)
-    assert place.replay(topic, *index) == 0
-    expected: dict[str, list[bytes]] = {"unique": [], "duplicate": []}
-    for verdict, (partition, offset) in zip(place.verdicts(), place.offsets(), strict=True):
-        value = parts[partition][offset][1] or b""
-        expected[verdict["verdict"]].append(value.replace(b"\n", b" ") + b"\n")
-    assert len(expected["duplicate"]) > 20
-    assert b"over lines" in b"".join(expected["unique"])
-    assert kept.read_bytes() == b"".join(expected["unique"])
-    assert others.read_bytes() == b"".join(expected["duplicate"])

@@ -17,9 +17,9 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.helpers.cdx import warc_record
 from tests.helpers.kubernetes_tools import TOOLS
 from tests.helpers.missing import leave_out
-from tests.helpers.place import Place, lines, page, replay_through_kills
+from tests.helpers.place import Place, lines, page
 from tests.helpers.ports import free_port
-from tests.integration.test_page_outputs import expanded, text_of
+from tests.integration.test_page_outputs import text_of
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
@@ -114,21 +114,6 @@ def test_the_digest_is_the_one_that_the_representative_is_known_by(place: Place)
     heads = [head for head, _ in records(revisits)]
     assert [head.get("WARC-Payload-Digest") for head in heads] == ["sha256:ABC"] * len(heads)
     assert [head["WARC-Type"] for head in heads] == ["revisit", "revisit"]
-
-
-def test_wherever_a_kill_comes_the_records_are_those_of_a_quiet_run(place: Place) -> None:
-    file = warc(place, "pages.warc.gz", range(80))
-
-    def replay(name: str, *kills: tuple[int, str]) -> bytes:
-        revisits, verdicts = (place.folder / f"{name}.{end}" for end in ("warc.zst", "jsonl"))
-        outputs = ("--verdicts", verdicts, "--revisits", revisits, "--index", place.folder / name)
-        replay_through_kills(kills, file, *outputs, *place.key, "--head-pages", "4")
-        return expanded(revisits)
-
-    quiet = replay("quiet")
-    assert quiet
-    for kill in ((3, "_judge_new"), (2, "flush"), (5, "sync")):
-        assert replay(kill[1], kill) == quiet
 
 
 def test_revisits_are_of_warc_files_only(place: Place, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,45 +1,32 @@
 """Messages of a schema registry, through a real Kafka: Apicurio's registry, and one that fails."""
 
-import asyncio
 import json
 import signal
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from streamer.kafka.dead_letters import CODE
 from streamer.kafka.topics import Names
 from streamer.pages.schema_registry import HEADER
 from tests.helpers import schema_registry
-from tests.helpers.broker import make_topic, messages_of, verdicts_of
+from tests.helpers.broker import make_topic, messages_of, send, verdicts_of
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.ports import free_port
 from tests.helpers.schema_registry import PAGE_SCHEMA, by_number, fake_registry, register
 from tests.helpers.wait import wait_until
+from tests.integration.test_worker import asked
 
 TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on, says page"
-Sent = tuple[bytes, list[tuple[str, bytes]]]  # a value and headers
 
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with schema_registry.running_registry(tmp_path_factory.mktemp("registry")) as url:
         yield url
-
-
-def send(brokers: str, topic: str, messages: list[Sent]) -> None:
-    async def run() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
-            for value, headers in messages:
-                await producer.send_and_wait(topic, value, headers=headers)
-
-    asyncio.run(run())
 
 
 def text(kind: int) -> str:
@@ -72,9 +59,9 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
     number = (HEADER, b"\0" + avro.to_bytes(4, "big"))
     plain = json.dumps({"url": "http://a.example/j", "body": text(1)}).encode()
     lost, misfit = by_number(9999, page(1)), page(1)[:-4]
-    messages: list[Sent] = [(by_number(avro, page(n)), []) for n in range(10)]
-    messages += [(page(10), [number]), (by_number(schema, plain), []), (plain, [])]
-    messages += [(lost, []), (misfit, [number])]
+    messages: list[tuple[Any, ...]] = [(None, by_number(avro, page(n))) for n in range(10)]
+    messages += [(None, page(10), None, [number]), (None, by_number(schema, plain)), (None, plain)]
+    messages += [(None, lost), (None, misfit, None, [number])]
     make_topic(brokers, names.pages)
     send(brokers, names.pages, messages)
     options = ("--registry-url", registry)
@@ -109,16 +96,6 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
     assert "--registry-url" in done.stderr
 
 
-def asked(port: int) -> str:
-    try:
-        url = f"http://127.0.0.1:{port}/health/ready"
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return str(answer.read().decode())
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.read().decode()
-
-
 def test_an_outage_of_the_registry_delays_pages_and_loses_none(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
@@ -131,9 +108,12 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
         workers.start("all", "--index", tmp_path / "index", "--health-port", port)
         workers.wait_for_log("all", "worker_started")
         reported.failure = 503
-        send(brokers, names.pages, [(by_number(1, page(n)), []) for n in range(9)])
+        send(brokers, names.pages, [(None, by_number(1, page(n))) for n in range(9)])
         wait_until(
-            lambda: "schema registry cannot be used: it answers with HTTP 503" in asked(port)
+            lambda: (
+                "schema registry cannot be used: it answers with HTTP 503"
+                in asked(port, "health/ready").decode()
+            )
         )
         assert workers.kill("all", signal.SIGTERM) == 1, workers.log("all")
         assert workers.start("all").wait(60) == 1  # a start says at once what is wrong
@@ -144,11 +124,11 @@ def test_an_outage_of_the_registry_delays_pages_and_loses_none(
         assert dead_letters(workers) == []
         reported.failure = 503
         reported.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
-        send(brokers, names.pages, [(by_number(2, page(n)), []) for n in range(3)])
-        wait_until(lambda: "HTTP 503" in asked(port))
+        send(brokers, names.pages, [(None, by_number(2, page(n))) for n in range(3)])
+        wait_until(lambda: "HTTP 503" in asked(port, "health/ready").decode())
         reported.failure = 0
         workers.wait_until_settled()
-        assert json.loads(asked(port)) == {"ready": True, "reasons": []}
+        assert json.loads(asked(port, "health/ready").decode()) == {"ready": True, "reasons": []}
         assert len(verdicts_of(brokers, names)) == 12
         assert dead_letters(workers) == []
         assert workers.kill("all", signal.SIGTERM) == 0

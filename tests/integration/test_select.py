@@ -4,16 +4,13 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from streamer.run.output_checks import part_of
 from tests.helpers.pipes import piped
 from tests.helpers.place import Place, lines, page
-from tests.integration.test_formats import write_parquet, write_rows
+from tests.integration.test_formats import write_rows, write_table
 from tests.integration.test_page_outputs import arc_record, crawl, expanded, warc_record
 from tests.integration.test_small_files import write_files
 
@@ -36,7 +33,7 @@ def write_archive(folder: Path) -> None:
 
 def write_tables(folder: Path) -> None:
     pages = [json.loads(page(number)) for number in NUMBERS]
-    write_parquet(folder / "in.parquet", [{**each, "more": each["url"]} for each in pages])
+    write_table(folder / "in.parquet", [{**each, "more": each["url"]} for each in pages])
     write_rows(folder / "in.csv", pages)
 
 
@@ -94,33 +91,3 @@ def test_pages_of_a_pipe_are_selected_from_the_same_pipe(place: Place) -> None:
     piped(data, "replay", "-", "--verdicts", place.verdicts)
     selected = piped(data, "select", place.verdicts, "-", "--out", "-")
     assert selected.stdout == page(1) + page(2)
-
-
-def write_set(folder: Path) -> list[dict[str, Any]]:
-    """Write a folder of Parquet files; return the rows, of which every third is a copy."""
-    folder.mkdir()
-    rows = [
-        {**json.loads(page(number - number % 3 // 2)), "score": number, "vector": [0.5] * 3}
-        for number in range(300)
-    ]
-    for part in range(3):
-        table = pa.Table.from_pylist(rows[100 * part : 100 * part + 100])
-        parquet.write_table(table, folder / f"{part}.parquet", row_group_size=30)
-    return rows
-
-
-def test_the_rows_of_a_folder_that_survive_keep_all_columns(place: Place) -> None:
-    rows, out = write_set(place.folder / "set"), place.folder / "clean.parquet"
-    assert place.replay(place.folder / "set", "--carry", "score") == 0
-    arguments = (place.verdicts, place.folder / "set", "--out", out)
-    assert place.streamer("select", *arguments) == 0
-    is_kept = [each["verdict"] == "unique" for each in lines(place.verdicts)]
-    assert parquet.read_table(out).to_pylist() == [
-        row for row, kept in zip(rows, is_kept, strict=True) if kept
-    ]
-    assert place.streamer("select", *arguments, "--policy", "score:max") == 2  # it is there
-    assert place.streamer("select", *arguments, "--policy", "score:max", "--overwrite") == 0
-    is_dropped = [*(duplicate for duplicate in is_kept[1:]), True]
-    assert parquet.read_table(out).to_pylist() == [
-        row for row, kept in zip(rows, is_dropped, strict=True) if kept
-    ]

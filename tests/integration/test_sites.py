@@ -110,34 +110,6 @@ def test_a_killed_replay_has_the_bytes_of_a_quiet_one(
     assert reported(list(streamer_replay(killed, threads=threads, **SITES))) == reported(verdicts)
 
 
-def test_two_streams_that_take_turns_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.pages.program_pages.PAGES_A_BATCH", 2)
-    pages = crawl()
-    with Deduplicator(**SITES) as dedup:
-        streams = [added(dedup, pages[half::2]) for half in range(2)]
-        mixed = list(_in_turns(streams))
-    order = [page for at in range(0, PAGES // 2, 2) for half in range(2)
-             for page in pages[half::2][at : at + 2]]  # fmt: skip
-    with Deduplicator(**SITES) as dedup:
-        assert reported(mixed) == reported(list(added(dedup, order)))
-
-
-def _in_turns(streams: list[Iterator[Verdict]]) -> Iterator[Verdict]:
-    for _ in range(PAGES // 4):
-        for each in streams:
-            yield from (next(each), next(each))
-
-
-def test_a_question_is_answered_as_its_verdict_and_changes_nothing(verdicts: list[Verdict]) -> None:
-    with Deduplicator(**SITES) as dedup:
-        found = []
-        for page in crawl():
-            asked = dedup.check(page)
-            found += list(added(dedup, [page]))
-            assert reported([asked]) == reported(found[-1:])
-    assert reported(found) == reported(verdicts)
-
-
 @pytest.mark.parametrize("what", ["note", "part"])
 def test_a_part_that_is_missing_is_refused(tmp_path: Path, what: str) -> None:
     with Deduplicator(tmp_path / "index", **SITES) as dedup:

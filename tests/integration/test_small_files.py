@@ -11,7 +11,6 @@ from unittest import mock
 import pytest
 
 from streamer.index.codec import SOURCES, entry_key
-from streamer.run.catalogue import ENTRIES_A_BLOCK
 from streamer.run.index_folder import read_meta
 from streamer.stored.store import Store
 from tests.helpers.place import Place, lines, page, replay_through_kills
@@ -102,7 +101,14 @@ def test_small_files_that_all_fail_alike_end_the_run_and_leave_nothing(place: Pl
     assert not place.verdicts.exists()
     assert not place.index.exists()
     assert place.replay(*files, "--keep-going") == 1
-    assert len(lines(Path(f"{place.verdicts}.dead.jsonl"))) == 12
+    letters = Path(f"{place.verdicts}.dead.jsonl")
+    assert len(lines(letters)) == 12
+    after = [
+        place.write("after.jsonl", page(1)),
+        *(place.write(f"{each.name}.jsonl", each.read_bytes()) for each in files[2:]),
+    ]
+    assert place.replay(*after) == 0, "after a page they are dead letters"
+    assert [each["page"]["topic"] for each in lines(letters)[12:]] == [*map(str, after[1:])]
 
 
 def test_pages_that_a_rule_leaves_out_of_small_files_are_counted_and_shown(place: Place) -> None:
@@ -117,14 +123,6 @@ def test_pages_that_a_rule_leaves_out_of_small_files_are_counted_and_shown(place
     assert reported["examples"] == {"rule": f"among the records 0 to 0 of {files[1]}"}
 
 
-def test_small_files_that_fail_after_a_page_are_dead_letters(place: Place) -> None:
-    contents = [page(1), *map(without_url, range(12))]
-    files = [place.write(f"{i:02}.jsonl", content) for i, content in enumerate(contents)]
-    assert place.replay(*files) == 0
-    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
-    assert [letter["page"]["topic"] for letter in letters] == [*map(str, files[1:])]
-
-
 def test_small_files_that_have_grown_go_on_and_others_stay_as_they_are(place: Place) -> None:
     files = [place.write(f"{number}.jsonl", page(number)) for number in range(20)]
     assert place.replay(*files) == 0
@@ -135,36 +133,6 @@ def test_small_files_that_have_grown_go_on_and_others_stay_as_they_are(place: Pl
     found = [(Path(v["page"]["topic"]).stem, v["page"]["offset"]) for v in lines(place.verdicts)]
     grown = [("3", 1), ("3", 2), ("17", 1), ("17", 2), ("new", 0)]
     assert found == [(str(number), 0) for number in range(20)] + grown
-
-
-def written(place: Place, *files: Path) -> list[int]:
-    """Replay files; return how many bytes of the catalogue each flush writes."""
-    sizes: list[int] = []
-    flush = Store.flush
-
-    def counted(store: Store, identity: Any, shard: Any, owner: bytes, notes: Any = ()) -> Any:
-        sizes.append(len(owner) + sum(len(value) for _, value in notes))
-        return flush(store, identity, shard, owner, notes)
-
-    with mock.patch.object(Store, "flush", counted):
-        assert place.replay(*files) == 0
-    return sizes
-
-
-def test_a_flush_writes_of_the_catalogue_what_has_changed(place: Place) -> None:
-    folder = place.folder / "in"
-    folder.mkdir()
-    for number in range(4 * ENTRIES_A_BLOCK):
-        (folder / f"{number:05}.jsonl").write_bytes(page(number % 50))
-    with mock.patch("streamer.run.small_files.FILES_MAX", 64):
-        first = written(place, folder)
-    all_of_it = max(first)
-    later = written(place, place.write("one.jsonl", page(1)))
-    assert all_of_it > 4 * ENTRIES_A_BLOCK * 100
-    assert later
-    assert max(later) < all_of_it / 3
-    assert place.streamer("inspect", place.index) == 0
-    assert len(lines(place.verdicts)) == 4 * ENTRIES_A_BLOCK + 1
 
 
 def test_missing_sources_are_damage(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

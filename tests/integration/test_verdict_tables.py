@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,21 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from streamer import read_verdicts
-from streamer.compression import zstd
 from streamer.errors import StoreUnavailable
 from streamer.run.verdict_files import open_verdicts
-from tests.helpers.kills import code_of
 from tests.helpers.place import Place, lines, page
 from tests.helpers.verdict_lines import COLUMNS, NEAR_COLUMNS
-
-DIES = """
-import os, sys, unittest.mock
-from streamer.cli.main import app
-def die(*_arguments):
-    os.kill(os.getpid(), 9)
-with unittest.mock.patch(sys.argv.pop(1), die):
-    app(standalone_mode=False)
-"""
 
 
 def flat(verdict: dict[str, Any]) -> dict[str, str]:
@@ -108,38 +96,6 @@ def test_a_run_without_verdicts_makes_a_table_without_rows(place: Place, tmp_pat
     assert list(read_verdicts(table)) == []
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "streamer.cli.replay.VerdictTable.write",  # all is flushed
-        "streamer.run.parquet_verdicts.Path.replace",  # the new file is complete, and has no name
-    ],
-)
-def test_a_kill_leaves_the_table_before_and_the_next_run_makes_the_whole(
-    place: Place, tmp_path: Path, where: str
-) -> None:
-    table, own = tmp_path / "v.parquet", ("--index", place.index)
-    first = place.write("1.jsonl", page(1), page(2))
-    assert place.streamer("replay", first, "--verdicts", table, *own) == 0
-    before = table.read_bytes()
-    second = place.write("2.jsonl", page(1), page(3))
-    command = ["replay", str(second), "--verdicts", str(table), "--index", str(place.index)]
-    assert code_of(DIES, where, *command) == -signal.SIGKILL
-    assert table.read_bytes() == before
-    assert place.streamer(*command) == 0
-    found = parquet.read_table(table)
-    assert found["page_offset"].to_pylist() == [0, 1, 0, 1]
-    assert found["verdict"].to_pylist() == ["unique", "unique", "duplicate", "unique"]
-    left = sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("v.parquet."))
-    assert left == [
-        "v.parquet.dead.jsonl", "v.parquet.dead.jsonl.index",
-        "v.parquet.jsonl.zst", "v.parquet.jsonl.zst.index",
-    ]  # fmt: skip
-    kept = zstd.decompress((tmp_path / "v.parquet.jsonl.zst").read_bytes())
-    with open_verdicts(table) as file:
-        assert file.read() == kept
-
-
 def test_a_failure_at_the_end_without_an_index_leaves_nothing_in_the_way(
     place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,7 +116,6 @@ def test_files_of_others_are_not_replaced(place: Place, capfd: pytest.CaptureFix
     run = ("replay", given, "--verdicts", table)
     refused = {
         (): "already exists",
-        ("--index", place.index): "this index has not made it",
         ("--dead-letters", table): "--dead-letters and --verdicts must be different files",
         ("--summary", table): "is an output already",
     }

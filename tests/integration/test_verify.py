@@ -6,10 +6,8 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from streamer.analysis.audit.facts import AuditReport
 from streamer.analysis.audit.verify import VerifyOptions, verify
@@ -17,7 +15,7 @@ from streamer.errors import StoreMismatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from streamer.pages.parse import PageParser
-from tests.helpers.broker import messages_of
+from tests.helpers.broker import messages_of, send
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load, make_crawl
 
@@ -58,15 +56,8 @@ def forge(brokers: str, names: Names) -> None:
     """Publish a verdict once more, with the other decision."""
     message = messages_of(brokers, names.verdicts)[0][0]
     verdict = {**json.loads(message.value), "verdict": "unique", "similarity": 0.5}
-    publish(brokers, names.verdicts, message.key, json.dumps(verdict).encode(), message.headers)
-
-
-def publish(brokers: str, topic: str, key: bytes | None, value: bytes, headers: Any = ()) -> None:
-    async def send() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
-            await producer.send_and_wait(topic, value, key=key, partition=0, headers=list(headers))
-
-    asyncio.run(send())
+    forged = json.dumps(verdict).encode()
+    send(brokers, names.verdicts, [(message.key, forged, None, list(message.headers))])
 
 
 def verified(brokers: str, names: Names) -> AuditReport:

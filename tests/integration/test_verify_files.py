@@ -11,7 +11,6 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from streamer.run.catalogue import Catalogue
 from streamer.stored.store import Store
 from tests.helpers.place import Place, killed_replay, lines, page
 from tests.integration.test_page_outputs import crawl, warc_record
@@ -139,6 +138,7 @@ def altered(field: str, value: Any) -> Callable[[Lines], Lines]:
     return alter
 
 
+# What is done to the verdicts, or to the dead letters; and the checks that notice it.
 CHANGES: dict[str, tuple[Callable[[Lines], Lines], set[str]]] = {
     "one is missing": (lambda said: [*said[:50], *said[51:]], {"outcomes", "numbers"}),
     "the last is missing": (lambda said: said[:-1], {"outcomes", "numbers"}),
@@ -159,19 +159,25 @@ CHANGES: dict[str, tuple[Callable[[Lines], Lines], set[str]]] = {
     "another URL": (altered("url", "http://other.example/"), {"verdict_bytes"}),
     "too little similarity": (altered("similarity", 0.7), {"verdict_bytes", "representatives"}),
     "another field more": (altered("more", 1), {"verdict_bytes"}),
+    "a letter is missing": (lambda said: said[1:], {"outcomes"}),
+    "a letter stands twice": (lambda said: [*said, said[-1]], {"numbers"}),
+    "two letters are exchanged": (lambda said: [said[1], said[0], *said[2:]], {"numbers"}),
+    "a letter is altered": (
+        lambda said: [said[0].replace(b"invalid", b"another"), *said[1:]], {"verdict_bytes"},
+    ),
 }  # fmt: skip
 
 
-def test_whatever_is_changed_in_the_verdicts_is_noticed(place: Place) -> None:
+def test_whatever_is_changed_in_the_verdicts_and_dead_letters_is_noticed(place: Place) -> None:
     files = judged(place)
-    whole = place.verdicts.read_bytes().splitlines(keepends=True)
-    copy = place.folder / "copy.jsonl"
+    whole = [place.verdicts, Path(f"{place.verdicts}.dead.jsonl")]
     noticed = {}
     for name, (change, _) in CHANGES.items():
-        assert change(whole) != whole
-        copy.write_bytes(b"".join(change(whole)))
-        letters = Path(f"{place.verdicts}.dead.jsonl")
-        found = verified(place, files, "--dead-letters", letters, verdicts=copy)
+        paths, changed = [*whole], int("letter" in name)
+        said = whole[changed].read_bytes().splitlines(keepends=True)
+        assert change(said) != said
+        paths[changed] = place.write("copy.jsonl", *change(said))
+        found = verified(place, files, "--dead-letters", paths[1], verdicts=paths[0])
         noticed[name] = set(broken(found))
     assert {name: wanted - noticed[name] for name, (_, wanted) in CHANGES.items()} == {
         name: set() for name in CHANGES
@@ -229,7 +235,6 @@ def test_settings_under_which_no_page_was_judged_leave_an_index_as_it_was(place:
         ("mapping", "another field mapping"),
         ("turns", "read by turns"),
         ("copies", "read by turns"),
-        ("names", "two of its files were called"),
         ("damaged", "has changed since the index read it"),
     ],
 )
@@ -252,8 +257,8 @@ def test_what_the_index_does_not_know_is_refused(
             file.writelines(map(page, [1] if what == "copies" else range(500, 520)))
         if what != "grown":
             assert place.replay(*files, *place.key) == 0
-    elif what in {"names", "damaged"}:
-        (_judge_as_before if what == "names" else _judge_a_damaged_file)(place, files)
+    elif what == "damaged":
+        _judge_a_damaged_file(place, files)
     elif what == "changed":
         files[0].write_bytes(files[0].read_bytes().replace(b"quick11 ", b"quack11 "))
     elif what == "mapping":
@@ -274,12 +279,6 @@ def judge_files_of_one_name(place: Place, files: list[Path]) -> None:
             assert place.replay(Path("pages.jsonl"), *place.key) == 0
 
 
-def _judge_as_before(place: Place, files: list[Path]) -> None:
-    """Give files one name in verdicts, as versions before have done it."""
-    with mock.patch.object(Catalogue, "_name_apart", lambda _self, entry: entry):
-        judge_files_of_one_name(place, files)
-
-
 def _judge_a_damaged_file(place: Place, files: list[Path]) -> None:
     """Judge a file that is damaged then, compressed so that both pass."""
     packed = place.folder / "three.jsonl.gz"
@@ -287,23 +286,3 @@ def _judge_a_damaged_file(place: Place, files: list[Path]) -> None:
     assert place.replay(packed, *place.key) == 0
     packed.write_bytes(packed.read_bytes()[:-40])
     files.append(packed)
-
-
-@pytest.mark.parametrize(
-    ("change", "noticed"),
-    [
-        (lambda said: said[1:], "outcomes"),
-        (lambda said: [*said, said[-1]], "numbers"),
-        (lambda said: [said[1], said[0], *said[2:]], "numbers"),
-        (lambda said: [said[0].replace(b"invalid", b"another"), *said[1:]], "verdict_bytes"),
-    ],
-    ids=["one is missing", "one stands twice", "two are exchanged", "one is altered"],
-)
-def test_a_dead_letter_that_is_changed_is_noticed(
-    place: Place, change: Callable[[Lines], Lines], noticed: str
-) -> None:
-    files = judged(place)
-    said = Path(f"{place.verdicts}.dead.jsonl").read_bytes().splitlines(keepends=True)
-    copy = place.write("letters.jsonl", *change(said))
-    assert change(said) != said
-    assert broken(verified(place, files, "--dead-letters", copy)) == [noticed]

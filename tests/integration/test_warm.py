@@ -23,7 +23,7 @@ import pytest
 import streamer
 from streamer.kafka.topics import Names
 from streamer.kernel import KERNELS
-from tests.helpers.cdx import warc_record
+from tests.helpers.cdx import archive, warc_record
 from tests.helpers.fleet import ROOT, fleet
 from tests.integration.chaos import load
 
@@ -73,17 +73,6 @@ def odd_lines() -> bytes:
         b"no json", b"", b'{"url":1}',
     ]  # fmt: skip
     return b"\n".join(found) + b"\n"
-
-
-def archive(path: Path) -> None:
-    """Write a WARC file, compressed by record."""
-    packed = []
-    for number, body in enumerate(ODD):
-        block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body.encode()
-        kind = ("Content-Type", "application/http")
-        url = f"http://odd.example/w{number}"
-        packed.append(gzip.compress(warc_record("response", url, block, kind)))
-    path.write_bytes(b"".join(packed))
 
 
 def streamer_runs(*commands: list[str], without: tuple[Path, ...] = ()) -> int:
@@ -211,7 +200,12 @@ def test_whatever_runs_afterwards_compiles_nothing(
     pages = pages_of(crawl, tmp_path)
     again, warc = tmp_path / "again.jsonl.gz", tmp_path / "pages.warc.gz"
     again.write_bytes(gzip.compress(pages.read_bytes()))
-    archive(warc)
+    kind, head = ("Content-Type", "application/http"), b"HTTP/1.1 200 OK\r\nContent-Type: text/html"
+    records = [
+        warc_record("response", "http://odd.example/w", head + b"\r\n\r\n" + body.encode(), kind)
+        for body in ODD
+    ]
+    warc.write_bytes(archive("pages.warc.gz", records).data)
     text = tmp_path / "text.html"
     text.write_text(ODD[0])
     folder, index = str(tmp_path), str(tmp_path / "index")

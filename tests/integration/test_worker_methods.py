@@ -1,6 +1,5 @@
 """`streamer worker` by other methods than the default, or by main text: a replay's verdicts."""
 
-import asyncio
 import json
 import signal
 from collections import Counter
@@ -8,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from streamer.analysis.sample.crawl import PAGES_FILE, write_crawl
 from streamer.kafka.topics import Names
-from tests.helpers.broker import make_topic, messages_of, verdicts_of
+from tests.helpers.broker import verdicts_of
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load
 
@@ -95,38 +93,3 @@ def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
     assert not [one["url"] for one in verdicts if "3.example/" in one["url"]]
     assert {one["text"] for one in verdicts} == {"main", "visible"}
     assert min(one["similarity"] or 1 for one in verdicts) < 0.8
-
-
-def test_headers_pass_through_a_kill(brokers: str, names: Names, few: Path, tmp_path: Path) -> None:
-    make_topic(brokers, names.pages, 2)
-    lines = few.read_bytes().splitlines()
-
-    async def send_all() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
-            for number, line in enumerate(lines):
-                own = [("traceparent", b"00-%032x" % number), ("other", b"x"), ("b3", None)]
-                own += [("b3", b"\xff\x00"), ("b3", b""), ("streamer.sequence", b"0:0")]
-                own += [("tracestate", bytes(9000)), ("traceparent", b"again")]
-                headers = own if number % 4 else None
-                await producer.send(names.pages, line, None, number % 2, headers=headers)
-
-    asyncio.run(send_all())
-    passed = ("--pass-headers", "traceparent", "--pass-headers", "b3")
-    options = (*passed, "--pass-headers", "tracestate")
-    with fleet(tmp_path, brokers, names, options=options) as workers:
-        workers.start("all", "--index", tmp_path / "index", "--head-pages", "32")
-        while len(verdicts_of(brokers, names) if workers.left() != 1 else ()) < PAGES // 4:
-            workers.restart_dead()
-        workers.kill("all")
-        workers.settle("all")
-        workers.see_that_all_holds()
-    sent = messages_of(brokers, names.pages)
-    found = [each for held in messages_of(brokers, names.verdicts).values() for each in held]
-    assert len(found) > PAGES * 9 // 10
-    for message in found:
-        place = json.loads(message.value)["page"]
-        page = sent[place["partition"]][place["offset"]]
-        wanted = [each for each in page.headers if each[0] in {"traceparent", "b3"}]
-        assert [*message.headers[1:]] == [each for each in wanted if each[1] is not None]
-        assert message.headers[0][0] == "streamer.sequence"
-    assert sum(len(message.headers) > 1 for message in found) > PAGES * 2 // 3

@@ -136,9 +136,3 @@ def test_texts_around_each_change_of_the_sketchs_form_have_the_plain_signature()
     for distinct in (*range(100, 125), *range(280, 310), 590, 596, 597, 600, 1200):
         text = " ".join(f"w{i}" for i in range(distinct)) + " again w1 w2"
         assert_is_the_plain_signature(signer(shape).sign([text.encode()], [0]), 0, text, shape)
-
-
-def test_a_long_text_of_few_distinct_shingles_has_the_plain_signature() -> None:
-    shape = SignatureSettings(bands=1, rows=1, shingle_width=2)
-    text = " ".join(f"w{i % 90}" for i in range(3 * TOKENS_BLOCK))
-    assert_is_the_plain_signature(signer(shape).sign([text.encode()], [0]), 0, text, shape)

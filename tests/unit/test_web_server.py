@@ -10,7 +10,6 @@ from aiohttp import web
 
 from streamer import web_server
 from streamer.web_server import WebServer, connections_max, read_body
-from tests.helpers.kafka_doubles import in_loop
 
 HERE = "127.0.0.1"
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -83,14 +82,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("first", [b"", GET[:20], GET])
 @pytest.mark.usefixtures("impatient")
-@in_loop
 async def test_a_connection_without_a_whole_head_is_closed(first: bytes) -> None:
     async with serving() as served:
         assert await is_closed(await served.connect(first))
 
 
 @pytest.mark.usefixtures("impatient")
-@in_loop
 async def test_a_body_has_an_end_to_its_time() -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nbody"
     async with serving() as served:
@@ -99,7 +96,6 @@ async def test_a_body_has_an_end_to_its_time() -> None:
         assert await is_closed(connection)
 
 
-@in_loop
 async def test_the_oldest_idle_connection_makes_room(caplog: pytest.LogCaptureFixture) -> None:
     most = connections_max()
     async with serving() as served:
@@ -117,7 +113,6 @@ async def test_the_oldest_idle_connection_makes_room(caplog: pytest.LogCaptureFi
     assert [f"More than {most} connections" in line for line in lines] == [True]
 
 
-@in_loop
 async def test_if_all_wait_for_answers_the_oldest_makes_room() -> None:
     async with serving() as served:
         wait = b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -144,7 +139,6 @@ BODY = b"POST / HTTP/1.1\r\nHost: x\r\n"
         BODY + b"Content-Length: 4\r\nContent-Encoding: gzip\r\n\r\nbody",
     ],
 )
-@in_loop
 async def test_a_malformed_request_is_answered_and_not_logged(
     request_bytes: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,7 +147,6 @@ async def test_a_malformed_request_is_answered_and_not_logged(
     assert [each.getMessage() for each in caplog.records] == []
 
 
-@in_loop
 async def test_a_body_that_is_cut_off_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as served:
         for _ in range(5):

@@ -6,8 +6,6 @@ order in which they were named first, and how far each was judged. Whatever it d
 refused, and never taken for a broken promise.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager

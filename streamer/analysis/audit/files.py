@@ -6,8 +6,6 @@ one place: one that is missing, doubled, altered, or exchanged for another is no
 row or a count of the index that is another one.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing

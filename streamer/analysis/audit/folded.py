@@ -4,8 +4,6 @@ When a page arrived is its rank: a representative must have come before the page
 that of a log, or that of an index of files.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Every pair that shares a bucket is compared once more, from scratch files: what 
 few numbers a page.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator

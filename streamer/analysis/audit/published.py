@@ -9,8 +9,6 @@ verdict was not emitted at a committed record. A record with nothing at all that
 lost. A verdict beats a dead letter, which a worker with older rules may have left.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The fold shows which verdict has which number.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -9,8 +9,6 @@ ones before: a log is folded before the verdicts are read, and a record is looke
 could have become of it is known.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """The commands of analysis, and how they write files that options name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

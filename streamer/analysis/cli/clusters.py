@@ -1,7 +1,5 @@
 """The command `clusters`: a verdict file's duplicates as clusters, each with its survivor."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator

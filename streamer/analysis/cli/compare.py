@@ -1,7 +1,5 @@
 """`streamer compare`, `uniqueness` and `collection`: a text compared with one or many."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing

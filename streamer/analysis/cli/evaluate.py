@@ -3,8 +3,6 @@
 matplotlib is an extra of the package; it is imported only where the picture is asked for.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator, Sequence

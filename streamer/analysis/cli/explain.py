@@ -1,7 +1,5 @@
 """The command `explain`: why a page is unique, or a duplicate, and what would change that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `hints`: what a crawler need not fetch, learned from verdicts."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext

@@ -3,8 +3,6 @@
 docs/methods.md is this page; `streamer methods --markdown` prints it, and a test compares the two.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any

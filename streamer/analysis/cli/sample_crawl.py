@@ -1,7 +1,5 @@
 """The commands `sample` and `score`: a crawl with planted copies, and how right verdicts are."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any

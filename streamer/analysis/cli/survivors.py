@@ -1,7 +1,5 @@
 """The command `select`: of each cluster of a verdict file one page, as it came."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `text`: the text of pages that is compared, a record each."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """`streamer verify`: hold an index, in Kafka or of files, against its promises."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

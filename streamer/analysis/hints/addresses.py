@@ -5,8 +5,6 @@ URLs have in common whose paths differ in numbers and ids only. The marks of fam
 are percent-encoded in segments, and so is a ";" at the head of a query's name: no URL has a mark.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Memory is SQLite's cache and the first URLs of one host (learn.py). A content is
 represents it: of a duplicate its representative, of a unique page that one itself.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ StormCrawler: a file of URL filters, RegexURLNormalizer and RegexURLFilter, with
 Nutch: the file of its urlnormalizer-regex (.xml), and that of its urlfilter-regex (.txt).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The hints of one host, from its URLs and the contents of their pages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

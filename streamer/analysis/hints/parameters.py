@@ -6,8 +6,6 @@ names of a campaign), once those that change alone are known. What the rest of a
 is tried again in each directory: `brand` may be decoration of a product and the subject of a list.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Parameters that do not change a page are left out before. A segment is one that 
 or a category), where several values are known with the rest of the path the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -14,8 +14,6 @@ which one, and their exact resemblance by the plain reference. It does not say w
 answer: that depends on what the detector kept (score.py).
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 from collections import Counter

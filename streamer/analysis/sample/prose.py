@@ -17,8 +17,6 @@ shingles an edited word spoils up to w of them: for single words replaced at ran
 resemblance is q / (2 - q), q = (1 - p)^w. The truth file has the exact value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -11,8 +11,6 @@ characters more than this, and their difference counts as the detector's error. 
 read by the detector's own reader: with its field mapping, and its charset for bodies in base64.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -5,8 +5,6 @@ what is within `margin` of the threshold: there the measured text and the detect
 may differ by a token.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

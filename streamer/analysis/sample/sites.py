@@ -11,8 +11,6 @@ entities, comments, and scripts or no-script parts that no reader sees. `columns
 closed, `catalogue` is a page of a shop with its scripts first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

@@ -15,8 +15,6 @@ A key leads to candidates and may be of any hash, also a weak one of the older l
 decides is the digest: 256 bits of keyed BLAKE2b, so that two equal ones are of the same string.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping

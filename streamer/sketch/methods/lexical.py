@@ -8,8 +8,6 @@ string is made of has no key for it, and in its sketch the digest of all its wor
 that of a page of the same words, which meets it under the content key.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Methods that look at sentences, segments and the most frequent words of a page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum

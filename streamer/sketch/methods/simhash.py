@@ -8,8 +8,6 @@ differ in at most k bits; of k + 1 blocks of bits one is then the same, so block
 numbers: a sum does not depend on the order of features.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum

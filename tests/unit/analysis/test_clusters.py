@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def verdict(offset: int, of: int | None = None, url: str | None = None, **more: 
     return {**said, **more}
 
 
-def write(path: Path, said: list[Any]) -> Path:
+def write(path: Path, said: Sequence[Any]) -> Path:
     path.write_text("".join(json.dumps(one) + "\n" for one in said), "utf-8")
     return path
 

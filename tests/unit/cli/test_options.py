@@ -1,7 +1,5 @@
 """Each setting is declared once: flags, environment, file and `check` are made from that."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import dataclass

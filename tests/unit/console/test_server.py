@@ -21,7 +21,6 @@ from streamer.console.state import FoldState
 from streamer.console.view import QueryTooLong
 from streamer.errors import SettingsError
 from streamer.model import Representative
-from tests.helpers.kafka_doubles import in_loop
 from tests.helpers.verdict_lines import duplicate, place
 from tests.unit.console.conftest import folded
 
@@ -169,7 +168,6 @@ def test_what_is_no_text_is_no_failure(data: ConsoleData, value: str) -> None:
     with_client(data, ServerOptions(), work)
 
 
-@in_loop
 async def test_a_long_url_can_be_looked_up(data: ConsoleData) -> None:
     async with (
         ConsoleServer(data, ServerOptions()).serving() as address,
@@ -222,7 +220,6 @@ def test_without_a_token_only_this_machine_is_answered(data: ConsoleData, name: 
     assert ask(data, "/overview", headers={"Host": name}).status == wanted
 
 
-@in_loop
 async def test_without_a_token_no_name_of_several_may_be_foreign(data: ConsoleData) -> None:
     own, foreign = b"Host: 127.0.0.1\r\n", b"Host: evil.example\r\n"
     request = b"GET /overview HTTP/1.1\r\n"
@@ -287,7 +284,6 @@ def test_what_anyone_sends_for_a_token_is_small_and_no_failure(data: ConsoleData
     assert ask(data, "/login", method="POST", data={"token": ""}).status == 404
 
 
-@in_loop
 async def test_checks_that_wait_lock_no_view_out(data: ConsoleData) -> None:
     server = ConsoleServer(data, ServerOptions())
     server._waiting[server._index_pool] = 32  # noqa: SLF001 - as many as may wait
@@ -328,7 +324,6 @@ def test_loopback_is_this_machine() -> None:
     assert not any(map(is_loopback, ("[127.0.0.1]", "::1]", "[::1", "[[::1]]", "::1%evil", "[]")))
 
 
-@in_loop
 async def test_an_address_that_is_taken_is_said_so(data: ConsoleData) -> None:
     async with ConsoleServer(data, ServerOptions()).serving() as address:
         taken = ServerOptions(port=URL(address).port or 0)

@@ -5,11 +5,8 @@ import numpy.typing as npt
 import pytest
 
 from streamer.index.batch import fetch_candidates, key_masks
-from streamer.index.messages import Record
 from streamer.index.ports import Hits, KeptRows
-from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from tests.helpers.memory_index import SOURCE
-from tests.helpers.shard_cases import FAR, SAME, apart, index, shares
+from tests.helpers.shard_cases import SAME, shares
 from tests.helpers.signed_pages import made_pages
 
 OWN_KEYS = 4
@@ -51,19 +48,3 @@ def test_hits_under_keys_that_a_page_does_not_have_are_not_fetched() -> None:
 def test_of_more_rows_than_the_limit_the_earliest_are_fetched() -> None:
     assert fetched([[3, 8], [5], [9]], 2) == ([3, 5], [0, -1, 1, -1])
     assert fetched([[3, 8], [5], [3]], 3) == ([3, 5, 8], [0, 2, 1, 0])
-
-
-def test_verdicts_have_the_basis_that_decides() -> None:
-    own = index()
-    pages = made_pages(
-        [shares(1, 0, 0, 9), shares(1, 0, 0, 0), shares(0, 0, 0, 9), shares(1, 0, 0, 0)],
-        [SAME, apart(100), SAME, FAR[1]],
-    )
-    own.give(pages, 0, 4)
-    short = made_pages([shares(0, 0, 0, 9)], [SAME], first_ref=4, distinct=0)
-    own.take(Record(SOURCE, 4, 5, np.array([4]), short))
-    block, of_short = (each.verdicts for each in own.outputs)
-    assert block.basis.tolist() == [SIGNATURE, SIGNATURE, CONTENT, SIGNATURE]
-    assert block.similarities.tolist() == [-1, 8535, 10_000, -1]
-    assert block.representative_urls == [b"", b"u0", b"u0", b""]
-    assert (of_short.basis.tolist(), of_short.representative_urls) == ([TOO_SHORT], [b"u0"])

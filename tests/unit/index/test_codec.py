@@ -1,7 +1,6 @@
 """What the database holds, as bytes: keys in the order of their numbers, states by their fields."""
 
 import msgspec
-import numpy as np
 import pytest
 
 from streamer.index import codec
@@ -22,19 +21,8 @@ def state(**changed: object) -> codec.ShardState:
     return msgspec.convert(fields, codec.ShardState)
 
 
-def test_keys_are_in_the_order_of_their_family_then_of_their_number() -> None:
-    keys = [
-        entry_key(family, number) for family in sorted((codec.KEYS, ROWS)) for number in NUMBERS
-    ]
-    assert keys == sorted(keys)
-
-
 def test_keys_of_many_blocks_are_those_of_each() -> None:
     assert codec.entry_keys(ROWS, NUMBERS) == [entry_key(ROWS, number) for number in NUMBERS]
-    assert codec.entry_keys(ROWS, np.array([3, 5]).tolist()) == [
-        entry_key(ROWS, 3),
-        entry_key(ROWS, 5),
-    ]
 
 
 def test_a_state_comes_back_and_equal_ones_have_equal_bytes() -> None:
@@ -45,16 +33,7 @@ def test_a_state_comes_back_and_equal_ones_have_equal_bytes() -> None:
     assert pack_state(state(verdicts=4)) != packed
 
 
-def test_settings_of_a_state_come_back_and_none_before_the_first_record() -> None:
-    assert codec.unpack_settings(state().settings) == IndexSettings(threshold=0.9)
-    assert codec.unpack_settings(None) is None
-
-
 def test_the_format_of_a_state_is_read_without_knowing_the_rest_of_it() -> None:
-    assert (
-        format_of(msgspec.msgpack.encode(codec.StoreMeta(codec.FORMAT, {"key": "k"})))
-        == codec.FORMAT
-    )
     assert format_of(msgspec.msgpack.encode({"format": 999, "new": [1]})) == 999
     with pytest.raises(msgspec.MsgspecError):
         format_of(b"\xc1")

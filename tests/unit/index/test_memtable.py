@@ -1,18 +1,12 @@
-"""The memtable: the states of its entries, and what finds them."""
+"""The memtable: what finds its entries; the property tests of the index have their states."""
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamer.index.memtable import FLUSHED, FREE, KEPT, Memtable, add_posting, entry_of, find_slot
-from streamer.index.ports import NO_HORIZON
+from streamer.index.memtable import KEPT, Memtable, add_posting, entry_of, find_slot
 from streamer.kernel import uint64
 
 OWN_KEYS = 3
-# By state: where it leads to be forgotten, when a flush begins, and when that one ends.
-LIFECYCLE = {KEPT: (FREE, FLUSHED, KEPT), FLUSHED: (FREE, None, None), FREE: (FREE, FREE, None)}
 
 
 def insert(memtable: Memtable, row: int, keys: list[int], mask: int = 0b111) -> None:
@@ -38,67 +32,6 @@ def find(memtable: Memtable, key: int) -> list[int]:
             rows.append(int(memtable.rows[entry]))
         slot = (slot + 1) % len(memtable.table)
     return sorted(rows)
-
-
-class Lifecycle(RuleBasedStateMachine):
-    """Entries that are kept, forgotten and flushed in any order, next to the table of states."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.memtable = Memtable(OWN_KEYS, 16)
-        self.expected: dict[int, int] = {}  # states by row
-        self.keys: dict[int, list[int]] = {}
-        self.row = 0
-        self.is_flushing = False
-
-    @rule(keys=st.lists(st.integers(1, 6), min_size=3, max_size=3, unique=True))
-    def keep(self, keys: list[int]) -> None:
-        insert(self.memtable, self.row, keys)
-        self.expected[self.row], self.keys[self.row] = KEPT, keys
-        self.row += 1
-
-    @rule(which=st.sets(st.integers(0, 30)))
-    def forget(self, which: set[int]) -> None:
-        rows = self.memtable.rows[: self.memtable.count].tolist()
-        self.memtable.forget([place for place, row in enumerate(rows) if row in which])
-        self._lead(0, which & self.expected.keys())
-
-    @precondition(lambda self: not self.is_flushing)
-    @rule()
-    def begin_flush(self) -> None:
-        flushed = self.memtable.take_kept(b"", NO_HORIZON)
-        assert flushed.rows.tolist() == [row for row, at in self.expected.items() if at == KEPT]
-        assert flushed.urls == [b"%d" % row for row in flushed.rows.tolist()]
-        self._lead(1, set(self.expected))
-        self.is_flushing = True
-
-    @precondition(lambda self: self.is_flushing)
-    @rule()
-    def end_flush(self) -> None:
-        self.memtable.retain_unflushed()
-        self._lead(2, set(self.expected))
-        self.is_flushing = False
-
-    def _lead(self, event: int, rows: set[int]) -> None:
-        for row in rows:
-            state = LIFECYCLE[self.expected.pop(row)][event]
-            if state is not None:
-                self.expected[row] = state
-        self.expected = dict(sorted(self.expected.items()))
-
-    @invariant()
-    def entries_are_in_their_states_and_found_by_their_keys(self) -> None:
-        memtable, count = self.memtable, self.memtable.count
-        states = dict(
-            zip(memtable.rows[:count].tolist(), memtable.states[:count].tolist(), strict=True)
-        )
-        assert states == self.expected
-        for key in range(1, 7):
-            assert find(memtable, key) == [row for row in states if key in self.keys[row]]
-
-
-TestLifecycle = Lifecycle.TestCase
-TestLifecycle.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
 def test_only_the_keys_of_its_mask_find_an_entry() -> None:

@@ -60,7 +60,6 @@ def test_postings_are_sorted_by_segment_then_key_then_row(postings: list[Posting
     assert in_order(found) == expected(postings)
 
 
-@settings(max_examples=100, deadline=None)
 @given(posting_lists)
 def test_postings_that_are_parted_only_are_those_in_another_order(postings: list[Posting]) -> None:
     keys = np.array([key for key, _ in postings], np.uint64).reshape(-1, 1)
@@ -70,7 +69,6 @@ def test_postings_that_are_parted_only_are_those_in_another_order(postings: list
     assert sorted(in_order(parted)) == expected(postings)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.lists(U64, min_size=3, max_size=3), st.integers(0, 7), U32), max_size=20)
 )

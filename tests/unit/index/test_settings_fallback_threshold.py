@@ -11,10 +11,8 @@ from streamer.errors import SettingsError
 from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
-from tests.helpers.shard_cases import SAME, apart, index, judge, representatives, shares
+from tests.helpers.shard_cases import SAME, apart, index, representatives, shares
 from tests.helpers.signed_pages import made_pages
-
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 
 
 def texts(main: Sequence[bool], changed: int = 160) -> Pages:
@@ -23,18 +21,6 @@ def texts(main: Sequence[bool], changed: int = 160) -> Pages:
     pages = made_pages([shares(1, 0, 0, 0) for _ in main], sketches)
     pages.main = np.array(main)
     return pages
-
-
-@flushing
-@pytest.mark.parametrize("first", [True, False], ids=["main", "visible"])
-def test_the_text_of_the_later_page_decides(*, flush: bool, first: bool) -> None:
-    rules = {"threshold": 0.65, "fallback_threshold": 0.8}
-    main = judge(index(**rules), texts([first, True]), flush=flush)
-    assert representatives(main) == [None, 0]
-    visible = judge(index(**rules), texts([first, False]), flush=flush)
-    assert representatives(visible) == [None, None]
-    near = judge(index(**rules), texts([first, False], changed=136), flush=flush)
-    assert representatives(near) == [None, 0]
 
 
 def test_it_holds_for_near_misses_too() -> None:

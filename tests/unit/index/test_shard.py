@@ -16,27 +16,22 @@ from tests.helpers.serial_index import Judged
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, index, judge, representatives, shares
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
 
-
-@flushing
 @pytest.mark.parametrize(("changed", "match"), [(0, True), (136, True), (137, False), (600, False)])
-def test_a_candidate_matches_at_the_threshold(*, flush: bool, changed: int, match: bool) -> None:
+def test_a_candidate_matches_at_the_threshold(flush: bool, changed: int, match: bool) -> None:
     pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [SAME, apart(changed)])
     verdicts = judge(index(threshold=0.8), pages, flush=flush)
     assert representatives(verdicts) == [None, 0 if match else None]
     assert verdicts[1].similarity == (10_000 * (2048 - 3 * changed) // 2048 if match else -1)
 
 
-@flushing
-def test_equal_pages_that_share_no_key_never_meet(*, flush: bool) -> None:
+def test_equal_pages_that_share_no_key_never_meet(flush: bool) -> None:
     pages = made_pages([shares(0, 0, 0, 0), shares(0, 0, 0, 0)], [SAME, SAME])
     assert representatives(judge(index(), pages, flush=flush)) == [None, None]
 
 
-@flushing
 @pytest.mark.parametrize("order", [(50, 100), (100, 50)])
-def test_the_most_similar_page_represents_another(*, flush: bool, order: tuple[int, int]) -> None:
+def test_the_most_similar_page_represents_another(flush: bool, order: tuple[int, int]) -> None:
     first, second = order
     pages = made_pages(
         [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)],
@@ -60,8 +55,7 @@ def test_the_earliest_of_equals_wins_wherever_each_of_them_lies(flushed: int) ->
     assert representatives(verdicts) == [None, None, None, 0]
 
 
-@flushing
-def test_a_duplicate_is_not_indexed_and_represents_nobody(*, flush: bool) -> None:
+def test_a_duplicate_is_not_indexed_and_represents_nobody(flush: bool) -> None:
     pages = made_pages(
         [shares(1, 0, 0, 0), shares(1, 2, 0, 0), shares(0, 2, 0, 0)], [SAME, apart(100), apart(100)]
     )
@@ -86,8 +80,7 @@ def test_a_bucket_of_head_and_runs_keeps_the_earliest(flushed: tuple[int, ...], 
     assert machine.shard.refused == 2
 
 
-@flushing
-def test_only_the_earliest_candidates_are_looked_at(*, flush: bool) -> None:
+def test_only_the_earliest_candidates_are_looked_at(flush: bool) -> None:
     pages = made_pages(
         [shares(0, 0, 3, 0), shares(0, 2, 0, 0), shares(1, 0, 0, 0), shares(1, 2, 3, 0)],
         [FAR[1], FAR[2], FAR[3], FAR[3]],
@@ -98,8 +91,7 @@ def test_only_the_earliest_candidates_are_looked_at(*, flush: bool) -> None:
     ]  # fmt: skip
 
 
-@flushing
-def test_a_candidate_that_shares_two_keys_counts_once(*, flush: bool) -> None:
+def test_a_candidate_that_shares_two_keys_counts_once(flush: bool) -> None:
     pages = made_pages(
         [shares(1, 2, 0, 0), shares(0, 0, 3, 0), shares(1, 2, 3, 0)], [FAR[1], SAME, SAME]
     )
@@ -114,8 +106,7 @@ def test_sets_decide_what_sketches_leave_in_doubt(first: int, match: int | None)
     assert representatives(judge(index(exact=True), pages)) == [None, match]
 
 
-@flushing
-def test_a_page_that_was_forgotten_is_no_candidate(*, flush: bool) -> None:
+def test_a_page_that_was_forgotten_is_no_candidate(flush: bool) -> None:
     machine, pages = index(), made_pages([shares(1, 0, 0, 0)] * 2, [SAME, SAME])
     judge(machine, pages.take([0]), flush=flush)
     terms = Forget([("url", pages.urls[0])], "an id")
@@ -125,16 +116,14 @@ def test_a_page_that_was_forgotten_is_no_candidate(*, flush: bool) -> None:
     assert own == ({} if flush else {"an id": 1}), "a sweep counts what is stored"
 
 
-@flushing
-def test_the_basis_is_content_where_the_representative_has_the_same(*, flush: bool) -> None:
+def test_the_basis_is_content_where_the_representative_has_the_same(flush: bool) -> None:
     pages = made_pages([[1, 2, 3, 7], shares(0, 0, 0, 7), [1, 2, 3, 8]], [SAME, SAME, SAME])
     verdicts = judge(index(), pages, flush=flush)
     assert representatives(verdicts) == [None, 0, 0]
     assert [verdict.basis for verdict in verdicts] == [SIGNATURE, CONTENT, SIGNATURE]
 
 
-@flushing
-def test_a_representative_without_content_posting_is_no_content_basis(*, flush: bool) -> None:
+def test_a_representative_without_content_posting_is_no_content_basis(flush: bool) -> None:
     pages = made_pages(
         [shares(1, 0, 0, 7), shares(2, 0, 0, 7), shares(2, 0, 0, 7)], [FAR[1], FAR[2], FAR[2]]
     )
@@ -143,8 +132,7 @@ def test_a_representative_without_content_posting_is_no_content_basis(*, flush: 
     assert verdicts[2].basis == SIGNATURE
 
 
-@flushing
-def test_a_short_page_matches_equal_content_only(*, flush: bool) -> None:
+def test_a_short_page_matches_equal_content_only(flush: bool) -> None:
     pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8], [4, 5, 6, 7]], [SAME, SAME, SAME])
     pages.distinct[:] = 7
     verdicts = judge(index(shingles_min=8), pages, flush=flush)
@@ -152,16 +140,7 @@ def test_a_short_page_matches_equal_content_only(*, flush: bool) -> None:
     assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
 
 
-@flushing
-def test_a_page_with_just_enough_shingles_is_compared(*, flush: bool) -> None:
-    pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME], distinct=8)
-    verdicts = judge(index(shingles_min=8), pages, flush=flush)
-    assert representatives(verdicts) == [None, 0]
-    assert verdicts[1].basis == SIGNATURE
-
-
-@flushing
-def test_a_long_page_does_not_find_a_short_one_by_its_bands(*, flush: bool) -> None:
+def test_a_long_page_does_not_find_a_short_one_by_its_bands(flush: bool) -> None:
     pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME])
     pages.distinct[0] = 3
     assert representatives(judge(index(), pages, flush=flush)) == [None, None]
@@ -177,8 +156,7 @@ def test_a_short_page_finds_equal_content_however_many_pages_share_its_bands() -
     assert representatives(judge(machine, pages, flush=True)) == [None, None, None, 2]
 
 
-@flushing
-def test_an_empty_page_is_unique_and_leaves_no_trace(*, flush: bool) -> None:
+def test_an_empty_page_is_unique_and_leaves_no_trace(flush: bool) -> None:
     machine = index()
     pages = made_pages([[1, 2, 3, 7]] * 3, [EMPTY_SKETCH] * 3, distinct=0, tokens=0)
     verdicts = judge(machine, pages, flush=flush)
@@ -225,13 +203,6 @@ def test_a_state_of_another_version_is_refused_too() -> None:
         Shard(BANDS, MemoryLookup(), state=shard.state())
 
 
-def test_pages_before_the_first_settings_are_a_broken_invariant() -> None:
-    shard = Shard(BANDS, MemoryLookup())
-    pages = made_pages([[1, 2, 3, 4]], [SAME])
-    with pytest.raises(AssertionError, match="before the first CONFIG"):
-        shard.apply(page_record(pages, 0, 1))
-
-
 def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
     shard = Shard(BANDS, MemoryLookup())
     pages = made_pages([[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 6]], [SAME, apart(100), apart(100)])
@@ -246,9 +217,7 @@ def test_new_settings_hold_from_their_place_in_the_log_on() -> None:
 
 
 @pytest.mark.parametrize(("next_row", "is_full"), [(2**32 - 1, False), (2**32, True)])
-def test_a_shard_has_so_many_rows_at_a_time_and_says_so_when_it_is_full(
-    next_row: int, *, is_full: bool
-) -> None:
+def test_a_shard_has_so_many_rows_and_says_when_it_is_full(next_row: int, *, is_full: bool) -> None:
     lookup = MemoryLookup()
     shard = Shard(BANDS, lookup)
     shard.apply(config())

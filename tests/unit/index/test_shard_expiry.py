@@ -35,22 +35,19 @@ def crowd(*pages: tuple[float, int]) -> Pages:
     return made
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_a_page_answers_until_it_is_older_than_the_age(*, flushed: bool) -> None:
+def test_a_page_answers_until_it_is_older_than_the_age(flush: bool) -> None:
     machine = index(expire_after_ms=3 * HOUR)
-    verdicts = judge(machine, same_pages(10, 12, 13, 13.001, 15), flush=flushed)
+    verdicts = judge(machine, same_pages(10, 12, 13, 13.001, 15), flush=flush)
     assert representatives(verdicts) == [None, 0, 0, None, 3]
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_a_duplicate_does_not_make_its_representative_younger(*, flushed: bool) -> None:
+def test_a_duplicate_does_not_make_its_representative_younger(flush: bool) -> None:
     machine = index(expire_after_ms=3 * HOUR)
-    verdicts = judge(machine, same_pages(10, 12.9, 14), flush=flushed)
+    verdicts = judge(machine, same_pages(10, 12.9, 14), flush=flush)
     assert representatives(verdicts) == [None, 0, None]
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
+def test_the_newest_kept_pages_answer(flush: bool) -> None:
     machine = index(keep_pages=2)
     pages = made_pages(
         [
@@ -59,39 +56,36 @@ def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
         ],
         [SAME, FAR[1], SAME, FAR[2], SAME, FAR[1]],
     )
-    verdicts = judge(machine, pages, flush=flushed)
+    verdicts = judge(machine, pages, flush=flush)
     assert representatives(verdicts) == [None, None, 0, None, None, None]
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_what_has_expired_takes_no_place_in_its_bucket(*, flushed: bool) -> None:
+def test_what_has_expired_takes_no_place_in_its_bucket(flush: bool) -> None:
     machine = index(expire_after_ms=HOUR, bucket_max=2)
     pages = crowd((1, 0), (1.1, 1), (1.2, 2), (3, 3), (3.1, 4), (3.2, 4))
-    verdicts = judge(machine, pages, flush=flushed)
+    verdicts = judge(machine, pages, flush=flush)
     assert representatives(verdicts) == [None, None, None, None, None, 4]
     assert machine.shard.refused == 1
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_what_has_expired_is_none_of_the_earliest_candidates(*, flushed: bool) -> None:
+def test_what_has_expired_is_none_of_the_earliest_candidates(flush: bool) -> None:
     machine = index(expire_after_ms=HOUR, candidates_max=1)
     pages = crowd((1, 0), (1.1, 1), (3, 2), (3.5, 2), (3.5, 2))
-    found = judge(machine, pages.take(range(4)), flush=flushed)
+    found = judge(machine, pages.take(range(4)), flush=flush)
     assert representatives(found) == [None, None, None, 2]
     machine.shard.apply(config_record(IndexSettings(candidates_max=1), 1))
     assert representatives(machine.give(pages, 4, 5)) == [2], "it still hides what had expired"
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_what_has_expired_stays_so_under_other_settings(*, flushed: bool) -> None:
+def test_what_has_expired_stays_so_under_other_settings(flush: bool) -> None:
     machine = index(expire_after_ms=HOUR)
     pages = same_pages(1, 3, 3.5, 4.5, 7)
-    before = judge(machine, pages.take(range(3)), flush=flushed)
+    before = judge(machine, pages.take(range(3)), flush=flush)
     shard = machine.shard
     assert shard.settings is not None
     longer = shard.settings.model_copy(update={"expire_after_ms": 30 * HOUR})
     shard.apply(config_record(longer, 1))
-    if flushed:
+    if flush:
         machine.restart()
     assert representatives(before) == [None, None, 1]
     after = machine.give(pages, 3, 4) + machine.give(pages, 4, 5)
@@ -113,9 +107,7 @@ many_rows_ago = pytest.mark.parametrize(
 
 
 @many_rows_ago
-def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(
-    tmp_path: Path, zero: int
-) -> None:
+def test_what_is_past_the_horizon_is_dropped_with_its_flush(tmp_path: Path, zero: int) -> None:
     folder = tmp_path / "store"
 
     def rows(first: int, end: int) -> range:
@@ -144,9 +136,7 @@ def test_what_is_past_the_horizon_is_dropped_with_the_flush_that_says_so(
 
 
 @many_rows_ago
-def test_what_has_expired_leaves_frozen_keys_too(
-    tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frozen_keys_expire_too(tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 200)  # a merge takes some steps
     folder = tmp_path / "store"
 

@@ -14,19 +14,14 @@ from tests.helpers.memory_index import MemoryIndex, MemoryLookup, page_record, s
 from tests.helpers.shard_cases import SAME, apart, index, judge, shares
 from tests.helpers.signed_pages import made_pages
 
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the memtable", "in the store"])
-
 
 def alike(changed: int) -> int:
     """Return the resemblance of SAME and apart(changed)."""
     return 10_000 * (2048 - 3 * changed) // 2048
 
 
-@flushing
 @pytest.mark.parametrize(("changed", "is_near"), [(136, False), (137, True), (204, True)])
-def test_a_near_miss_is_below_the_threshold_by_the_margin_at_most(
-    *, flush: bool, changed: int, is_near: bool
-) -> None:
+def test_a_near_miss_is_within_the_margin(flush: bool, changed: int, is_near: bool) -> None:
     keys = [shares(1, 0, 0, 0), shares(1, 0, 0, 0)]
     pages = made_pages(keys, [apart(changed), SAME])
     found = judge(index(threshold=0.8, near_misses=0.1), pages, flush=flush)
@@ -45,11 +40,8 @@ def test_a_page_that_misses_by_the_margin_is_near(*, margin: float, is_near: boo
     assert (found[1].near is not None) == is_near, alike(204)
 
 
-@flushing
 @pytest.mark.parametrize("order", [(150, 200), (200, 150), (150, 150)])
-def test_the_most_similar_page_is_nearest_and_of_equals_the_earliest(
-    *, flush: bool, order: tuple[int, int]
-) -> None:
+def test_the_most_similar_and_earliest_is_nearest(flush: bool, order: tuple[int, int]) -> None:
     first, second = order
     pages = made_pages(
         [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)],

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.errors import StoreUnavailable
 from streamer.index.forgetting import BEFORE, HOST, URL
 from streamer.index.messages import Forget, Pages, Term, config_record
 from streamer.index.settings import IndexSettings
@@ -67,8 +66,7 @@ def versions_in(store: Store) -> list[bytes]:
 # ---- the rule -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_a_version_is_compared_with_the_one_before_it(judge: Judge, *, flushed: bool) -> None:
+def test_a_version_is_compared_with_the_one_before_it(judge: Judge, flush: bool) -> None:
     steps = [
         (page(0, b"a", 1, SAME), ("new", -1)),
         (page(1, b"b", 1, SAME), ("new", -1)),  # a duplicate of the other URL's page
@@ -82,20 +80,8 @@ def test_a_version_is_compared_with_the_one_before_it(judge: Judge, *, flushed: 
     ]
     for pages, expected in steps:
         assert change(judge, pages) == expected, pages.refs
-        if flushed:
+        if flush:
             judge.flush(b"")
-
-
-def test_of_too_short_pages_only_equal_content_is_told(judge: Judge) -> None:
-    short, long = page(0, b"a", 1, SAME), page(3, b"a", 3, SAME)
-    short.distinct[:] = 4
-    assert change(judge, short) == ("new", -1)
-    again, other = page(1, b"a", 1, SAME), page(2, b"a", 2, SAME)
-    again.distinct[:], other.distinct[:] = 4, 4
-    assert change(judge, again) == ("unchanged", 10_000)
-    assert change(judge, other) == ("replaced", -1)
-    assert change(judge, long) == ("replaced", -1)
-    assert change(judge, page(4, b"a", 4, SAME)) == ("edited", 10_000)
 
 
 def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
@@ -110,18 +96,6 @@ def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
 # ---- look-ups and flushes -----------------------------------------------------------------------
 
 
-def test_look_ups_ahead_of_other_pages_and_flushes_are_never_too_old(judge: Judge) -> None:
-    pages = [page(n, b"a", n // 2, FAR[n // 2]) for n in range(6)]
-    found = [judge.shard.look_up(each) for each in pages]
-    reported = []
-    for each, ahead in zip(pages, found, strict=True):
-        reported.append(change(judge, each, found=ahead))
-        judge.begin_flush(lambda: b"")
-    judge.finish()
-    names = [each and each[0] for each in reported]
-    assert names == ["new", *["unchanged", "replaced"] * 2, "unchanged"]
-
-
 def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path: Path) -> None:
     with contextlib.closing(opened(tmp_path / "index", TRACKED, head_pages=8)) as judge:
         change(judge, page(0, b"url", 1, SAME))
@@ -131,37 +105,6 @@ def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path
         assert judge.flush_is_due
         judge.flush(b"")
         assert not judge.flush_is_due
-
-
-def test_a_failed_flush_has_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.stored.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
-    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
-        change(judge, page(0, b"a", 1, SAME))
-        judge.flush(b"")
-        change(judge, page(1, b"a", 2, FAR[2]))
-        database = judge.store._database  # noqa: SLF001 - the disk is full from here on
-        assert database is not None
-        monkeypatch.setattr(database, "_opened", FullDisk(database._opened))  # noqa: SLF001 - as above
-        with pytest.raises(StoreUnavailable):
-            judge.flush(b"")
-        monkeypatch.undo()
-    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
-        assert change(judge, page(1, b"a", 2, FAR[2])) == ("replaced", UNLIKE)
-
-
-class FullDisk:
-    """A database that takes what goes past the log, and nothing by the log."""
-
-    def __init__(self, opened: Any) -> None:
-        self._opened = opened
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._opened, name)
-
-    def write(self, batch: Any, *options: Any) -> None:
-        if not options:
-            raise Exception("IO error: No space left on device")  # noqa: TRY002 - rocksdict raises that
-        self._opened.write(batch, *options)
 
 
 def test_keys_of_urls_depend_on_the_secret() -> None:

@@ -18,7 +18,7 @@ from streamer.kafka.gauge import (
     pack,
 )
 from streamer.kafka.reader import Fetched
-from tests.helpers.kafka_doubles import FakeMessage, in_loop
+from tests.helpers.kafka_doubles import FakeMessage
 
 GAUGE, KEY = Gauge(5, {"pages:0": 7}, ""), b"gauge.0"
 GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x91" * 100_000]
@@ -38,7 +38,6 @@ class TopicOf:
 
 
 @pytest.mark.parametrize("value", GARBAGE, ids=lambda value: repr(value)[:20])
-@in_loop
 async def test_what_is_no_gauge_is_passed_over_with_a_warning(value: bytes | None) -> None:
     reported = [FakeMessage(0, pack(GAUGE), KEY), FakeMessage(1, value, KEY), FakeMessage(2, value)]
     reader: Any = TopicOf(*reported)
@@ -68,24 +67,12 @@ def test_published_pages_count_until_the_owner_has_taken_them() -> None:
     flow.note_gauge(Gauge(1, {"pages:1": 50}, ""))
     assert flow.open_pages == 55
     assert not flow.paused
-    flow.note_gauge(Gauge(2, {"pages:0": 60, "pages:1": 50}, ""))
+    flow.note_gauge(Gauge(2, {"pages:0": 59, "pages:1": 50}, ""))
+    assert flow.open_pages == 55, "an interval that is taken in part"
+    flow.note_gauge(Gauge(2, {"pages:0": 90, "pages:1": 50}, ""))
     assert flow.open_pages == 0
-
-
-def test_pages_that_were_taken_before_the_answer_came_do_not_count() -> None:
-    flow = FlowControl(100, 0)
-    flow.note_gauge(Gauge(1, {"pages:0": 60}, ""))
-    flow.note_published("pages:0", 60, 55)
-    assert flow.open_pages == 0
-    flow.note_published("pages:0", 61, 1)
-    assert flow.open_pages == 1
-
-
-def test_an_interval_that_is_taken_in_part_still_counts() -> None:
-    flow = FlowControl(100, 0)
-    flow.note_published("pages:0", 60, 55)
-    flow.note_gauge(Gauge(1, {"pages:0": 59}, ""))
-    assert flow.open_pages == 55
+    flow.note_published("pages:0", 90, 30)
+    assert flow.open_pages == 0, "they were taken before the answer came"
 
 
 def test_a_signer_that_starts_behind_a_long_log_waits_for_the_owner() -> None:
@@ -95,14 +82,6 @@ def test_a_signer_that_starts_behind_a_long_log_waits_for_the_owner() -> None:
     assert flow.paused
     flow.note_gauge(Gauge(10, {}, ""))
     assert not flow.paused
-
-
-def test_marks_are_those_of_the_newest_gauge() -> None:
-    flow = FlowControl(100, 0)
-    assert flow.positions == {}
-    flow.note_gauge(Gauge(1, {"pages:3": 5}, ""))
-    flow.note_gauge(Gauge(2, {"pages:3": 8}, ""))
-    assert flow.positions == {"pages:3": 8}
 
 
 def test_a_gauge_of_a_log_that_was_made_again_is_ignored() -> None:

@@ -16,7 +16,6 @@ from streamer.kafka.health import HealthServer, status_page
 from streamer.kafka.progress_log import ProgressLog
 from streamer.metrics import Metrics
 from streamer.web_server import STYLE
-from tests.helpers.kafka_doubles import in_loop
 from tests.helpers.ports import free_port
 
 HERE = "127.0.0.1"
@@ -64,42 +63,20 @@ async def serving(about: Any = None) -> AsyncIterator[Served]:
         await asyncio.wait_for(served.server.stop(), 60)
 
 
-@in_loop
-async def test_a_worker_is_alive_whatever_keeps_it_from_being_ready() -> None:
+async def test_a_worker_is_alive_and_says_whether_it_is_ready_and_what_is_in_the_way() -> None:
+    reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
     async with serving() as served:
-        assert await served.get("/health/live") == (200, {"live": True})
-        served.reasons = ["the brokers cannot be reached"]
-        assert await served.get("/health/live") == (200, {"live": True})
-
-
-@in_loop
-async def test_a_worker_that_cannot_say_whether_it_is_ready_is_alive_and_not_ready() -> None:
-    async with serving() as served:
-        served.reasons = None
-        assert (await served.get("/health/live"))[0] == 200
+        for served.reasons in (reasons, []):
+            status, state = (503, False) if served.reasons else (200, True)
+            answer = {"ready": state, "reasons": served.reasons}
+            assert await served.get("/health/ready") == (status, answer)
+            assert await served.get("/health/live") == (200, {"live": True})
+            assert await served.metric("streamer_ready") == state
+        served.reasons = None  # it cannot say
         assert (await served.get("/health/ready"))[0] == 500
+        assert (await served.get("/health/live"))[0] == 200
 
 
-@in_loop
-async def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
-    async with serving() as served:
-        served.reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
-        why = {"ready": False, "reasons": served.reasons}
-        assert await served.get("/health/ready") == (503, why)
-        served.reasons = []
-        assert await served.get("/health/ready") == (200, {"ready": True, "reasons": []})
-
-
-@in_loop
-async def test_readiness_is_a_metric_as_of_the_moment() -> None:
-    async with serving() as served:
-        served.reasons = ["not yet"]
-        assert await served.metric("streamer_ready") == 0
-        served.reasons = []
-        assert await served.metric("streamer_ready") == 1
-
-
-@in_loop
 async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
     async with serving() as served:
         served.metrics.signing.pages_signed.inc(42)
@@ -107,24 +84,12 @@ async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
         assert await served.metric("process_resident_memory_bytes") > 0
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [("GET", "/table", 404), ("POST", "/", 405), ("POST", "/health/ready", 405)],
-)
-@in_loop
-async def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
-    async with serving() as served:
-        assert (await served.get(path, method))[0] == status
-
-
-@in_loop
 async def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
     async with serving() as served:
         with pytest.raises(ConnectionRefusedError):  # another address of the loopback interface
             await asyncio.open_connection("127.0.0.2", served.port)
 
 
-@in_loop
 async def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> None:
     async with serving() as served:
         second = HealthServer(HERE, served.port, list, Metrics())
@@ -135,7 +100,6 @@ async def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> No
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "n" * 70])
-@in_loop
 async def test_a_host_that_is_not_ours_is_an_error_of_the_settings(host: str) -> None:
     with pytest.raises(SettingsError, match=rf"{host}:.* --health-host"):
         await HealthServer(host, free_port(), list, Metrics()).start()
@@ -147,7 +111,6 @@ def sockets() -> set[str]:
     return {name for name in named if name.startswith("socket:")}
 
 
-@in_loop
 async def test_port_0_serves_nothing() -> None:
     before = sockets()
     server = HealthServer(HERE, 0, list, Metrics())
@@ -156,18 +119,6 @@ async def test_port_0_serves_nothing() -> None:
     await server.stop()
 
 
-@in_loop
-async def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
-    async with aiohttp.ClientSession() as client:
-        async with serving() as served:
-            url = f"http://{HERE}:{served.port}/health/live"
-            async with client.get(url) as answer:
-                assert answer.status == 200
-        with pytest.raises(aiohttp.ClientConnectorError):
-            await client.get(url)
-
-
-@in_loop
 async def test_half_a_request_does_not_hold_up_a_stop() -> None:
     async with serving() as served:
         reader, writer = await asyncio.open_connection(HERE, served.port)
@@ -187,7 +138,6 @@ def test_the_page_has_figures_and_the_consoles_look(signs: bool, owns: bool, cou
     assert "<script" not in page
 
 
-@in_loop
 async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere() -> None:
     about = {"index": "news<b>", "shards": [0, 2]}
     async with serving(about) as served:

@@ -188,9 +188,7 @@ def test_verdicts_that_expire_during_a_session_stop_the_worker(producer: FakePro
 
 
 @pytest.mark.parametrize("start", [40, 42])
-def test_verdicts_that_expire_during_a_session_are_told_if_they_may_be_skipped(
-    producer: FakeProducer, start: int
-) -> None:
+def test_verdicts_that_may_be_skipped_are_told(producer: FakeProducer, start: int) -> None:
     """Those in hand are copied, also if they have expired since."""
     with structlog.testing.capture_logs() as logs:
         copy(FakeBounds(start), range(10, 15), range(40, 45), [45], skips_expired=True)

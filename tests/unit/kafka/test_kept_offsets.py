@@ -91,9 +91,3 @@ def test_a_search_for_copies_goes_back_in_growing_steps_and_ends_at_the_start() 
     assert reader.ranges == [
         (1, 900, 1000), (1, 700, 900), (1, 300, 700), (1, 20, 300), (2, 5, 6),
     ]  # fmt: skip
-
-
-def test_a_copy_near_the_end_costs_one_short_read() -> None:
-    reader = CopiesReader([(0, 10**9)], {(0, 10**9 - 2): "ours"})
-    assert looked(reader)
-    assert reader.ranges == [(0, 10**9 - 100, 10**9)]

@@ -83,16 +83,6 @@ def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key_file: Path) -
     last.close()
 
 
-def test_a_record_that_is_applied_emits_nothing_again(tmp_path: Path, key_file: Path) -> None:
-    log = a_log(2)
-    one = owner(tmp_path / "index", key_file)
-    assert fold(one, log)
-    assert one.offset == 3
-    assert take(one, 1, log[1]) == []
-    assert one.offset == 3
-    one.close()
-
-
 def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key_file: Path) -> None:
     log = a_log(3)
     one = owner(tmp_path / "index", key_file)
@@ -127,33 +117,6 @@ def test_an_index_of_something_else_is_refused(
     owner(tmp_path / "index", key_file).close()  # the refusal has released it
 
 
-def test_few_kept_pages_are_flushed_after_many_records_or_long(
-    tmp_path: Path, key_file: Path
-) -> None:
-    now = [0.0]
-    log = ShardLog(0, "log", IDENTITY)
-    one = Owner(
-        tmp_path / "index",
-        log,
-        SIGNATURE,
-        key_file,
-        JudgeOptions(LOG_FLUSHES, clock=lambda: now[0]),
-    )
-    now[0] += LOG_FLUSHES.seconds + 1
-    assert not one.flush_is_due, "nothing has been applied"
-    config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings())
-    take(one, 0, pack_record(config, IDENTITY))
-    assert one.flush_is_due
-    one.flush(one.state())
-    assert not one.flush_is_due
-    empty = family_pages(random.Random(1), 1).take([])
-    for offset in range(1, 4097):
-        nothing = Record("pages:0", offset - 1, offset, np.empty(0, np.int64), empty)
-        take(one, offset, pack_record(nothing, IDENTITY))
-        assert one.flush_is_due == (offset == 4096)
-    one.close()
-
-
 def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key_file: Path) -> None:
     log = a_log(1)
     one = owner(tmp_path / "index", key_file)
@@ -165,9 +128,7 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key_fil
     one.close()
 
 
-def test_an_owner_takes_a_snapshot_of_a_flush_when_it_is_due(
-    tmp_path: Path, key_file: Path
-) -> None:
+def test_an_owner_takes_a_snapshot_when_it_is_due(tmp_path: Path, key_file: Path) -> None:
     log, reported, now = a_log(3), list[object](), [0.0]
     to = SnapshotFolder(tmp_path / "snapshots")
     regular = RegularSnapshots(tmp_path / "index", to, 60, 2, reported.append, lambda: now[0])

@@ -18,7 +18,6 @@ from streamer.errors import StoreUnavailable
 from streamer.index.messages import Verdicts
 from streamer.kafka.owner import Owner
 from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
-from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
@@ -29,7 +28,6 @@ from tests.helpers.signed_pages import made_pages
 from tests.unit.kafka.test_owner import a_log, owner
 
 HEAD_PAGES = 10
-NAMES = Names("index", "pages")
 
 
 class Shown:
@@ -93,13 +91,6 @@ def test_stages_are_timed_by_role_and_shard() -> None:
 # ---- shards --------------------------------------------------------------------------------------
 
 
-def test_work_on_an_index_that_fails_is_counted_by_its_kind() -> None:
-    shown = Shown()
-    shown.shard.count_failure("merge")
-    counts = {("0", "freeze"): 0, ("0", "merge"): 1, ("0", "sweep"): 0}
-    assert values(shown.metrics, "streamer_shard_upkeep_failures_total") == counts
-
-
 def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
     shown = Shown()
     similarities = np.array([-1, 8_500, 10_000, 10_000, -1, 0], np.int32)
@@ -118,12 +109,26 @@ def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
     }
 
 
-def test_the_memtable_shows_its_pages_and_how_near_a_flush_is() -> None:
-    shown = Shown()
+def test_a_shard_shows_its_head_its_holes_and_its_place_in_the_log() -> None:
+    shown = Shown(index(track_changes=True))
     pages = made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]])
-    shown.machine.give(pages, 0, 3)
-    shown.shard.observe_state()
+    pages.urls = [b"a", b"a", b"b"]
+    for start, end, holes in ((0, 1, 0), (2, 3, 1), (1, 3, 0)):
+        shown.machine.give(pages, start, end)
+        shown.shard.observe_state()
+        assert shown["holes"] == (holes,), "until it is filled"
     assert shown["head_entries head_fill_ratio"] == (2, 2 / HEAD_PAGES)
+    for output in shown.machine.outputs:
+        shown.shard.count_verdicts(output.verdicts)
+    reported = values(shown.metrics, "streamer_changes_total")
+    assert (reported["0", "new"], reported["0", "unchanged"]) == (2, 1)
+    shown.shard.observe_log(120, 150, None)
+    assert values(shown.metrics, "streamer_shard_log_committed_offset") == {}
+    shown.shard.observe_log(120, 150, 117)
+    assert shown["log_position lag_records log_committed_offset"] == (120, 30, 117)
+    shown.shard.count_failure("merge")
+    counts = {("0", "freeze"): 0, ("0", "merge"): 1, ("0", "sweep"): 0}
+    assert values(shown.metrics, "streamer_shard_upkeep_failures_total") == counts
 
 
 def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() -> None:
@@ -150,14 +155,6 @@ def test_dates_that_stay_too_late_are_counted() -> None:
         shown.machine.give(pages, max(0, end - 201), end)
         shown.shard.observe_state()
         assert shown["wrong_dates_total"] == (count,)
-
-
-def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
-    shown = Shown()
-    shown.shard.observe_log(120, 150, None)
-    assert values(shown.metrics, "streamer_shard_log_committed_offset") == {}
-    shown.shard.observe_log(120, 150, 117)
-    assert shown["log_position lag_records log_committed_offset"] == (120, 30, 117)
 
 
 def test_a_store_shows_its_pages_with_those_in_the_head_and_what_it_takes(tmp_path: Path) -> None:
@@ -224,26 +221,6 @@ def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
     made = datetime(2026, 1, 2, tzinfo=UTC)
     report(Taken(Snapshot(1, made, 7, 3, "", []), 0, 0))
     assert shown["snapshot_failures snapshot_timestamp_seconds"] == (0, made.timestamp())
-
-
-def test_changes_of_urls_are_counted() -> None:
-    shown = Shown(index(track_changes=True))
-    pages = made_pages([shares(1, 2, 3, 4)] * 3, [SAME] * 3)
-    pages.urls = [b"a", b"a", b"b"]
-    shown.machine.give(pages, 0, 3)
-    for output in shown.machine.outputs:
-        shown.shard.count_verdicts(output.verdicts)
-    reported = values(shown.metrics, "streamer_changes_total")
-    assert (reported["0", "new"], reported["0", "unchanged"]) == (2, 1)
-
-
-def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:
-    shown = Shown()
-    pages = made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR)
-    for start, end, holes in ((0, 1, 0), (2, 3, 1), (1, 3, 0)):
-        shown.machine.give(pages, start, end)
-        shown.shard.observe_state()
-        assert shown["holes"] == (holes,)
 
 
 def test_what_a_worker_logs_counts_what_its_metrics_count(tmp_path: Path) -> None:

@@ -149,7 +149,6 @@ def chunk(log: list[bytes], start: int, end: int) -> Fetched:
     return Fetched("index.bands.0", 0, start, end, messages)
 
 
-@kafka_doubles.in_loop
 async def test_verdicts_arrive_before_their_chunk_is_acknowledged(owning: Owning) -> None:
     one = chunk(a_log(1), 0, 2)
     owning.publisher.held = asyncio.Event()
@@ -163,7 +162,6 @@ async def test_verdicts_arrive_before_their_chunk_is_acknowledged(owning: Owning
     assert owning.failures == []
 
 
-@kafka_doubles.in_loop
 async def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) -> None:
     owning.publisher.held = asyncio.Event()
     async with owning.feeding(chunk(a_log(5), 0, 6)):
@@ -176,7 +174,6 @@ async def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) ->
 
 
 @pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
-@kafka_doubles.in_loop
 async def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     tmp_path: Path, key_file: Path, committed: int
 ) -> None:
@@ -201,7 +198,6 @@ async def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     again.owner.close()
 
 
-@kafka_doubles.in_loop
 async def test_nothing_is_delivered_before_what_is_out_is_folded(owning: Owning) -> None:
     owning.log.log, owning.consumer.end = a_log(10), 11
     owning.log.held = held = threading.Event()
@@ -216,7 +212,6 @@ async def test_nothing_is_delivered_before_what_is_out_is_folded(owning: Owning)
     assert owning.failures == []
 
 
-@kafka_doubles.in_loop
 async def test_nothing_is_asked_of_a_consumer_that_has_not_begun(owning: Owning) -> None:
     watching = begin_task(owning.app._watch(), owning.failures.append)  # noqa: SLF001 - what start() begins
     await asyncio.sleep(3 * WATCH_SECONDS)
@@ -225,7 +220,6 @@ async def test_nothing_is_asked_of_a_consumer_that_has_not_begun(owning: Owning)
     assert owning.publisher.asked == [], "and a standby tells nothing of its own position"
 
 
-@kafka_doubles.in_loop
 async def test_a_stop_ends_a_fold_that_is_under_way(owning: Owning) -> None:
     owning.log.log, owning.consumer.end = a_log(10), 11
     owning.log.held = held = threading.Event()
@@ -237,7 +231,6 @@ async def test_a_stop_ends_a_fold_that_is_under_way(owning: Owning) -> None:
     assert owning.consumer.held, "chunks after 5 are not for an index that is at 3"
 
 
-@kafka_doubles.in_loop
 async def test_a_stop_sees_the_end_of_a_flush_that_has_begun(owning: Owning) -> None:
     owning.publisher.held = asyncio.Event()
     await owning.begin(chunk(a_log(5), 0, 6))
@@ -248,7 +241,6 @@ async def test_a_stop_sees_the_end_of_a_flush_that_has_begun(owning: Owning) -> 
     assert owning.failures == []
 
 
-@kafka_doubles.in_loop
 async def test_a_stop_flushes_nothing_that_was_not_published(owning: Owning) -> None:
     """Faust waits for what it has delivered, but only for partitions that are still assigned."""
     folding, held = threading.Event(), threading.Event()
@@ -270,7 +262,6 @@ async def test_a_stop_flushes_nothing_that_was_not_published(owning: Owning) -> 
     assert owning.failures == []
 
 
-@kafka_doubles.in_loop
 async def test_the_event_loop_turns_while_a_shard_is_closed(owning: Owning) -> None:
     turned, in_time = threading.Event(), list[bool]()
     real: Any = owning.owner
@@ -286,7 +277,6 @@ async def test_the_event_loop_turns_while_a_shard_is_closed(owning: Owning) -> N
     assert in_time == [True]
 
 
-@kafka_doubles.in_loop
 async def test_a_failed_publish_ends_the_process_and_flushes_nothing(owning: Owning) -> None:
     owning.publisher.failing = StreamerError("refused")
     await owning.begin(chunk(a_log(1), 0, 2))
@@ -296,7 +286,6 @@ async def test_a_failed_publish_ends_the_process_and_flushes_nothing(owning: Own
     assert owning.consumer.acknowledged == []
 
 
-@kafka_doubles.in_loop
 async def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) -> None:
     async with owning.feeding(chunk(a_log(5), 2, 4)):
         await kafka_doubles.until(lambda: owning.failures)
@@ -305,7 +294,6 @@ async def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) 
     assert owning.owner.offset == 0
 
 
-@kafka_doubles.in_loop
 async def test_a_log_that_lost_records_ends_the_process(owning: Owning) -> None:
     owning.consumer.end = 3
     assert await owning.starts(4) is None
@@ -317,7 +305,6 @@ async def test_a_log_that_lost_records_ends_the_process(owning: Owning) -> None:
     assert "ends at 1, the index" in str(owning.failures[1])
 
 
-@kafka_doubles.in_loop
 async def test_it_has_caught_up_at_the_end_that_the_log_had_at_assignment(owning: Owning) -> None:
     log = a_log(2)
     assert not owning.app.progress.caught_up
@@ -329,7 +316,6 @@ async def test_it_has_caught_up_at_the_end_that_the_log_had_at_assignment(owning
     assert owning.app.progress.caught_up
 
 
-@kafka_doubles.in_loop
 async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key_file: Path) -> None:
     owning = Owning(tmp_path / "index", key_file, IndexSettings(threshold=0.9))
     await owning.run(chunk(a_log(1), 0, 2))
@@ -348,14 +334,6 @@ async def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key_file: 
     owning.owner.close()
 
 
-@kafka_doubles.in_loop
-async def test_the_gauge_tells_what_is_applied_not_what_is_flushed(owning: Owning) -> None:
-    await owning.run(chunk(a_log(1), 0, 2))
-    gauge = owning.app._new_gauge()  # noqa: SLF001 - its task calls it
-    assert owning.owner.store.meta is None
-    assert (gauge.position, gauge.positions["pages:0"]) == (2, 20)
-
-
 async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     """Let the owner tell its gauge for some time; return what it said in it."""
     before = len(owning.publisher.published)
@@ -366,7 +344,6 @@ async def reported(owning: Owning, seconds: float) -> list[Gauge]:
     return [unpack_gauge(data) for _, data in owning.publisher.published[before:]]
 
 
-@kafka_doubles.in_loop
 async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
     owning: Owning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,7 +353,9 @@ async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotte
     owning.consumer.assigned = {PLACE}
     assert [gauge.position for gauge in await reported(owning, 5 * WATCH_SECONDS)] == [0]
     await owning.run(chunk(a_log(1), 0, 2))
-    assert [gauge.position for gauge in await reported(owning, 5 * WATCH_SECONDS)] == [2]
+    [gauge] = await reported(owning, 5 * WATCH_SECONDS)
+    assert (gauge.position, gauge.positions["pages:0"]) == (2, 20), "applied, but not flushed"
+    assert owning.owner.store.meta is None
     assert await reported(owning, 5 * WATCH_SECONDS) == []
     monkeypatch.setattr(shard_app, "REPEAT_SECONDS", 2 * WATCH_SECONDS)
     assert len(await reported(owning, 10 * WATCH_SECONDS)) >= 2, "whatever it holds"
@@ -384,7 +363,6 @@ async def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotte
     assert await reported(owning, 5 * WATCH_SECONDS) == [], "one that lost the shard is out of date"
 
 
-@kafka_doubles.in_loop
 async def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(owning: Owning) -> None:
     owning.consumer.end = 2
     await owning.starts(0)

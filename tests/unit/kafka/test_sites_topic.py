@@ -13,7 +13,6 @@ from streamer.kafka.publisher import Message
 from streamer.kafka.sites_topic import CopyNote, StoredTable, message_key, restore_table
 from streamer.kafka.topics import Names
 from streamer.sketch.site_memory import PART_BYTES, SiteMemory
-from tests.helpers.kafka_doubles import in_loop
 from tests.unit.sketch.test_site_memory import SIZE, chunks, known, page
 
 NOTE = (1 << 32) - 1
@@ -125,14 +124,6 @@ def test_a_copy_that_another_process_wrote_to_does_not_count(key: bytes, value: 
     assert min(again.offsets) == 10, "the copy that did not count is whole again"
 
 
-def test_a_table_of_another_index_is_not_taken() -> None:
-    topic, table = dict[bytes, bytes](), empty()
-    learn(table, 0, 1)
-    published(topic, table)
-    assert restored(topic, index="another key").memory.to_flush().pages == 0
-
-
-@in_loop
 async def test_away_brokers_are_retried_a_refusal_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = list[object]()
 

@@ -43,14 +43,11 @@ def jwt(claims: object) -> str:
     return f"{text}.{SECRET}"
 
 
-def test_an_answer_of_an_oauth_server_is_taken(script: Script) -> None:
+def test_an_answer_of_an_oauth_server_or_a_token_alone_is_taken(script: Script) -> None:
     answer = {"access_token": SECRET, "token_type": "Bearer", "expires_in": 60}
-    assert asyncio.run(TokenCommand(script(f"print({json.dumps(answer)!r})")).token()) == SECRET
-
-
-def test_a_token_alone_says_itself_when_it_expires(script: Script) -> None:
     token = jwt({"exp": time.time() + 60})
-    assert asyncio.run(TokenCommand(script(f"print({token!r})")).token()) == token
+    for printed, taken in ((json.dumps(answer), SECRET), (token, token)):
+        assert asyncio.run(TokenCommand(script(f"print({printed!r})")).token()) == taken
 
 
 def test_a_token_is_renewed_before_it_expires_and_kept_until_then(tmp_path: Path) -> None:
@@ -115,9 +112,7 @@ def test_many_that_ask_at_once_have_the_command_run_once(tmp_path: Path) -> None
         ("while True: print(SECRET)", "prints too much"),
     ],
 )
-def test_what_a_command_does_wrong_is_one_sentence_without_the_token(
-    script: Script, lines: str, said: str
-) -> None:
+def test_what_a_command_does_wrong_shows_no_token(script: Script, lines: str, said: str) -> None:
     connection = Connection(
         "127.0.0.1:1", "SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_token_command=script(lines)
     )

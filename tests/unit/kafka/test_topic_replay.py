@@ -13,7 +13,7 @@ from streamer.index.codec import StoreMeta
 from streamer.index.messages import Forget, Record, forget_record
 from streamer.index.settings import IndexSettings
 from streamer.kafka import topic_replay
-from streamer.kafka.topic_input import PageTopic, Range, Wanted, parse_wanted, resolve
+from streamer.kafka.topic_input import PageTopic, Wanted, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogPosition, pack_record
@@ -48,38 +48,30 @@ TWO = {0: message_at([2, 3, 5]), 1: message_at([0, 4])}
 TWO_BOUNDS = {0: (2, 8), 1: (0, 5)}
 
 
-def whole(topic: PageTopic) -> dict[int, Range]:
-    return resolve(Wanted(), topic.name, topic.bounds, {})
+def whole(topic: PageTopic, **options: bool) -> PartitionsInput:
+    return PartitionsInput(topic, resolve(Wanted(), topic.name, topic.bounds, {}), **options)
 
 
 def test_partitions_come_one_after_the_other_and_cover_what_expired_before_them(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topic_replay, "RECORDS_MAX", 2)
-    topic = topics(TWO, TWO_BOUNDS)
-    steps = read(PartitionsInput(topic, whole(topic)), Catalogue())
+    steps = read(whole(topics(TWO, TWO_BOUNDS)), Catalogue())
     assert steps == [(0, 0, 4, [2, 3]), (0, 4, 8, [5]), (1, 0, 5, [0, 4])]
 
 
-def test_a_resumed_run_takes_what_a_quiet_one_would_from_there_on(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_is_as_a_quiet_one(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_replay, "RECORDS_MAX", 1)
-    messages, bounds = (
-        {0: message_at([1, 2, 7, 8, 9]), 1: message_at(range(4))},
-        {0: (1, 12), 1: (0, 5)},
-    )
-    topic = topics(messages, bounds)
-    quiet = read(PartitionsInput(topic, whole(topic)), Catalogue())
+    messages = {0: message_at([1, 2, 7, 8, 9]), 1: message_at(range(4))}
+    bounds = {0: (1, 12), 1: (0, 5)}
+    quiet = read(whole(topics(messages, bounds)), Catalogue())
     assert len(quiet) == 9
     for done in range(10):
         catalogue = Catalogue()
-        topic = topics(messages, bounds)
-        PartitionsInput(topic, whole(topic)).enter(catalogue)
+        whole(topics(messages, bounds)).enter(catalogue)
         for number, _, end, _ in quiet[:done]:
             catalogue.entries[number].position = end
-        topic = topics(messages, bounds)
-        assert read(PartitionsInput(topic, whole(topic)), catalogue) == quiet[done:]
+        assert read(whole(topics(messages, bounds)), catalogue) == quiet[done:]
 
 
 def test_a_named_start_passes_over_what_lies_before_it(topics: Topics) -> None:
@@ -92,22 +84,19 @@ def test_a_named_start_passes_over_what_lies_before_it(topics: Topics) -> None:
 
 def test_messages_that_expired_unread_end_the_run_unless_a_start_is_named(topics: Topics) -> None:
     catalogue = Catalogue()
-    topic = topics(TWO, {0: (0, 3), 1: (0, 0)})
-    read(PartitionsInput(topic, whole(topic)), catalogue)
+    read(whole(topics(TWO, {0: (0, 3), 1: (0, 0)})), catalogue)
     later = topics(TWO, {0: (5, 8), 1: (0, 0)})
     with pytest.raises(StoreMismatch, match=r"expired unread\. Give --offsets 0:5-"):
-        PartitionsInput(later, whole(later)).enter(catalogue)
+        whole(later).enter(catalogue)
     named = resolve(parse_wanted(None, "0:5-", None), "pages", later.bounds, {})
     assert read(PartitionsInput(later, named), catalogue) == [(0, 3, 8, [5])]
 
 
 def test_a_topic_that_has_lost_messages_is_refused(topics: Topics) -> None:
     catalogue = Catalogue()
-    topic = topics(TWO, TWO_BOUNDS)
-    read(PartitionsInput(topic, whole(topic)), catalogue)
-    shorter = topics(TWO, {0: (2, 7), 1: (0, 5)})
+    read(whole(topics(TWO, TWO_BOUNDS)), catalogue)
     with pytest.raises(StoreMismatch, match="ends at 7, the index is at 8"):
-        PartitionsInput(shorter, whole(shorter)).enter(catalogue)
+        whole(topics(TWO, {0: (2, 7), 1: (0, 5)})).enter(catalogue)
 
 
 LOG = [
@@ -147,7 +136,7 @@ def test_an_index_keeps_to_one_order(topics: Topics) -> None:
     topic = topics(TWO, TWO_BOUNDS, LOG)
     read(ordered(topic), catalogue)
     with pytest.raises(StoreMismatch, match="another order"):
-        PartitionsInput(topic, whole(topic)).enter(catalogue)
+        whole(topic).enter(catalogue)
 
 
 def test_a_log_that_does_not_begin_at_its_beginning_gives_no_order(topics: Topics) -> None:
@@ -180,8 +169,7 @@ def test_what_is_forgotten_comes_from_the_log_at_its_place(topics: Topics) -> No
 def test_messages_without_a_value_are_tombstones_where_that_is_asked_for(topics: Topics) -> None:
     messages = [(0, b"a", None), (1, None, None), (2, b"b", b""), (3, b"x" * 9000, None)]
     for takes in (False, True):
-        topic = topics({0: messages}, {0: (0, 4)})
-        pages = PartitionsInput(topic, whole(topic), takes_tombstones=takes)
+        pages = whole(topics({0: messages}, {0: (0, 4)}), takes_tombstones=takes)
         pages.enter(Catalogue())
         assert [step.tombstones for step in pages.steps() if isinstance(step, Chunk)] == [
             [(0, b"a")] if takes else []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, Forget, Items, Pages, Record, Term
 from streamer.index.settings import IndexSettings
-from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_pages, pack_record, unpack_record
+from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
@@ -28,18 +28,34 @@ def pages(count: int) -> Pages:
     made = family_pages(random.Random(1), count)
     made.message_keys[:1] = [b"key"]
     made.carried[:1] = [b'{"a":1}']
+    made.main = np.arange(count) == 1
     return made
 
 
-def test_pages_come_back_as_they_were_and_can_be_written() -> None:
-    sent = record(pages(7), 7)
-    got = unpack_record(pack_record(sent, IDENTITY), IDENTITY)
+TERMS: list[Term] = [("url", b"\xff"), ("host", b".example"), ("before", -7), ("ref", 1 << 63)]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        record(pages(7), 7),
+        record(pages(1).take([]), 0),
+        record(Forget(TERMS, "command"), 4),
+        Record(CONFIG, 0, 1, np.array([0]), IndexSettings(threshold=0.7)),
+    ],
+    ids=["pages", "no pages", "forget", "settings"],
+)
+def test_a_record_comes_back_as_it_was_and_can_be_written(sent: Record) -> None:
+    packed = pack_record(sent, IDENTITY)
+    got = unpack_record(packed, IDENTITY)
     assert (got.source, got.start, got.end) == (sent.source, sent.start, sent.end)
     assert got.numbers.tolist() == sent.numbers.tolist()
-    assert isinstance(got.items, Pages)
-    assert isinstance(sent.items, Pages)
-    assert pack_pages(got.items) == pack_pages(sent.items)
-    assert got.items.keys.flags.writeable, "a kernel would be compiled anew"
+    if isinstance(sent.items, Pages):
+        assert isinstance(got.items, Pages)
+        assert got.items.keys.flags.writeable, "a kernel would be compiled anew"
+    else:
+        assert got.items == sent.items
+    assert pack_record(got, IDENTITY) == packed
 
 
 @pytest.mark.parametrize(
@@ -59,30 +75,6 @@ def test_a_column_that_not_all_pages_have_comes_back(column: str, entries: list[
         assert getattr(got.take([1]), column) == (sent and sent[1:2])
 
 
-def test_what_is_to_be_forgotten_comes_back() -> None:
-    terms: list[Term] = [("url", b"\xff"), ("host", b".example"), ("before", -7), ("ref", 1 << 63)]
-    sent = record(Forget(terms, "command"), 4)
-    got = unpack_record(pack_record(sent, IDENTITY), IDENTITY)
-    assert (got.items, got.numbers.tolist()) == (sent.items, sent.numbers.tolist())
-
-
-def test_an_interval_without_pages_comes_back() -> None:
-    got = unpack_record(pack_record(record(pages(1).take([]), 0), IDENTITY), IDENTITY)
-    assert (got.start, got.end, len(got.numbers)) == (10, 10, 0)
-    assert isinstance(got.items, Pages)
-    assert len(got.items) == 0
-
-
-def test_settings_come_back() -> None:
-    settings = IndexSettings(threshold=0.7)
-    config = Record(CONFIG, 0, 1, np.array([0]), settings)
-    assert unpack_record(pack_record(config, IDENTITY), IDENTITY).items == settings
-
-
-def test_equal_records_have_equal_bytes() -> None:
-    assert pack_record(record(pages(5), 5), IDENTITY) == pack_record(record(pages(5), 5), IDENTITY)
-
-
 def test_a_record_of_a_later_version_stops_the_reader() -> None:
     parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
     later = msgspec.msgpack.encode([WIRE_VERSION + 1, *parts[1:], "what we do not know"])
@@ -98,24 +90,24 @@ def test_what_is_no_record_stops_the_reader(data: bytes | None) -> None:
         unpack_record(data, IDENTITY)
 
 
-def test_a_record_with_another_fingerprint_stops_the_reader() -> None:
-    data = pack_record(record(pages(1), 1), LogIdentity("other", "topic-id"))
-    with pytest.raises(StoreMismatch, match="fingerprint other, the settings here give"):
+@pytest.mark.parametrize(
+    ("identity", "said"),
+    [
+        (LogIdentity("other", "topic-id"), "fingerprint other, the settings here give"),
+        (LogIdentity("fingerprint", "older"), "it was made again"),
+    ],
+)
+def test_a_record_of_another_key_or_log_stops_the_reader(identity: LogIdentity, said: str) -> None:
+    data = pack_record(record(pages(1), 1), identity)
+    with pytest.raises(StoreMismatch, match=said):
         unpack_record(data, IDENTITY)
     assert unpack_record(data).source == "pages:0"
 
 
-def test_a_record_of_a_topic_that_was_made_anew_stops_the_reader() -> None:
-    data = pack_record(record(pages(1), 1), LogIdentity("fingerprint", "older"))
-    with pytest.raises(StoreMismatch, match="it was made again"):
-        unpack_record(data, IDENTITY)
-
-
 GARBAGE = [
-    b"\xc0", b"\x01", b"\xa3abc", b"\x90", b"\x80", b"\x92\xc4\x01a\xc4\x01b",
-    b"\x81\xa4refs\x90",
+    b"\xc0", b"\x01", b"\xa3abc", b"\x90", b"\x80", b"\x92\xc4\x01a\xc4\x01b", b"\x81\xa4refs\x90",
+    b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000 + b"\xc0", b"",  # these are no values
 ]  # fmt: skip
-NO_MESSAGE_PACK = [b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000 + b"\xc0", b""]
 
 
 def with_parts(data: bytes, **parts: object) -> bytes:
@@ -133,15 +125,8 @@ def with_parts(data: bytes, **parts: object) -> bytes:
 @pytest.mark.parametrize("kind", [1, 2, 3, 4, 5])
 def test_garbled_items_after_a_valid_head_stop_the_reader(kind: int, items: bytes) -> None:
     data = with_parts(pack_record(record(pages(2), 2), IDENTITY), kind=kind, items=items)
-    with pytest.raises(StoreMismatch, match=r"record of pages:0 from 10 to 14 .* cannot be read"):
-        unpack_record(data, IDENTITY)
-
-
-@pytest.mark.parametrize("items", NO_MESSAGE_PACK, ids=lambda data: data[:12].hex())
-def test_items_that_are_no_values_stop_the_reader(items: bytes) -> None:
-    data = with_parts(pack_record(record(pages(2), 2), IDENTITY), items=items)
-    # It depends on the depth of the stack.
-    with pytest.raises(StoreMismatch, match=r"did not write|cannot be read"):
+    # Which of the two depends on the depth of the stack, where the items are no values.
+    with pytest.raises(StoreMismatch, match=r"of pages:0 from 10 to 14 .* cannot be read|did not"):
         unpack_record(data, IDENTITY)
 
 
@@ -168,9 +153,7 @@ def test_numbers_that_are_not_those_of_the_items_stop_the_reader(numbers: bytes)
     st.sampled_from(["pages", "settings", "forget"]),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
 )
-def test_whatever_is_damaged_in_the_items_is_read_or_stops_the_reader(
-    kind: str, damage: list[tuple[float, int]]
-) -> None:
+def test_damaged_items_are_read_or_refused(kind: str, damage: list[tuple[float, int]]) -> None:
     kinds: dict[str, Items] = {
         "pages": pages(2),
         "settings": IndexSettings(),

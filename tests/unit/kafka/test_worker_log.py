@@ -64,9 +64,7 @@ def fail_with_a_page_at_hand() -> None:
     raise ValueError(len(page))
 
 
-def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_event_is_one_json_object_in_this_order(capsys: pytest.CaptureFixture[str]) -> None:
     worker_log.configure_logs("json", "info")
     own_log().info("shard caught up", shard=0, records=12)
     (line,) = lines(capsys)
@@ -82,27 +80,28 @@ def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
     ]
 
 
-def test_a_record_of_a_library_is_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (own_log(), ["crashed at a:9092\n'why'"]),
+        (logging.getLogger("mode.worker"), ["crashed at %s\n%r", "a:9092", "why"]),
+    ],
+    ids=["own", "of a library"],
+)
+def test_an_exception_is_in_its_events_line(
+    log: Any, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     worker_log.configure_logs("json", "info")
-    logging.getLogger("aiokafka.client").warning("Unable to connect to %s\n%r", "a:9092", "why")
-    (line,) = lines(capsys)
-    assert line["event"] == "Unable to connect to a:9092\n'why'"
-    assert (line["level"], line["logger"]) == ("warning", "aiokafka.client")
-    assert "time" in line
-
-
-@pytest.mark.parametrize("name", ["streamer.kafka.worker", "mode.worker"])
-def test_an_exception_is_in_its_events_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    worker_log.configure_logs("json", "info")
-    log = structlog.get_logger(name) if name.startswith("streamer") else logging.getLogger(name)
     try:
         fail_with_a_page_at_hand()
     except ValueError:
-        log.exception("crashed")
+        log.exception(*said)
     (line,) = lines(capsys)
-    assert (line["level"], line["event"]) == ("error", "crashed")
+    assert (line["level"], line["event"]) == ("error", "crashed at a:9092\n'why'")
+    assert line["logger"] in {"streamer.kafka.worker", "mode.worker"}
     assert "in fail_with_a_page_at_hand\n" in line["exception"]
     assert line["exception"].endswith("ValueError: 14")
+    assert "text of a page" not in line["exception"], "no variables"
 
 
 class _Unclean:
@@ -127,18 +126,6 @@ def test_what_nothing_catches_is_a_line_too(
     assert second["event"] == "not_cleaned_up"
     for line in (first, second):
         assert line["exception"].endswith("ValueError: 14")
-
-
-@pytest.mark.parametrize("log_format", ["json", "console"])
-def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    worker_log.configure_logs(log_format, "info")
-    try:
-        fail_with_a_page_at_hand()
-    except ValueError:
-        own_log().exception("crashed")
-    shown = capsys.readouterr().err
-    assert "fail_with_a_page_at_hand" in shown
-    assert "text of a page" not in shown
 
 
 @pytest.mark.parametrize(
@@ -176,10 +163,16 @@ def test_warnings_of_python_are_lines_too(capsys: pytest.CaptureFixture[str]) ->
 def test_the_console_has_an_event_in_one_readable_line(capsys: pytest.CaptureFixture[str]) -> None:
     worker_log.configure_logs("console", "info")
     own_log().info("shard caught up", shard=0)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.split()[1:] == [
+    try:
+        fail_with_a_page_at_hand()
+    except ValueError:
+        own_log().exception("crashed")
+    shown = capsys.readouterr().err
+    assert shown.splitlines()[0].split()[1:] == [
         "[info", "]", "shard", "caught", "up", "[streamer.kafka.worker]", "shard=0",
     ]  # fmt: skip
+    assert "fail_with_a_page_at_hand" in shown
+    assert "text of a page" not in shown
 
 
 def record(name: str, message: str, *args: object) -> logging.LogRecord:

@@ -122,29 +122,6 @@ def test_a_store_that_is_away_ends_the_run(web: WebServer, tmp_path: Path) -> No
         read([ArchiveRange(str(tmp_path / "none" / "a"), 0, 5)], str(tmp_path / "none"))
 
 
-def test_a_place_is_read_once_more_after_the_store_was_away(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streamer.object_store._RETRIES_MAX", 0)
-    first, second = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in "ab")
-    with ArchiveReader("") as opened:
-        opened.ask([first])[0]()
-        for place in (first, second):
-            web.failures = 1
-            assert opened.ask([place])[0]().data == DATA[:5]
-
-
-def test_whether_a_store_is_away_another_archive_tells(web: WebServer) -> None:
-    first, second = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in "ab")
-    web.heads = 403
-    with ArchiveReader("") as opened:
-        for place in (first, second, second):
-            opened.ask([place])[0]()
-        web.statuses = {"/b": 500}
-        with pytest.raises(InvalidPage, match="archive_unreadable"):
-            opened.ask([second])[0]()
-
-
 @pytest.fixture
 def six_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a request that fails sent again five times, soon."""
@@ -168,14 +145,6 @@ def test_a_dead_host_is_asked_once_where_others_answer(web: WebServer) -> None:
                 opened.ask([place])[0]()
         assert len(dead.asked) == 6 + 1
         assert opened.ask([good])[0]().data == DATA[:5]
-
-
-@pytest.mark.usefixtures("web", "six_tries")
-def test_a_host_that_is_away_ends_the_run_where_no_other_answers(web: WebServer) -> None:
-    web.status = 500
-    with pytest.raises(InputError, match="cannot be read"):
-        read([ArchiveRange(web.put("/a", DATA), 0, 5)])
-    assert len(web.asked) == 6 + 1
 
 
 @pytest.mark.usefixtures("web", "six_tries")
@@ -230,21 +199,6 @@ def test_a_disk_that_goes_away_ends_the_run(tmp_path: Path) -> None:
         disk.rename(tmp_path / "away")
         with pytest.raises(InputError, match=r"b: No such file.*a was read before and is gone"):
             opened.ask([second])[0]()
-
-
-def test_a_server_that_gives_no_ranges_is_refused(web: WebServer) -> None:
-    web.ranges = False
-    with pytest.raises(InputError, match=r"gives whole files only"):
-        read([ArchiveRange(web.put("/a", DATA), 0, 5)])
-
-
-def test_an_archive_that_changes_is_refused(web: WebServer) -> None:
-    place = ArchiveRange(web.put("/a", DATA), 0, 5)
-    with ArchiveReader("") as opened:
-        opened.ask([place])[0]()
-        web.put("/a", DATA, "two")
-        with pytest.raises(InputError, match="has changed while it was read"):
-            opened.ask([place])[0]()
 
 
 def test_only_allowed_connections_are_open(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,9 +89,8 @@ def test_text_that_is_no_text_is_repaired_and_decimals_stay_bytes() -> None:
          "null", "symbol", "field", "unknown", "number", "types", "arrays"],
 )  # fmt: skip
 def test_a_schema_that_could_take_the_process_with_it_is_refused(schema: Any, why: str) -> None:
-    with pytest.raises(InvalidPage, match=why) as refused:
+    with pytest.raises(InvalidPage, match=f"unusable_schema: .*{why}"):
         avro_decoder(json.dumps(schema))
-    assert refused.value.code == "unusable_schema"
 
 
 def test_depth_counts_through_names() -> None:
@@ -103,9 +102,8 @@ def test_depth_counts_through_names() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 5000, "null", '{"type":"record"}'])
 def test_what_is_no_schema_is_refused(text: str) -> None:
-    with pytest.raises(InvalidPage) as refused:
+    with pytest.raises(InvalidPage, match="unusable_schema"):
         avro_decoder(text)
-    assert refused.value.code == "unusable_schema"
 
 
 @pytest.mark.parametrize(
@@ -123,22 +121,17 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
     ids=["empty", "cut", "long-number", "negative", "huge", "more", "shorter", "time"],
 )
 def test_bytes_that_do_not_fit_are_told(payload: bytes) -> None:
-    with pytest.raises(InvalidPage) as refused:
+    with pytest.raises(InvalidPage, match="schema_mismatch"):
         avro_decoder(PAGE_SCHEMA)(payload)
-    assert refused.value.code == "schema_mismatch"
 
 
 def test_a_message_of_too_many_values_is_refused_in_bounded_memory() -> None:
     items = {"type": "array", "items": record("int", name="I")}
     decode, count = avro_decoder(json.dumps(record(items))), 16 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InvalidPage) as refused:
+    with pytest.raises(InvalidPage, match="decompressed_too_large"):
         decode(number(count) + b"\x02" * count + b"\0")
-    assert refused.value.code == "decompressed_too_large"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 160 << 10
     assert len(json.loads(decode(number(40_000) + b"\x02" * 40_000 + b"\0"))["f0"]) == 40_000
-    assert len(decode_text(1 << 20)["f0"]) == 1 << 20
-
-
-def decode_text(size: int) -> Any:
-    return decoded(record("string"), number(size) + b"x" * size)
+    text = decoded(record("string"), number(1 << 20) + b"x" * (1 << 20))
+    assert len(text["f0"]) == 1 << 20

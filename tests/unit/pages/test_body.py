@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from streamer.pages.body import FOREIGN_KINDS, essence_of, foreign_kind, looks_like_html
+from streamer.pages.body import essence_of, foreign_kind, looks_like_html
 from streamer.pages.chunk import Chunk, Message, PageBatch
 from streamer.pages.mapping import parse_fields
 from streamer.pages.parse import PageParser
@@ -25,18 +25,15 @@ def parsed(*messages: object) -> PageBatch:
         ("text/html", "text/html"),
         (" Text/HTML ;CHARSET=utf-8", "text/html"),
         ("text/html;;charset=UTF-8", "text/html"),
-        ("text/html, text/html; charset=UTF-8", "text/html"),
         ("text/plain, text/html", "text/html"),
         ("text/html, gibberish", "text/html"),
         ("text/html, */*", "text/html"),
         ('text/html; title="a, text/plain"', "text/html"),
         ('text/html; title="a\\", text/plain"', "text/html"),
         ("text/html charset=utf-8", ""),
-        ("text/html: charset=utf-8", ""),
         ('"text/html"', ""),
         ("html", ""),
         ("*/*", ""),
-        ("text/*", ""),
         ("Text/HTM; charset=utf-8", "text/html"),
         ("application/xhtml", "text/html"),
         ("text/", ""),
@@ -47,13 +44,7 @@ def test_a_type_is_read_as_browsers_read_it(content_type: str, essence: str) -> 
     assert essence_of(content_type) == essence
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "text/html charset=utf-8", "text/html, text/html; charset=UTF-8", '"text/html"', "html",
-        "a/b/c",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("kind", ["text/html charset=utf-8", '"text/html"', "html", "a/b/c"])
 def test_under_a_type_that_is_not_valid_the_bytes_decide(kind: str) -> None:
     url, body = "https://a.example/", "<!DOCTYPE html><p>some words"
     batch = parsed({"url": url, "body": body, "content_type": kind})
@@ -91,10 +82,6 @@ FOREIGN = {
     "program": [b"\x7fELF\2\1", b"\0asm\1\0", b"\xca\xfe\xba\xbe\0", b"SQLite format 3\0"],
 }  # fmt: skip
 BEGINNINGS = [(kind, head) for kind, heads in FOREIGN.items() for head in heads]
-
-
-def test_each_kind_has_examples() -> None:
-    assert FOREIGN.keys() == {*FOREIGN_KINDS}
 
 
 @pytest.mark.parametrize(("kind", "head"), BEGINNINGS, ids=[str(head) for _, head in BEGINNINGS])

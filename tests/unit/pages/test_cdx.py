@@ -1,6 +1,5 @@
 """CDX files: lines lead to records, and what is wrong with either is a dead letter."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecor
 from streamer.pages import cdx
 from streamer.pages.archives import ArchiveRange
 from streamer.pages.cdx import Capture, archives_root, parse_capture
-from streamer.pages.chunk import Chunk, Ending, WarcPage
+from streamer.pages.chunk import Chunk, WarcPage
 from streamer.pages.files import Source, open_sources
 from streamer.pages.formats import CDX, format_by_name, format_of
 from streamer.pages.warc import first_record
@@ -42,12 +41,6 @@ def source(folder: Path, *lines: bytes, base: str = "") -> Source:
 
 def whole(chunks: list[Chunk]) -> list[WarcPage]:
     return [page for chunk in chunks for page in chunk.pages]
-
-
-def letters(folder: Path, *lines: bytes) -> list[tuple[int, str, str]]:
-    dead = [each for chunk in all_chunks(source(folder, *lines)) for each in chunk.dead]
-    assert all(each.value == lines[each.sequence].rstrip(b"\n") for each in dead)
-    return [(each.sequence, each.code, each.detail) for each in dead]
 
 
 @pytest.mark.parametrize(
@@ -115,38 +108,25 @@ def test_an_archive_is_below_the_root_or_elsewhere(root: str, name: str, archive
     ],
 )
 def test_what_is_no_page_for_sure_is_skipped(line: bytes, code: str) -> None:
-    with pytest.raises(SkippedRecord) as caught:
+    with pytest.raises(SkippedRecord, match=code):
         parse_capture(line)
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        b"no cdx",
-        b"\xff\xfe a b",
-        b'example,a)/ 20260101 {"url": ',
+        b"no cdx", b"\xff\xfe a b", b'example,a)/ 20260101 {"url": ', b'{"url": []}',
         b"example,a)/ 20260101 " + b'{"a":' * 5_000,
-        b'{"url": []}',
-        cdxj(url=""),
-        cdxj(filename="-"),
-        cdxj(offset="-"),
-        cdxj(offset="-1"),
-        cdxj(offset=5.5),
-        cdxj(offset=1e300),
-        cdxj(length="0"),
-        cdxj(length="9" * 16),
-        cdxj(filename="https://user:SECRET@host/a.warc.gz"),
-        cdxj(filename="s3://bucket/a/../b.warc.gz"),
-        cdxj(filename="s3://bucket/a\n.warc.gz"),
-        cdxj(filename="https://host//a.warc.gz"),
+        cdxj(url=""), cdxj(filename="-"), cdxj(offset="-"), cdxj(offset="-1"), cdxj(offset=5.5),
+        cdxj(offset=1e300), cdxj(length="0"), cdxj(length="9" * 16),
+        cdxj(filename="https://user:SECRET@host/a.warc.gz"), cdxj(filename="https://host//a.warc"),
+        cdxj(filename="s3://bucket/a/../b.warc.gz"), cdxj(filename="s3://bucket/a\n.warc.gz"),
         b"a 2026 http://a.example/ text/html 200 AA - 5 a.warc.gz",  # no length
     ],
-)
+)  # fmt: skip
 def test_what_is_no_cdx_line_is_refused(line: bytes) -> None:
-    with pytest.raises(InvalidPage) as caught:
+    with pytest.raises(InvalidPage, match="bad_cdx_line") as caught:
         parse_capture(line)
-    assert caught.value.code == "bad_cdx_line"
     assert "SECRET" not in caught.value.detail
 
 
@@ -196,26 +176,6 @@ def test_reading_on_gives_the_same_chunks(folder: Path, monkeypatch: pytest.Monk
     assert (chunks[0].start, chunks[-1].end) == (0, 60)
 
 
-def test_a_last_line_without_an_end_waits_unless_the_file_is_complete(folder: Path) -> None:
-    read = source(folder, A.line(0, url_of(0)), A.line(1, url_of(1)).rstrip())
-    ending = Ending()
-    with read.open() as records:
-        first = [*records.chunks(0, ending, complete=False)]
-    assert (first[-1].end, ending.unended_bytes > 0) == (1, True)
-    ended = source(folder, A.line(0, url_of(0)), A.line(1, url_of(1)))
-    marks = [[*all_chunks(each)][-1].mark for each in (read, ended)]
-    assert marks[0] == marks[1]
-
-
-def test_a_damaged_list_is_read_up_to_the_damage(folder: Path) -> None:
-    data = gzip.compress(A.line(0, url_of(0))) + gzip.compress(A.line(1, url_of(1)))[:-8] + bytes(8)
-    (folder / "index.cdxj.gz").write_bytes(data)
-    [read] = open_sources([str(folder / "index.cdxj.gz")]).sources
-    ending = Ending()
-    assert len(whole([*all_chunks(read, ending)])) == 1
-    assert "incorrect data check" in ending.damage
-
-
 def test_places_that_are_wrong_are_dead_letters_and_the_others_are_read(folder: Path) -> None:
     bomb = bytes(40 << 20)
     torn = archive("torn.warc.gz", [warc_record(0), warc_record(1)[:-9], bomb, b"no record"])
@@ -256,9 +216,7 @@ def test_places_that_are_wrong_are_dead_letters_and_the_others_are_read(folder: 
     assert (dead[12].value_bytes, len(dead[12].value)) == (200_007, 64 << 10)
 
 
-def test_an_archive_that_is_replaced_within_a_chunk_ends_the_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replaced_archive_ends_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cdx, "WINDOW_LINES", 1)
     monkeypatch.setattr(cdx, "WINDOWS_AHEAD", 1)
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,26 +85,21 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
     ("value", "code"),
     [
         (b"{", "invalid_json"),
-        (b"\x00\xff\x1f\x8b garbage", "invalid_json"),
         (b'{"url": "u", "body": "a\x00b"}', "invalid_json"),
         (b'{"url": "u", "body": "b"} x', "invalid_json"),
         (b'{"url": "u", "body": NaN}', "invalid_json"),
         (b'{"url": "u", "z": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", NESTED),
-        (b"json failed to parse", "invalid_json"),
         (b"[]", "not_an_object"),
-        (b'"text"', "not_an_object"),
         (b"[" * 100_000, "not_an_object"),
         ({"body": "b"}, "missing_url"),
         ({"url": None, "body": "b"}, "missing_url"),
         ({"url": " \n", "body": "b"}, "missing_url"),
         ({"url": True, "body": "b"}, "wrong_type"),
-        ({"url": 1.5, "body": "b"}, "wrong_type"),
         ({"url": ["a", "b"], "body": "b"}, "wrong_type"),
         ({"url": "x" * (URL_BYTES_MAX + 1), "body": "b"}, "url_too_long"),
         ({"url": "ä" * (URL_BYTES_MAX // 2 + 1), "body": "b"}, "url_too_long"),
         ({"url": "u"}, "missing_body"),
         ({"url": "u", "body": None}, "wrong_type"),
-        ({"url": "u", "body": 1}, "wrong_type"),
         ({"url": "u", "body": {"a": 1}}, "wrong_type"),
         (b'{"url": "u", "body": 1' + b"0" * 5000 + b"}", "wrong_type"),
         ({"url": "u", "body_base64": 1}, "wrong_type"),
@@ -116,7 +110,6 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
         ({"url": "u", "body_base64": "IA=="}, "empty_body"),
         ({"url": "u", "body_base64": "*"}, "bad_base64"),
         ({"url": "u", "body_base64": "H4sIAAAA"}, "bad_content_encoding"),
-        ({"url": "u", "body": "b", "content_type": "image/png"}, "type_not_text"),
         ({"url": "u", "body": "b", "content_type": "application/pdf; x=y"}, "type_not_text"),
         ({"url": "u", "body_base64": "iVBORw0KGgoAAAAN"}, "body_image"),
         ({"url": "u", "body_base64": "AAECAwQFBgcICQ=="}, "type_not_text"),
@@ -137,10 +130,6 @@ def test_a_whole_number_may_be_written_with_a_fraction_of_zero() -> None:
     assert code_of(parse({"id": 7.5, "text": "b"}, mapping=mapping)) == "wrong_type"
 
 
-def test_a_null_value_is_a_deletion() -> None:
-    assert PageParser().parse_messages(7, 8, [(7, None, None)]).skipped == {"deletion": 1}
-
-
 def test_the_longest_url_passes() -> None:
     assert parse({"url": "x" * URL_BYTES_MAX, "body": "b"}).urls == [b"x" * URL_BYTES_MAX]
 
@@ -149,12 +138,6 @@ def test_a_value_over_the_limit_is_refused_with_its_beginning() -> None:
     batch = parse({"url": "u", "body": "b" * 100}, page_bytes_max=99)
     assert code_of(batch) == "record_too_large"
     assert batch.dead[0].value.startswith(b'{"url"')
-
-
-def test_a_bomb_in_base64_is_refused_at_the_limit() -> None:
-    packed = base64.b64encode(gzip.compress(bytes(1 << 20))).decode()
-    batch = parse({"url": "u", "body_base64": packed}, page_bytes_max=1 << 19)
-    assert code_of(batch) == "decompressed_too_large"
 
 
 def test_of_duplicate_names_the_last_one_counts() -> None:
@@ -281,47 +264,23 @@ def test_carried_fields_come_in_the_order_asked_for() -> None:
     )
 
 
-def test_a_time_that_cannot_be_read_is_carried_as_it_is() -> None:
-    message = {"url": "u", "body": "b", "fetched_at": "soon"}
-    (carried,) = parse(message, carry=["fetched_at"]).carried
-    assert msgspec.json.decode(carried) == {"fetched_at": "soon"}
-
-
-TIMES = [
-    ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
-    ("2026-01-02T03:04:05.250+02:00", "2026-01-02T01:04:05.250Z"),
-    ("2026-01-02 03:04:05", "2026-01-02T03:04:05Z"),
-    (1767225600, "2026-01-01T00:00:00Z"),
-    ("1767225600.5", "2026-01-01T00:00:00.500Z"),
-    (1767225600123, "2026-01-01T00:00:00.123Z"),
-    ("20260102030405", "2026-01-02T03:04:05Z"),
-    ("20260102030405678", "2026-01-02T03:04:05.678Z"),
-    ("Fri Jan 02 03:04:05 UTC 2026", "2026-01-02T03:04:05Z"),
-    ("Fri, 02 Jan 2026 03:04:05 GMT", "2026-01-02T03:04:05Z"),
-    *((value, None) for value in ("soon", "20261399000000", True, None, 1e300, "9" * 100)),
-    ("0001-01-01T00:00:00+14:00", None),
-]
-
-
-@pytest.mark.parametrize(("value", "expected"), TIMES)
-def test_times_are_told_apart_by_their_shape(value: object, expected: str | None) -> None:
-    assert normalise_time(value) == expected
-
-
-@given(st.text(max_size=30) | st.floats() | st.integers())
-def test_no_value_of_a_time_raises(value: object) -> None:
-    for name in ("auto", "iso", "epoch_s", "epoch_ms", "digits", "java"):
-        result = normalise_time(value, name)
-        assert result is None or result.endswith("Z")
-        assert epoch_ms(value, name) >= 0
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        *TIMES,
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05.250+02:00", "2026-01-02T01:04:05.250Z"),
+        ("2026-01-02 03:04:05", "2026-01-02T03:04:05Z"),
+        (1767225600, "2026-01-01T00:00:00Z"),
+        ("1767225600.5", "2026-01-01T00:00:00.500Z"),
+        (1767225600123, "2026-01-01T00:00:00.123Z"),
+        ("20260102030405", "2026-01-02T03:04:05Z"),
+        ("20260102030405678", "2026-01-02T03:04:05.678Z"),
+        ("Fri Jan 02 03:04:05 UTC 2026", "2026-01-02T03:04:05Z"),
+        ("Fri, 02 Jan 2026 03:04:05 GMT", "2026-01-02T03:04:05Z"),
+        *((value, None) for value in ("soon", "20261399000000", True, None, 1e300, "9" * 100)),
+        ("0001-01-01T00:00:00+14:00", None),
         ("\u00e9", None),
-        ("1900-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+        ("1900-01-01T00:00:00Z", "1900-01-01T00:00:00Z"),
         (["2026-01-02T03:04:05Z"], "2026-01-02T03:04:05Z"),
         ({"at": 1767225600}, None),
         (MISSING, None),
@@ -331,14 +290,24 @@ def test_no_value_of_a_time_raises(value: object) -> None:
 def test_a_page_has_the_time_of_its_fetching_whichever_way_it_is_read(
     value: object, expected: str | None, *, ascii_only: bool
 ) -> None:
-    milliseconds = round(datetime.fromisoformat(expected).timestamp() * 1000) if expected else 0
+    seconds = datetime.fromisoformat(expected).timestamp() if expected else 0
     fields = {"url": "http://a.example/", "body": "some words"}
     if value is not MISSING:
         fields |= {"fetched_at": value}  # type: ignore[dict-item]
     raw = json.dumps(fields, ensure_ascii=ascii_only).encode()
-    for how in ({}, {"carry": ["other"]}):
+    for how in ({}, {"carry": ["fetched_at"]}):
         batch = parse(raw, **how)
-        assert (batch.times, batch.dead) == ([milliseconds], [])
+        assert (batch.times, batch.dead) == ([max(0, round(1000 * seconds))], [])
+    carried = {} if value in (MISSING, None) else {"fetched_at": expected or value}
+    assert json.loads(batch.carried[0] or b"{}") == carried
+
+
+@given(st.text(max_size=30) | st.floats() | st.integers())
+def test_no_value_of_a_time_raises(value: object) -> None:
+    for name in ("auto", "iso", "epoch_s", "epoch_ms", "digits", "java"):
+        result = normalise_time(value, name)
+        assert result is None or result.endswith("Z")
+        assert epoch_ms(value, name) >= 0
 
 
 def test_a_number_that_is_none_is_no_time() -> None:
@@ -378,13 +347,8 @@ def test_messages_of_a_crawler_are_read_as_expected(name: str) -> None:
     }
 
 
-def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:
-    messages = [(0, None, b'{"id": 17, "body": "b"}'), (1, None, b'{"body": "c"}')]
-    by_id = PageParser(parse_fields('{"url": "/id", "body": "/body"}'))
-    batch = by_id.parse_messages(0, 2, messages)
-    assert (batch.urls, [letter.code for letter in batch.dead]) == ([b"17"], ["missing_url"])
-    batch = PageParser(parse_fields('{"body": "/body"}')).parse_messages(0, 2, messages)
-    assert (batch.urls, batch.dead) == ([b"", b""], [])
+def test_a_mapping_may_name_no_id() -> None:
+    assert parse({"body": "c"}, mapping=parse_fields('{"body": "/body"}')).urls == [b""]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from tests.helpers.schema_registry import (
     fake_registry,
 )
 from tests.helpers.secure_broker import Authority
+from tests.helpers.wait import wait_until
 
 TEXT = b"the quick brown fox jumps over a lazy dog"
 WORD = "geheim"
@@ -65,9 +66,7 @@ def test_a_schema_is_asked_for_once_by_id(reported: FakeRegistry, registry: Sche
     ]  # fmt: skip
 
 
-def test_references_are_asked_for_and_come_before_what_names_them(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_references_are_asked_for_first(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     def record(name: str, kind: str) -> str:
         fields = [{"name": "f", "type": kind}]
         return json.dumps({"type": "record", "name": name, "fields": fields})
@@ -75,24 +74,20 @@ def test_references_are_asked_for_and_come_before_what_names_them(
     def refer(*names: str) -> list[dict[str, Any]]:
         return [{"name": name, "subject": f"of/{name}", "version": 3} for name in names]
 
-    reported.schemas["/schemas/ids/1"] = {"schema": record("A", "B"), "references": refer("C", "B")}
-    reported.schemas["/subjects/of%2FB/versions/3"] = {
-        "schema": record("B", "C"), "references": refer("C"),
-    }  # fmt: skip
-    reported.schemas["/subjects/of%2FC/versions/3"] = {
-        "schema": record("C", "int"), "references": refer("A"),
-    }  # fmt: skip
-    reported.schemas["/subjects/of%2FA/versions/3"] = {
-        "schema": record("Z", "int"), "references": refer("C"),
+    reported.schemas |= {
+        path: {"schema": record(*own), "references": refer(*needed)}
+        for path, own, needed in (
+            ("/schemas/ids/1", ("A", "B"), "CB"), ("/subjects/of%2FB/versions/3", ("B", "C"), "C"),
+            ("/subjects/of%2FC/versions/3", ("C", "int"), "A"),
+            ("/subjects/of%2FA/versions/3", ("Z", "int"), "C"),
+        )
     }  # fmt: skip
     assert json.loads(registry.decode(by_number(1, b"\x02"))) == {"f": {"f": {"f": 1}}}
     reported.schemas["/schemas/ids/2"] = {"schema": record("A", "B"), "references": refer("gone")}
     assert code_of(registry, by_number(2, b"\x02")) == "unknown_schema"
 
 
-def test_what_the_registry_does_not_know_is_asked_for_seldom(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_unknown_schemas_are_asked_seldom(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     for _ in range(3):
         assert code_of(registry, by_number(99, b"x")) == "unknown_schema"
     assert len(reported.asked) == 1
@@ -178,7 +173,6 @@ def test_a_schema_that_a_working_registry_lastingly_refuses_is_a_dead_letter(
     began = time.monotonic()  # asked again, without the wait before
     assert code_of(registry, value) == "schema_unavailable"
     assert time.monotonic() - began < 0.3
-    assert reported.asked[-2].startswith("/schemas/ids/7?")
     del reported.bodies["/schemas/ids/7"]
     time.sleep(0.5)
     assert registry.decode(value)
@@ -215,7 +209,7 @@ def test_threads_share_the_wait_for_a_dead_registry(reported: FakeRegistry) -> N
     assert registry.decode(by_number(8, b"{}")) == b"{}"
 
 
-def test_a_404_of_something_that_is_no_registry_is_no_answer(
+def test_a_404_of_no_registry_is_no_answer(
     reported: FakeRegistry, registry: SchemaRegistry
 ) -> None:
     reported.failure = 404
@@ -226,21 +220,14 @@ def test_a_404_of_something_that_is_no_registry_is_no_answer(
 def test_messages_wait_for_a_registry_that_is_away(reported: FakeRegistry) -> None:
     registry, found = SchemaRegistry(RegistryAddress(reported.url)), list[bytes]()
     value, reported.failure = by_number(7, avro_page("http://a.example/", TEXT)), 503
-    waiting = [
-        threading.Thread(target=lambda: found.append(registry.decode(value))) for _ in range(3)
-    ]
-    for each in waiting:
-        each.start()
-    deadline = time.monotonic() + 60
-    while not registry.complaint and time.monotonic() < deadline:
-        time.sleep(0.05)
+    waiting = threading.Thread(target=lambda: found.append(registry.decode(value)))
+    waiting.start()
+    wait_until(lambda: bool(registry.complaint))
     assert "HTTP 503" in registry.complaint
     assert found == []
     reported.failure = 0
-    for each in waiting:
-        each.join(60)
-    assert len(found) == 3
-    assert registry.complaint == ""
+    waiting.join(60)
+    assert (len(found), registry.complaint) == (1, "")
 
 
 def test_a_login_is_sent_over_tls_and_shown_nowhere(tmp_path: Path) -> None:

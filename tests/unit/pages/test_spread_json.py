@@ -2,9 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,10 @@ from typer.testing import CliRunner, Result
 
 from streamer.cli.main import app
 from streamer.errors import StoreMismatch
+from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
 from streamer.pages.spread_json import JsonLines, ObjectLines, is_spread
+from tests.helpers.chunks import all_chunks
 
 KEYS = st.text(st.characters(codec="utf-8"), max_size=6)
 VALUES = st.recursive(
@@ -64,20 +64,11 @@ def test_each_object_of_any_form_is_one_line_of_the_same_value(
 @pytest.mark.parametrize(
     "head",
     [
-        b"",
-        b'{"url": "u"}\n',
-        b"{}\n{}\n",
-        b"[1]\n[2]\n",
-        b'# {\n{"a": 1}\n',
-        b'[]\n{"a": 1}\n',
-        b"[]\n[]\n",
-        b"{\n{\n",
-        b"{ x\n",
-        b'{"a": "}{"} \r\n{',
-        b'{"a": {}} # {"b": 1}\n',
+        b"", b'{"url": "u"}\n', b"{}\n{}\n", b"[1]\n[2]\n", b'# {\n{"a": 1}\n', b'[]\n{"a": 1}\n',
+        b"[]\n[]\n", b"{\n{\n", b"{ x\n", b'{"a": "}{"} \r\n{', b'{"a": {}} # {"b": 1}\n',
         b"WARC/1.0\r\n",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_spread_json_stays_as_it_is(head: bytes) -> None:
     assert not is_spread(head)
 
@@ -147,40 +138,33 @@ def test_an_array_that_grows_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert isinstance(replay(tmp_path, str(path)).exception, StoreMismatch)
 
 
+def assert_pages(path: Path, text: str, urls: list[str]) -> None:
+    """Write a file and read it, also as a pipe: its records are pages of these URLs."""
+    path.write_text(text + "\n", newline="")
+    for is_regular in (True, False):
+        source, parser = Source(str(path), is_regular=is_regular), PageParser()
+        batches = [parser.parse(chunk) for chunk in all_chunks(source)]
+        found = [each for one in batches for each in zip(one.urls, one.sequences, strict=True)]
+        assert found == [(url.encode(), number) for number, url in enumerate(urls)]
+
+
 @pytest.mark.parametrize("between", ["", " ; ", "\r", ",\n", "\n|\n", "\n\x1e"])
 @pytest.mark.parametrize("count", [3, 2000])
 def test_objects_are_pages_whatever_parts_them(tmp_path: Path, between: str, count: int) -> None:
-    path = tmp_path / "pages.jsonl"
     pages = [page(n) for n in range(count)]
     pages[0]["body"] *= 9 if count == 3 else 1  # longer than what is looked at first
-    path.write_text(between.join(map(json.dumps, pages)) + "\n", newline="")
-    assert replay(tmp_path, str(path)).exit_code == 0
-    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(count)]
+    text = between.join(map(json.dumps, pages))
+    assert_pages(tmp_path / "a.jsonl", text, [each["url"] for each in pages])
 
 
 @pytest.mark.parametrize("between", JOINED)
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (9, 3)], ids=["small", "late"])
 def test_following_objects_are_pages(tmp_path: Path, between: str, before: int, after: int) -> None:
-    path = tmp_path / "pages.jsonl"
-    pages = [json.dumps(page(n)) for n in range(before + after)]
-    lines = [{"url": "u", "body": "short }{"}, {"url": "v", "body": "if (a) {} {"}]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    text += "".join(each + "\n" for each in pages[:before])
-    path.write_text(text + between.join(pages[before:]) + "\n", newline="")
-    assert replay(tmp_path, str(path)).exit_code == 0
-    expected = ["u", "v", *(f"http://a/{n}" for n in range(before + after))]
-    assert judged(tmp_path) == [(url, n) for n, url in enumerate(expected)]
-
-
-@pytest.mark.parametrize("text", [json.dumps, lambda pages: ",\n".join(map(json.dumps, pages))])
-def test_what_is_no_line_is_read_from_standard_input(
-    tmp_path: Path, text: Callable[[list[dict[str, str]]], str]
-) -> None:
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "v.jsonl"]
-    pages = text([page(n) for n in range(3)]).encode()
-    done = subprocess.run(command, cwd=tmp_path, input=pages, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(3)]
+    pages = [{"url": "u", "body": "short }{"}, {"url": "v", "body": "if (a) {} {"}]
+    pages += [page(n) for n in range(before + after)]
+    objects = [*map(json.dumps, pages)]
+    text = "\n".join([*objects[:-after], between.join(objects[-after:])])
+    assert_pages(tmp_path / "a.jsonl", text, [each["url"] for each in pages])
 
 
 def test_other_files_in_a_folder_do_not_end_a_run(tmp_path: Path) -> None:

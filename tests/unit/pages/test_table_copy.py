@@ -37,7 +37,8 @@ def write(path: Path, rows: Any, group_rows: int = 8) -> Path:
         parquet.write_table(rows, path, row_group_size=group_rows)
         return path
     opened = pa.ipc.new_stream if "stream" in path.name else pa.ipc.new_file
-    with path.open("wb") as file, opened(file, rows.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if path.suffix == ".feather" else None)
+    with path.open("wb") as file, opened(file, rows.schema, options=options) as writer:
         writer.write_table(rows, max_chunksize=group_rows)
     return path
 

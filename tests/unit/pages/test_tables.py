@@ -5,58 +5,24 @@ import datetime as dt
 import decimal
 import importlib
 import itertools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from pyarrow import feather, parquet
+from pyarrow import parquet
 
 from streamer.errors import InputError, SettingsError
 from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, Ending
 from streamer.pages.files import Source, open_sources
 from tests.helpers.chunks import all_chunks, chunks_from_anywhere
+from tests.unit.pages.test_table_copy import write
 
 
-def write_parquet(path: Path, table: Any) -> None:
-    parquet.write_table(table, path, row_group_size=100)
-
-
-def write_stream(path: Path, table: Any) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table, max_chunksize=100)
-
-
-def write_feather(path: Path, table: Any) -> None:
-    feather.write_feather(table, str(path), chunksize=100, compression="lz4")
-
-
-class Kind(NamedTuple):
-    """A kind of tables, by the names of its files."""
-
-    suffix: str
-    write: Callable[[Path, Any], None]
-
-    def file(self, folder: Path, table: Any) -> Path:
-        """Write a table; return where it is."""
-        path = folder / f"pages{self.suffix}"
-        self.write(path, table)
-        return path
-
-
-PARQUET = Kind(".parquet", write_parquet)
-KINDS = {
-    "parquet": PARQUET,
-    "stream": Kind(".arrow", write_stream),
-    "feather": Kind(".feather", write_feather),
-}
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+@pytest.fixture(params=["pages.parquet", "stream.arrow", "pages.feather"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / str(request.param)
 
 
 def pages(count: int) -> Any:
@@ -76,15 +42,15 @@ def source_of(path: Path, columns: set[str] | None = None, limit: int = 1 << 20)
 
 def rows_in(folder: Path, table: Any) -> list[Any]:
     """Return the rows of a table, as they are read from a Parquet file."""
-    return rows_of(list(all_chunks(source_of(PARQUET.file(folder, table)))))
+    return rows_of(list(all_chunks(source_of(write(folder / "pages.parquet", table, 100)))))
 
 
 def rows_of(chunks: list[Chunk]) -> list[Any]:
     return [msgspec.json.decode(line) for chunk in chunks for line in chunk.lines]
 
 
-def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, kind: Kind) -> None:
-    chunks = list(all_chunks(source_of(kind.file(tmp_path, pages(250))), ending := Ending()))
+def test_rows_have_their_numbers_and_their_cells(path: Path) -> None:
+    chunks = list(all_chunks(source_of(write(path, pages(250), 100)), ending := Ending()))
     assert rows_of(chunks) == pages(250).to_pylist()
     assert [chunk.start for chunk in chunks] == [0, *(chunk.end for chunk in chunks[:-1])]
     assert not ending.damage
@@ -94,15 +60,15 @@ def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, kind: Kind) -> 
 
 @pytest.mark.parametrize("columns", [None, {"url", "body"}])
 def test_reading_goes_on_behind_any_chunk_and_cuts_the_same_chunks(
-    tmp_path: Path, kind: Kind, columns: set[str] | None,
+    path: Path, columns: set[str] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("streamer.pages.tables.CHUNK_RECORDS_MAX", 30)
-    assert len(chunks_from_anywhere(source_of(kind.file(tmp_path, pages(250)), columns))) > 8
+    assert len(chunks_from_anywhere(source_of(write(path, pages(250), 100), columns))) > 8
 
 
-def test_of_wide_tables_wanted_columns_are_read_behind_the_head(tmp_path: Path, kind: Kind) -> None:
-    path = kind.file(tmp_path, pages(250))
+def test_of_wide_tables_wanted_columns_are_read_behind_the_head(path: Path) -> None:
+    write(path, pages(250), 100)
     rows = rows_of(list(all_chunks(source_of(path, {"body", "url_base64"}))))
     assert rows[:64] == pages(64).to_pylist()
     assert all(list(row) == ["url", "body"] for row in rows[64:])
@@ -117,17 +83,17 @@ def test_a_first_part_may_be_shorter_than_the_head(tmp_path: Path) -> None:
     assert not ending.damage
 
 
-def test_a_file_written_again_with_other_rows_is_noticed(tmp_path: Path, kind: Kind) -> None:
-    path = kind.file(tmp_path, pages(250))
+def test_a_file_written_again_with_other_rows_is_noticed(path: Path) -> None:
+    write(path, pages(250), 100)
     *_, last = all_chunks(source_of(path))
-    kind.file(tmp_path, pages(249))
+    write(path, pages(249), 100)
     with source_of(path).open() as records:
         assert list(records.follow(last.mark)) == []  # at once
         assert records.mark() != last.mark
 
 
-def test_column_names_that_are_no_utf_8_are_refused(tmp_path: Path, kind: Kind) -> None:
-    path = kind.file(tmp_path, pa.table({"url": ["u"], "body": ["b"], "column": [1]}))
+def test_column_names_that_are_no_utf_8_are_refused(path: Path) -> None:
+    write(path, pa.table({"url": ["u"], "body": ["b"], "column": [1]}))
     path.write_bytes(path.read_bytes().replace(b"column", b"\xff" * 6))
     with pytest.raises(InputError, match="is no whole"):
         source_of(path).open()
@@ -163,14 +129,16 @@ def test_times_that_python_has_not_are_cut_or_null(tmp_path: Path) -> None:
         {
             "ns": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")),
             "late": pa.array([10**12], pa.timestamp("s")),  # the year 33,658
+            "zone": pa.array([1], pa.timestamp("us", tz="Pacific Standard Time")),
         }
     )
-    assert rows_in(tmp_path, table) == [{"ns": "2023-11-14T22:13:20.123456", "late": None}]
+    times = {"ns": "2023-11-14T22:13:20.123456", "late": None, "zone": None}
+    assert rows_in(tmp_path, table) == [times]
 
 
 def test_short_batches_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader may give fewer rows at a time than were asked for."""
-    path = PARQUET.file(tmp_path, pages(250))
+    path = write(tmp_path / "pages.parquet", pages(250), 100)
     real = parquet.ParquetFile.iter_batches
 
     def short(self: Any, batch_size: int, **options: Any) -> Any:
@@ -186,12 +154,6 @@ def test_short_batches_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     list(all_chunks(source_of(path), ending := Ending()))
     assert ending.damage == "part 1 of 3: it has 0 of 100 rows"
-
-
-def test_a_time_of_an_unknown_zone_is_null(tmp_path: Path) -> None:
-    times = pa.array([1, 2], pa.timestamp("us", tz="Pacific Standard Time"))
-    rows = rows_in(tmp_path, pa.table({"url": ["a", "b"], "body": ["c", "d"], "at": times}))
-    assert [(row["url"], row["at"]) for row in rows] == [("a", None), ("b", None)]
 
 
 def test_text_that_is_no_utf_8_is_repaired(tmp_path: Path) -> None:
@@ -223,8 +185,8 @@ def test_chunks_have_about_so_many_bytes(tmp_path: Path) -> None:
     assert max(lengths) <= 12
 
 
-def test_a_file_that_was_cut_or_is_empty_is_refused(tmp_path: Path, kind: Kind) -> None:
-    path = kind.file(tmp_path, pages(250))
+def test_a_file_that_was_cut_or_is_empty_is_refused(path: Path) -> None:
+    write(path, pages(250), 100)
     data = path.read_bytes()
     path.write_bytes(b"")
     with pytest.raises(InputError, match="is empty, and so no"):
@@ -238,14 +200,14 @@ def test_a_file_that_was_cut_or_is_empty_is_refused(tmp_path: Path, kind: Kind) 
 
 
 def test_streams_one_after_another_are_refused(tmp_path: Path) -> None:
-    path = KINDS["stream"].file(tmp_path, pages(5))
+    path = write(tmp_path / "stream.arrow", pages(5))
     path.write_bytes(2 * path.read_bytes())
     with pytest.raises(InputError, match=r"is no whole .* has no end, or something follows"):
         source_of(path).open()
 
 
 def test_what_cannot_be_read_of_a_file_is_told_and_never_taken_for_its_end(tmp_path: Path) -> None:
-    path = PARQUET.file(tmp_path, pages(250))
+    path = write(tmp_path / "pages.parquet", pages(250), 100)
     data = path.read_bytes()
     place = parquet.read_metadata(path).row_group(1).column(1).data_page_offset
     path.write_bytes(data[:place] + bytes(40) + data[place + 40 :])
@@ -266,15 +228,13 @@ def test_a_pipe_is_refused(tmp_path: Path, head: bytes) -> None:
 
 def test_a_file_tells_what_it_is_whatever_its_name_says(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
-    write_parquet(path, pages(3))
+    parquet.write_table(pages(3), path)
     (source,) = open_sources([str(path)]).sources
     assert rows_of(list(all_chunks(source))) == pages(3).to_pylist()
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather"])
-def test_without_the_library_the_extra_is_named(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extra_is_named(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"pages{suffix}"
     path.write_bytes(b"x")
     monkeypatch.setitem(importlib.import_module("sys").modules, "pyarrow", None)

@@ -90,19 +90,11 @@ def test_records_of_the_usual_writer_are_read(path: Path, packed: bool) -> None:
     headers = StatusAndHeaders("200 OK", [HTML_TYPE], protocol="HTTP/1.1")
     for kind in ("response", "request", "revisit", "metadata", "strange", "resource", "conversion"):
         block = {"response": headers.to_ascii_bytes() + PAGE, "revisit": b""}.get(kind, PAGE)
-        writer.write_record(
-            ArcWarcRecord(
-                "warc",
-                kind,
-                StatusAndHeaders(
-                    "", [("WARC-Type", kind), ("WARC-Target-URI", URL)], protocol="WARC/1.1"
-                ),
-                io.BytesIO(block),
-                None,
-                "application/http" if kind == "response" else "text/plain",
-                len(block),
-            )
-        )
+        fields = [("WARC-Type", kind), ("WARC-Target-URI", URL)]
+        named = StatusAndHeaders("", fields, protocol="WARC/1.1")
+        said = "application/http" if kind == "response" else "text/plain"
+        body = io.BytesIO(block)
+        writer.write_record(ArcWarcRecord("warc", kind, named, body, None, said, len(block)))
     batch = parse(path, out.getvalue())
     assert batch.sequences == [0, 5, 6]
     assert batch.urls == [URL.encode()] * 3
@@ -132,14 +124,10 @@ def test_other_statuses_are_skipped(path: Path, status: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "accepted"),
     [
-        ("text/html", True),
         ("TEXT/plain;charset=x", True),
-        ("application/xhtml+xml", True),
-        ("application/xml", True),
         ("application/rss+xml", True),
         ("image/png", False),
         ("application/json", False),
-        ("application/octet-stream", False),
     ],
 )
 def test_the_type_decides_what_is_a_page(path: Path, kind: str, accepted: bool) -> None:
@@ -313,11 +301,6 @@ def test_of_several_heads_of_a_response_the_last_counts(path: Path, before: byte
     assert parse(path, record(before + head % 404 + PAGE)).skipped == {"status_not_2xx": 1}
     wide = parse(path, record(head.replace(b"html", b"html;charset=utf-16-le") % 200 + WIDE))
     assert [*map(bytes, wide.bodies)] == [WIDE.decode("utf-16-le").encode()]
-
-
-@pytest.mark.parametrize("head", [b"ICY 200 OK\n\n", b"http/1.1 200 ok\r\n\r\n\r\n"])
-def test_a_status_line_is_known_in_any_spelling(path: Path, head: bytes) -> None:
-    assert [*map(bytes, parse(path, record(head + PAGE)).bodies)] == [PAGE]
 
 
 def with_dictionary(records: list[bytes], *, packed: bool) -> bytes:

@@ -3,23 +3,18 @@
 from functools import cache
 from typing import Any
 
-import mmh3
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.config import load_settings
-from streamer.kernel import uint64
 from streamer.sketch.method_signer import BagSigner, MethodSigner, make_signer
 from streamer.sketch.signer import PageSigner, Signatures
 from streamer.sketch.word_bag import BAG_SLOTS, NO_ROOM, new_bag, number_words
-from streamer.text.short_tokens import token_tables
-from streamer.text.tokens import SLACK, SPARE, hash_tokens, token_scratch
 from streamer.text.visible import ESCAPED, HTML
 
 SECRET = bytes(range(32))
-SEED = 0x9E3779B9
 WORDS = [
     *("rose", "Rose", "is", "a", "das", "é", "漢字", "a漢é", "½", "ﷺ", "e\u0301\u0323", "\u0345"),
     *("fifteen_letters", "sixteen_letters_"),
@@ -54,15 +49,12 @@ def check_both(bodies: list[bytes], flags: int, **given: Any) -> Signatures:
     return signed
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     bodies=BODIES, flags=st.sampled_from([0, HTML, ESCAPED, HTML | ESCAPED]), exact=st.booleans()
 )
 @example(bodies=[b"", b"..."], flags=0, exact=True)
 @example(bodies=[("rose " * 1200).encode(), b"rose"], flags=0, exact=True)
-def test_any_pages_have_the_signatures_of_the_method_in_python(
-    bodies: list[bytes], flags: int, *, exact: bool
-) -> None:
+def test_any_pages_are_signed_as_in_python(bodies: list[bytes], flags: int, *, exact: bool) -> None:
     check_both(bodies, flags, exact=exact)
 
 
@@ -80,20 +72,6 @@ def test_a_page_of_more_words_than_a_bag_holds_and_others_are_signed_whole(*, ex
     signed = check_both(bodies, 0, exact=exact)
     assert len({row.tobytes() for row in signed.keys}) == len(bodies)
     assert signed.tokens[1] == 2 * BAG_SLOTS
-
-
-def test_words_have_the_number_of_earlier_ones_behind_them_whatever_its_length() -> None:
-    words = ["a", "b" * 7, "c" * 14, "d" * 15, "e" * 16, "ж" * 40] * 102
-    text = np.frombuffer(" ".join(words).encode() + bytes(SLACK), np.uint8)
-    tokens, room = np.empty((2, len(words) + SPARE), np.uint64), len(words) + SPARE
-    scratch = token_scratch(ends=room)
-    _, count = hash_tokens(
-        text, 0, len(text) - SLACK, uint64(SEED), token_tables(), scratch, tokens[0], 0
-    )
-    assert number_words(tokens[0], scratch.ends, count, new_bag(8), tokens[1]) == count
-    expected = [f"{word} {i // 6}" for i, word in enumerate(words)]
-    hashes = [mmh3.hash64(each.encode(), SEED, signed=False)[0] for each in expected]
-    assert tokens[1, :count].tolist() == hashes
 
 
 def test_a_full_bag_is_refused_and_not_searched_for_ever() -> None:

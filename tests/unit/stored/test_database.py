@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import StoreUnavailable
-from streamer.index.codec import BANDS, KEYS, ROWS, STATE_KEY, URLS, Entry, entry_key
-from streamer.stored import database as module
-from streamer.stored.database import INGESTED, MERGED_FILES, Database, files_to_merge
+from streamer.index.codec import BANDS, ROWS, STATE_KEY, URLS, Entry, entry_key
+from streamer.stored.database import INGESTED, Database
 from streamer.stored.database_files import remove_copy
 
 STATE = (STATE_KEY, b"state")
@@ -23,27 +21,6 @@ def rows(*numbers: int, size: int = 3) -> list[Entry]:
 def database(tmp_path: Path) -> Iterator[Database]:
     with closing(Database.write_to(tmp_path / "store")) as opened:
         yield opened
-
-
-def test_a_new_database_has_nothing(database: Database) -> None:
-    assert database.last() is None
-    assert [*database.scan(ROWS)] == []
-    assert database.newest(ROWS, [entry_key(ROWS, 0)]) == [None]
-
-
-@pytest.mark.parametrize("logged_max", [1 << 20, 0], ids=["by the log", "past the log"])
-def test_entries_and_their_state_are_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged_max: int
-) -> None:
-    monkeypatch.setattr(module, "LOGGED_BYTES_MAX", logged_max)
-    with closing(Database.write_to(tmp_path / "store")) as opened:
-        keys = [(entry_key(KEYS, 0), b"k")]
-        opened.write([rows(0, 1, 300), keys], STATE, notes=[(b"c\0", b"note")])
-    with closing(Database.look(tmp_path / "store")) as found:
-        assert found.last() == STATE
-        assert [*found.scan(ROWS)] == rows(0, 1, 300)
-        assert found.values(ROWS, [300, 0]) == [b"300" * 3, b"0" * 3]
-        assert (found.note(b"c\0"), found.note(b"d")) == (b"note", None)
 
 
 def test_a_reader_sees_what_was_written_before_it_opened(tmp_path: Path) -> None:
@@ -89,9 +66,7 @@ def test_ranges_are_deleted_from_their_start_up_to_their_end(database: Database)
     assert [key for key, _ in database.scan(ROWS)] == [entry_key(ROWS, n) for n in (0, 3, 5)]
 
 
-def test_a_checkpoint_is_the_same_database_and_only_such_a_folder_is_removed(
-    tmp_path: Path, database: Database
-) -> None:
+def test_a_checkpoint_is_a_database_that_can_be_removed(tmp_path: Path, database: Database) -> None:
     database.write([rows(0, 1)], STATE)
     copy, other = tmp_path / "copy", tmp_path / "other"
     database.checkpoint(copy)
@@ -101,24 +76,3 @@ def test_a_checkpoint_is_the_same_database_and_only_such_a_folder_is_removed(
     (other / "notes.txt").write_text("mine")
     assert [remove_copy(copy), remove_copy(other)] == [True, False]
     assert (copy.exists(), other.exists()) == (False, True)
-
-
-def test_one_process_writes_a_database_at_a_time(tmp_path: Path, database: Database) -> None:
-    assert database.last() is None
-    with pytest.raises(StoreUnavailable, match="in use by another process"):
-        Database.write_to(tmp_path / "store")
-
-
-@pytest.mark.parametrize(
-    ("sizes", "merged"),
-    [
-        ([9] * (MERGED_FILES - 1), 0),
-        ([9] * MERGED_FILES, MERGED_FILES),
-        ([1000, *[9] * MERGED_FILES], MERGED_FILES),
-        ([module.MERGED_BYTES, *[9] * MERGED_FILES], MERGED_FILES),
-        ([9] * MERGED_FILES + [module.MERGED_BYTES], 0),
-    ],
-    ids=["few", "many", "a larger one before", "a full one before", "a full one last"],
-)
-def test_which_files_at_the_end_become_one(sizes: list[int], merged: int) -> None:
-    assert files_to_merge(sizes) == merged

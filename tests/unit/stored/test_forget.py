@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamer.errors import SettingsError, StoreUnavailable
+from streamer.errors import SettingsError
 from streamer.index.codec import BANDS as BANDS_FAMILY
 from streamer.index.forgetting import ASK, BEFORE, URL
 from streamer.index.messages import Forget, Term
-from streamer.run.index_folder import store_folder
 from streamer.run.judge import Judge
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
@@ -142,9 +141,7 @@ def judge(folder: Path, name: str, lines: list[str]) -> list[Any]:
         (["--host", "a.example", "--before", "2023-11-14T22:13:21Z"], [0, 1]),
     ],
 )
-def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
-    index: Path, options: list[str], gone: list[int]
-) -> None:
+def test_what_is_forgotten_is_gone(index: Path, options: list[str], gone: list[int]) -> None:
     for more in (("--dry-run",), ()):
         assert run("forget", index, *options, *more).split()[0] == str(len(gone))
     held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())
@@ -152,48 +149,6 @@ def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
     assert there == [url for i, url in enumerate(URLS) if i not in gone]
     again = judge(index.parent, "again.jsonl", [page(i, "https://c.example/") for i in range(6)])
     assert [i for i, each in enumerate(again) if each["verdict"] == "unique"] == gone
-
-
-def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
-
-def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
-    before = contents(index)
-    for options in (["--host", "nowhere.example"], ["--url", "https://a.example/"]):
-        assert run("forget", index, *options).splitlines()[0] == "0 kept pages forgotten."
-    assert contents(index) == before
-
-
-HOSTS = [
-    "https://BÜCHER.example/a", "https://xn--bcher-kva.example./b", "https://b%C3%BCcher.example/c",
-    "https://www.bücher.example:8080/d", "https://bucher.example/e",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("host", "gone"),
-    [
-        ("bücher.example", [0, 1, 2]),
-        ("Bücher.Example.", [0, 1, 2]),
-        ("XN--BCHER-KVA.example", [0, 1, 2]),
-        ("bücher\u3002example", [0, 1, 2]),
-        (".xn--bcher-kva.example", [0, 1, 2, 3]),
-        (".example", [0, 1, 2, 3, 4]),
-        ("bucher.example", [4]),
-    ],
-)
-def test_a_host_is_found_under_all_its_names(tmp_path: Path, host: str, gone: list[int]) -> None:
-    judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
-    reported = run("forget", tmp_path / "index", "--host", host)
-    counted, looked_for = reported.splitlines()[:2]
-    assert counted.split()[0] == str(len(gone))
-    assert looked_for.startswith("Looked for: host ")
-    if "cher" in host and gone != [4]:
-        assert "xn--bcher-kva.example" in reported
-    held = b"".join(path.read_bytes() for path in tmp_path.glob("index/*/*"))
-    assert [i for i, url in enumerate(HOSTS) if url.encode() not in held] == gone
 
 
 def test_what_to_forget_must_be_said(index: Path) -> None:
@@ -242,11 +197,6 @@ def test_a_kill_leaves_a_whole_index_and_the_command_goes_on(tmp_path: Path, wri
     held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert not [row for row in gone if b"https://example.org/%d" % row in held and row > 9]
     assert not any(finding.damage for finding in check_index(tmp_path))
-
-
-def test_a_folder_in_use_is_refused(index: Path) -> None:
-    with contextlib.closing(Store.open(store_folder(index))), pytest.raises(StoreUnavailable):
-        run("forget", index, "--host", "a.example")
 
 
 SWEPT = """

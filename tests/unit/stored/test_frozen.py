@@ -1,6 +1,7 @@
 """Frozen keys at their bounds; tests/property/test_frozen_keys.py has what is found by chance."""
 
 import itertools
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from streamer.stored.generations import (
     make_generation,
     next_merge,
     read_generation,
-    thaw,
 )
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
@@ -37,6 +37,18 @@ from tests.property.test_frozen_keys import (
     table_of,
 )
 from tests.unit.index.test_shard_expiry import after
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with a_store() as made:
+        yield made
+
+
+@pytest.fixture
+def frozen(store: Store) -> FrozenKeys:
+    return opened(store)
+
 
 KEYS = np.array([n << 40 for n in range(8)], np.uint64)
 
@@ -56,30 +68,26 @@ def slots(frozen: FrozenKeys) -> AnySlots:
     return own
 
 
-def test_of_a_table_the_rows_from_the_first_slot_to_the_last_are_frozen() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        slots(frozen).runs = np.array([[5], [9], [0]])
-        freeze(frozen, postings(4, 5, 8, 9))
-        assert found(frozen, KEYS) == [(1, 5), (2, 8)]
-        [own] = frozen.note.generations
-        assert (own.count, own.first_row, own.last_row) == (2, 5, 8)
+def test_of_a_table_the_rows_from_the_first_slot_to_the_last_are_frozen(frozen: FrozenKeys) -> None:
+    slots(frozen).runs = np.array([[5], [9], [0]])
+    freeze(frozen, postings(4, 5, 8, 9))
+    assert found(frozen, KEYS) == [(1, 5), (2, 8)]
+    [own] = frozen.note.generations
+    assert (own.count, own.first_row, own.last_row) == (2, 5, 8)
 
 
-def test_a_merge_keeps_the_rows_from_the_first_that_is_left_to_the_last() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        for row in (9, 10, 11, 12):
-            slots(frozen).runs = np.array([[row], [row + 1], [0]])
-            freeze(frozen, [(row << 40, row)])
-        slots(frozen).first_row = 10
-        assert frozen.merge()
-        [own] = frozen.note.generations
-        assert (own.level, own.number, own.count, own.first_row, own.last_row) == (1, 4, 3, 10, 12)
-        keys = np.array([row << 40 for row in range(9, 13)], np.uint64)
-        assert found(frozen, keys) == [(1, 10), (2, 11), (3, 12)]
-        assert not frozen.merge()
-        assert frozen.note.next == 5
+def test_a_merge_keeps_the_rows_from_the_first_that_is_left_to_the_last(frozen: FrozenKeys) -> None:
+    for row in (9, 10, 11, 12):
+        slots(frozen).runs = np.array([[row], [row + 1], [0]])
+        freeze(frozen, [(row << 40, row)])
+    slots(frozen).first_row = 10
+    assert frozen.merge()
+    [own] = frozen.note.generations
+    assert (own.level, own.number, own.count, own.first_row, own.last_row) == (1, 4, 3, 10, 12)
+    keys = np.array([row << 40 for row in range(9, 13)], np.uint64)
+    assert found(frozen, keys) == [(1, 10), (2, 11), (3, 12)]
+    assert not frozen.merge()
+    assert frozen.note.next == 5
 
 
 def test_so_many_generations_of_a_level_are_merged_the_lowest_level_first() -> None:
@@ -129,86 +137,73 @@ def four_generations(store: Store) -> FrozenKeys:
     return frozen
 
 
-def test_a_step_of_a_merge_gives_back_what_the_old_generations_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_step_of_a_merge_gives_space_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 1000)
-    with a_store() as store:
-        frozen = four_generations(store)
-        before, filters = stored_blocks(store), frozen.note.filter_bytes
-        assert frozen.merge()
-        *old, new = frozen.note.generations
-        size = KEYS_END // new.steps
-        assert [(each.low, each.high) for each in old] == [(size, KEYS_END)] * MERGED
-        assert (new.low, new.high, new.level) == (0, size, 1)
-        gone = before - stored_blocks(store)
-        assert {block >> 32 for block in gone} == {each.number for each in old}
-        assert len(gone) >= sum(size * each.blocks >> TAG_BITS for each in old)
-        assert frozen.note.filter_bytes <= filters + new.step_filter_bytes
-        assert sum(each.count for each in frozen.note.generations) == 4000
+    frozen = four_generations(store)
+    before, filters = stored_blocks(store), frozen.note.filter_bytes
+    assert frozen.merge()
+    *old, new = frozen.note.generations
+    size = KEYS_END // new.steps
+    assert [(each.low, each.high) for each in old] == [(size, KEYS_END)] * MERGED
+    assert (new.low, new.high, new.level) == (0, size, 1)
+    gone = before - stored_blocks(store)
+    assert {block >> 32 for block in gone} == {each.number for each in old}
+    assert len(gone) >= sum(size * each.blocks >> TAG_BITS for each in old)
+    assert frozen.note.filter_bytes <= filters + new.step_filter_bytes
+    assert sum(each.count for each in frozen.note.generations) == 4000
 
 
-def test_what_a_step_has_not_passed_of_a_block_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_step_has_not_passed_of_a_block_is_there(
+    store: Store, frozen: FrozenKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = np.arange(4000, dtype=np.uint64) << np.uint64(44)  # all of the first segment
-    with a_store() as store:
-        frozen = opened(store)
-        for number in range(MERGED):
-            freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
-        monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
-        assert frozen.merge()
-        *old, new = frozen.note.generations
-        assert new.high < 1 << TAG_BITS
-        assert all(0 < each.count < 1000 for each in old)
-        for each in frozen.note.generations:
-            assert sum(read_generation(store, each))
-        assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
+    for number in range(MERGED):
+        freeze(frozen, [(key, number) for key in keys[number::MERGED].tolist()])
+    monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 60)
+    assert frozen.merge()
+    assert all(0 < each.count < 1000 for each in frozen.note.generations[:-1])
+    for each in frozen.note.generations:
+        assert sum(read_generation(store, each))
+    assert found(frozen, keys) == [(i, i % MERGED) for i in range(4000)]
 
 
-def test_a_merge_gives_space_back_by_whole_files_and_writes_none_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_merge_gives_back_whole_files(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.stored.generations.STEP_BYTES", 2000)
-    with a_store() as store:
-        frozen, gone = four_generations(store), 0
-        before, new = files_of(store), 0
-        while frozen.merge():
-            after = files_of(store)
-            new += len(after.keys() - before.keys())
-            gone += len(before.keys() - after.keys())
-            before = after
-        [own] = frozen.note.generations
-        assert (new, gone >= 4 * 5) == (own.steps * (FILES + 1), True)
+    frozen, gone = four_generations(store), 0
+    before, new = files_of(store), 0
+    while frozen.merge():
+        after = files_of(store)
+        new += len(after.keys() - before.keys())
+        gone += len(before.keys() - after.keys())
+        before = after
+    [own] = frozen.note.generations
+    assert (new, gone >= 4 * 5) == (own.steps * (FILES + 1), True)
 
 
-def test_space_that_a_killed_process_had_deleted_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with a_store() as store:
-        frozen = four_generations(store)
-        before = files_of(store)
-        with monkeypatch.context() as patch:
-            patch.setattr(Database, "_compact", lambda *_: None)  # which is where it is killed
-            assert frozen.merge()
-            assert before.keys() < files_of(store).keys()
-        freeze(opened(store), [(1, 9)])
-        assert len(before.keys() & files_of(store).keys()) == MERGED, "the runs of rows"
+def test_space_that_a_kill_left_comes_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen = four_generations(store)
+    before = files_of(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "_compact", lambda *_: None)  # which is where it is killed
+        assert frozen.merge()
+        assert before.keys() < files_of(store).keys()
+    freeze(opened(store), [(1, 9)])
+    assert len(before.keys() & files_of(store).keys()) == MERGED, "the runs of rows"
 
 
-def test_a_generation_goes_when_its_last_row_is_dropped() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        slots(frozen).runs = np.array([[0], [8], [0]])
-        freeze(frozen, postings(6, 7))
-        slots(frozen).runs = np.array([[0], [1 << 31], [0]])
-        slots(frozen).first_row = 7
-        freeze(frozen, [(9 << 40, 20)])
-        assert [each.last_row for each in frozen.note.generations][:1] == [7]
-        assert found(frozen, KEYS) == [(0, 6), (1, 7)]
-        slots(frozen).first_row = 8
-        freeze(frozen, [(10 << 40, 30)])
-        assert len(frozen.note.generations) == 2
-        assert found(frozen, KEYS) == []
-        assert stored_generations(store) == noted_generations(frozen)
+def test_a_generation_goes_when_its_last_row_is_dropped(store: Store, frozen: FrozenKeys) -> None:
+    slots(frozen).runs = np.array([[0], [8], [0]])
+    freeze(frozen, postings(6, 7))
+    slots(frozen).runs = np.array([[0], [1 << 31], [0]])
+    slots(frozen).first_row = 7
+    freeze(frozen, [(9 << 40, 20)])
+    assert [each.last_row for each in frozen.note.generations][:1] == [7]
+    assert found(frozen, KEYS) == [(0, 6), (1, 7)]
+    slots(frozen).first_row = 8
+    freeze(frozen, [(10 << 40, 30)])
+    assert len(frozen.note.generations) == 2
+    assert found(frozen, KEYS) == []
+    assert stored_generations(store) == noted_generations(frozen)
 
 
 def test_runs_stay_as_long_as_a_slot_of_theirs(tmp_path: Path) -> None:
@@ -226,49 +221,16 @@ def test_runs_stay_as_long_as_a_slot_of_theirs(tmp_path: Path) -> None:
             store.band_blocks([((1 << 24) - 1) << 32])
 
 
-def test_what_a_kill_left_between_generations_goes_and_these_stay() -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        for number in range(3):
-            freeze(frozen, [(number << 40, number)])
-        again = opened(store)
-        again.note.generations.pop(1)  # as if it had not been noted
-        freeze(again, [(3 << 40, 3)])
-        assert found(again, KEYS) == [(0, 0), (2, 2), (3, 3)]
-        for number, is_there in ((0, True), (1, False), (2, True)):
-            own = frozen.note.generations[number]
-            if is_there:
-                assert sum(read_generation(store, own)) > 0
-            else:
-                with pytest.raises(StoreDamaged):
-                    list(read_generation(store, own))
-
-
 def test_a_posting_takes_as_many_bits_as_its_tag_and_row_need() -> None:
     assert Generation(0, 0, 0, 0, 1, 1, 1).shape.bits == TAG_BITS + 1
     assert Generation(0, 0, 0, 0, 7, 2, 1).shape.bits == TAG_BITS - 1 + 3
 
 
-@pytest.mark.parametrize(("counted", "size"), [(0, 0), (1, 0), (0, 1)])
-def test_a_generation_that_is_not_as_noted_is_damaged(counted: int, size: int) -> None:
-    with a_store() as store:
-        frozen = opened(store)
-        freeze(frozen, postings(1, 2, 3))
-        [own] = frozen.note.generations
-        own.count += counted
-        own.lines += size
-        if counted or size:
-            with pytest.raises(StoreDamaged):
-                list(read_generation(store, own))
-        else:
-            assert sum(read_generation(store, own)) > own.filter_bytes
-
-
-def test_nothing_of_what_is_thawed_is_left() -> None:
-    with a_store() as store:
-        freeze(opened(store), postings(1))
-        thaw(store)
-        assert opened(store).note.count == 0
-        for block in (0, ((1 << 24) - 1) << 32):
-            with pytest.raises(StoreDamaged):
-                store.band_blocks([block])
+def test_a_generation_that_is_not_as_noted_is_damaged(store: Store, frozen: FrozenKeys) -> None:
+    freeze(frozen, postings(1, 2, 3))
+    [own] = frozen.note.generations
+    assert sum(read_generation(store, own)) > own.filter_bytes
+    for counted, lines in ((4, own.lines), (3, own.lines + 1)):
+        own.count, own.lines = counted, lines
+        with pytest.raises(StoreDamaged):
+            list(read_generation(store, own))

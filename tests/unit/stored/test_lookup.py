@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
@@ -12,7 +12,7 @@ import pytest
 
 from streamer.errors import StoreUnavailable
 from streamer.index.codec import BANDS, entry_key
-from streamer.index.postings import KEYS_END, ROWS_MAX
+from streamer.index.postings import KEYS_END
 from streamer.stored import lookup as module
 from streamer.stored.database import Database
 from streamer.stored.deep_check import check_index
@@ -20,13 +20,6 @@ from streamer.stored.lookup import SharedLock, StoredLookup
 from streamer.stored.row_blocks import RowKeys
 from streamer.stored.store import Store
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flushed, keys_of
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(tmp_path / "store")
-    yield store
-    store.close()
 
 
 def flush(store: Store, lookup: StoredLookup, rows: Sequence[int]) -> None:
@@ -49,15 +42,6 @@ def found(lookup: StoredLookup, rows: Sequence[int]) -> list[int]:
 
 SOON = 0.05
 LONG = 20.0
-
-
-def test_rows_of_a_key_ascend_where_their_numbers_in_words_begin_anew(store: Store) -> None:
-    lookup = StoredLookup(store)
-    rows = range(ROWS_MAX - 3, ROWS_MAX + 3)
-    same = flushed(rows)
-    same.keys[:] = same.keys[0]
-    lookup.refresh(store.flush({"bands": 14}, same, b""))
-    assert found(lookup, rows[:1]) == [*rows] * POSTINGS_A_ROW
 
 
 @pytest.mark.parametrize(("most", "merged"), [(100, False), (0, True)])
@@ -93,16 +77,6 @@ def test_a_table_that_is_full_waits_for_no_merge_unless_generations_are_many(
     assert all(levels) == merged, "the merge has ended before the next table was frozen"
     assert len(lookup.frozen.note.generations) == 2
     lookup.close()
-
-
-def test_what_has_no_room_is_frozen_and_found_as_before(store: Store) -> None:
-    lookup = bounded(store, 6)
-    assert lookup.table.count == 0
-    assert lookup.frozen.note.count == 600 * POSTINGS_A_ROW
-    assert found(lookup, range(700)) == [row for row in range(600) for _ in range(POSTINGS_A_ROW)]
-    assert len(lookup.frozen.note.generations) == 3, "one of four, and two"
-    lookup.close()
-    assert_holds(store, range(600))
 
 
 def test_filters_and_tables_take_what_they_are_said_to_take(store: Store) -> None:
@@ -190,43 +164,35 @@ def test_of_a_known_page_one_key_is_read(store: Store, monkeypatch: pytest.Monke
     lookup.close()
 
 
-def test_a_key_that_several_rows_have_is_read(store: Store) -> None:
-    lookup = StoredLookup(store, 0)
-    rows = flushed(range(4))
-    rows.keys[1:3, 2] = rows.keys[0, 2]
-    lookup.refresh(store.flush({"bands": 14}, rows, b""))
-    lookup.wait()
-    hits = lookup.find(rows.keys[:1])
-    assert hits.places.tolist() == [0, 1, 2]
-    assert hits.rows.tolist() == [0, 0, 0, 1, 2]
-    lookup.close()
-
-
 def test_a_disk_that_refuses_what_is_frozen_is_told_of_and_nothing_is_lost(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_entries: object) -> None:
         raise StoreUnavailable("The disk is full.")
 
-    lookup = bounded(store, 1)
+    lookup, failed = bounded(store, 1), list[str]()
     with monkeypatch.context() as patch:
         patch.setattr(store, "write_bands", refuse)
+        store.failed = failed.append
         flush(store, lookup, range(100, 200))
         with pytest.raises(StoreUnavailable, match="full"):
             lookup.wait()
         expected = [row for row in range(200) for _ in range(POSTINGS_A_ROW)]
         assert found(lookup, range(200)) == expected
+    assert failed == ["freeze"]
+    said = "The keys of kept pages could not be frozen. The disk is full."
+    assert [each.getMessage() for each in caplog.records] == [said]
     lookup.close()
     assert_holds(store, range(200))
 
 
-def test_a_deep_check_reads_what_is_frozen(store: Store, tmp_path: Path) -> None:
+def test_a_deep_check_reads_what_is_frozen(store: Store, folder: Path) -> None:
     bounded(store, 1).close()
-    [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
+    [finding] = [each for each in check_index(folder.parent) if each.part.startswith("frozen")]
     assert finding.damage == []
     assert finding.size >= 8 * 100 * POSTINGS_A_ROW
     store.write_bands([[(entry_key(BANDS, 7), bytes(8))]])
-    [finding] = [each for each in check_index(tmp_path) if each.part.startswith("frozen")]
+    [finding] = [each for each in check_index(folder.parent) if each.part.startswith("frozen")]
     assert "generation 0 of its bands" in finding.damage[0]
 
 

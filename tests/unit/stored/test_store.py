@@ -14,19 +14,7 @@ from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
-from tests.helpers.memory_index import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-def test_a_new_store_has_no_state_and_finds_nothing(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is None
-        assert StoredLookup(store).find(keys_of(range(50))).rows.size == 0
 
 
 def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
@@ -43,53 +31,29 @@ def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
         assert_holds(store, [0, 1, 2])
 
 
-def test_a_flush_without_rows_still_brings_its_state(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, [0])
-        store.flush({}, flushed([], b"later"), b"owner")
-        assert store.meta is not None
-        assert (store.meta.state, store.meta.owner) == (b"later", b"owner")
-        assert store.flushes == 2
-        assert_holds(store, [0])
-
-
-def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        for row in range(3):
-            bare = flushed([row])
-            bare.masks[:] = 0
-            store.flush({}, bare, b"")
-        lookup = StoredLookup(store)
-        assert lookup.find(keys_of(range(20))).rows.size == 0
-        assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_are_found_by_one_search_whichever_flush_brought_them(
-    folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_search_finds_rows(store: Store, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     kept = [row for row in range(1500) if random.random() < 0.9]
     flushes: list[list[int]] = [[] for _ in range(60)]
     for row in kept:  # most with their neighbours, some long after
         due = row // 25
         flushes[due if random.random() < 0.95 else random.randrange(due, 60)].append(row)
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store)
-        for rows in flushes:
-            lookup.refresh(store.flush({}, flushed(rows), b""))
-        opened = StoredLookup(store)
-        monkeypatch.setattr(Store, "read_keys", lambda *_: pytest.fail("keys were read"))
-        for each in (lookup, opened):
-            asked = np.array(random.sample(kept, len(kept)))
-            assert each.rows(asked).refs == (asked + 7).tolist()
-            assert sorted({*each.find(keys_of(range(1500))).rows.tolist()}) == kept
-            for lost in sorted({*range(-1, 1502)} - {*kept}):
-                with pytest.raises(AssertionError, match=f"row {lost} is in no flush"):
-                    each.rows(np.array([kept[0], lost]))
+    lookup = StoredLookup(store)
+    for rows in flushes:
+        lookup.refresh(store.flush({}, flushed(rows), b""))
+    opened = StoredLookup(store)
+    monkeypatch.setattr(Store, "read_keys", lambda *_: pytest.fail("keys were read"))
+    for each in (lookup, opened):
+        asked = np.array(random.sample(kept, len(kept)))
+        assert each.rows(asked).refs == (asked + 7).tolist()
+        assert sorted({*each.find(keys_of(range(1500))).rows.tolist()}) == kept
+        for lost in sorted({*range(-1, 1502)} - {*kept}):
+            with pytest.raises(AssertionError, match=f"row {lost} is in no flush"):
+                each.rows(np.array([kept[0], lost]))
 
 
-def test_keys_never_posted_read_no_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_never_posted_read_no_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     read = Store.row_blocks
 
@@ -97,66 +61,36 @@ def test_keys_never_posted_read_no_disk(folder: Path, monkeypatch: pytest.Monkey
         asked.extend(blocks)
         return read(store, blocks)
 
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(100))
-        lookup = StoredLookup(store)
-        monkeypatch.setattr(Store, "row_blocks", listen)
-        lookup.find(keys_of(range(5000, 6000)))
-        assert not asked
-        lookup.find(keys_of(range(10)))
-        assert len(asked) == 2, "blocks of eight rows"
+    flush(store, range(100))
+    lookup = StoredLookup(store)
+    monkeypatch.setattr(Store, "row_blocks", listen)
+    lookup.find(keys_of(range(5000, 6000)))
+    assert not asked
+    lookup.find(keys_of(range(10)))
+    assert len(asked) == 2, "blocks of eight rows"
 
 
-def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(20))
-        lookup = StoredLookup(store)
-        postings = flush(store, range(20, 40)).postings
-        for part in range(PARTS // 2):
-            lookup.table.add(postings, segments_of(part))
-        found = lookup.find(keys_of(range(40)))
-        assert (found.flushes, set(found.rows.tolist())) == (0, set(range(20)))
-        lookup = StoredLookup(store)
-        lookup.refresh(flush(store, range(40, 60)))
-        found = lookup.find(keys_of(range(80)))
-        assert (found.flushes, set(found.rows.tolist())) == (1, set(range(60)))
+def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(store: Store) -> None:
+    flush(store, range(20))
+    lookup = StoredLookup(store)
+    postings = flush(store, range(20, 40)).postings
+    for part in range(PARTS // 2):
+        lookup.table.add(postings, segments_of(part))
+    found = lookup.find(keys_of(range(40)))
+    assert (found.flushes, set(found.rows.tolist())) == (0, set(range(20)))
+    lookup = StoredLookup(store)
+    lookup.refresh(flush(store, range(40, 60)))
+    found = lookup.find(keys_of(range(80)))
+    assert (found.flushes, set(found.rows.tolist())) == (1, set(range(60)))
 
 
-def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(20))
-        turned = np.roll(keys_of(range(20)), 1, axis=1)
-        assert StoredLookup(store).find(turned).rows.tolist() == sorted([*range(20)] * 3)
+def test_a_key_posted_in_another_column_is_found_as_in_the_head(store: Store) -> None:
+    flush(store, range(20))
+    turned = np.roll(keys_of(range(20)), 1, axis=1)
+    assert StoredLookup(store).find(turned).rows.tolist() == sorted([*range(20)] * 3)
 
 
-@pytest.mark.parametrize(
-    ("others", "own"), [(64, 0), (64, 1), (64, 3), (64, 64), (5, 5), (2, 3), (4000, 5000)]
-)
-def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded_they_are(
-    folder: Path, others: int, own: int
-) -> None:
-    key = int(keys_of([7])[0, 0])
-    posted = [key ^ 1] * others + [key] * own
-    Random(others).shuffle(posted)
-    asked = np.array([[key, 5, key ^ 1], [key ^ 1, key ^ 2, key]] * 3, np.uint64)
-    plain = MemoryLookup()
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = StoredLookup(store)
-        for first in (1, 0):  # rows of a later flush may be lower
-            crowd = flushed(range(first, len(posted), 2))
-            crowd.keys[:, 0] = posted[first::2]
-            plain.add(crowd)
-            lookup.refresh(store.flush({}, crowd, b""))
-        expected = plain.find(asked)
-        for found in (lookup.find(asked), StoredLookup(store).find(asked)):
-            assert found.places.tolist() == expected.places.tolist()
-            assert found.starts.tolist() == expected.starts.tolist()
-            assert found.rows.tolist() == expected.rows.tolist()
-
-
-def test_the_rows_of_a_crowd_are_compared_once_for_all_pages_that_have_its_key(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_crowd_are_compared_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     posted = StoredRows.posted
 
@@ -166,9 +100,8 @@ def test_the_rows_of_a_crowd_are_compared_once_for_all_pages_that_have_its_key(
 
     crowd = flushed(range(64))
     crowd.keys[:, 0] = keys_of([7])[0, 0]
-    with contextlib.closing(Store.open(folder)) as store:
-        store.flush({}, crowd, b"")
-        monkeypatch.setattr(StoredRows, "posted", listen)
-        asked = np.repeat(crowd.keys[:1], 1000, axis=0)
-        assert len(StoredLookup(store).find(asked).rows) == 1000 * (64 + 2)
+    store.flush({}, crowd, b"")
+    monkeypatch.setattr(StoredRows, "posted", listen)
+    asked = np.repeat(crowd.keys[:1], 1000, axis=0)
+    assert len(StoredLookup(store).find(asked).rows) == 1000 * (64 + 2)
     assert sum(compared) == 64 + 2 * 1000

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
@@ -44,11 +45,6 @@ Store.open(Path(sys.argv[1]), writable=False)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "index" / "store"
-
-
-@pytest.fixture
 def quick_folder(tmp_path: Path) -> Iterator[Path]:
     """Return a folder in memory, if there is such a disk: nothing waits for it there."""
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own within
@@ -62,60 +58,8 @@ def three_flushes(folder: Path) -> None:
             flush(store, [row])
 
 
-def assert_refused(folder: Path) -> None:
-    """Open the store in both ways; see that it is called damaged, and that nothing changes."""
-    before = digests(folder.parent)
-    for writable in (True, False):
-        with pytest.raises(StoreDamaged, match="Put back a copy") as caught:
-            Store.open(folder, writable=writable)
-        assert caught.value.exit_code == 3
-    assert digests(folder.parent) == before
-
-
 def newest(folder: Path, pattern: str) -> Path:
     return max(folder.glob(pattern), key=lambda path: path.name)
-
-
-def read_all(folder: Path) -> None:
-    """Open the store, and read every row."""
-    with contextlib.closing(Store.open(folder, writable=False)) as store:
-        assert_holds(store, [0, 1, 2])
-
-
-@pytest.mark.parametrize("family", [ROWS, KEYS, STATE_KEY], ids=["rows", "keys", "state"])
-def test_a_flipped_byte_of_a_sorted_file_is_refused(quick_folder: Path, family: bytes) -> None:
-    folder = quick_folder
-    three_flushes(folder)
-    [path] = sorted_files(folder, family)
-    data = path.read_bytes()
-    for at in range(0, len(data), 3 if family == STATE_KEY else 17):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
-        with pytest.raises(StoreDamaged, match=r"Corruption: "):
-            read_all(folder)
-    path.write_bytes(data)
-    read_all(folder)
-    Store.open(folder).close()
-
-
-def test_a_manifest_that_is_cut_is_refused_or_has_lost_nothing(quick_folder: Path) -> None:
-    folder = quick_folder
-    for row in range(3):
-        with contextlib.closing(Store.open(folder)) as store:
-            flush(store, [row])
-    path = newest(folder, "MANIFEST-*")
-    data, refused = path.read_bytes(), 0
-    lengths = [*range(0, len(data) - 20, 9), *range(len(data) - 20, len(data))]
-    for length in lengths:
-        path.write_bytes(data[:length])
-        try:
-            with contextlib.closing(Store.open(folder)) as store:
-                assert_holds(store, [0, 1, 2])
-        except StoreDamaged:
-            refused += 1
-            assert path.read_bytes() == data[:length]
-    assert refused >= len(lengths) / 2
-    path.write_bytes(data)
-    Store.open(folder).close()
 
 
 @pytest.mark.parametrize("pattern", ["MANIFEST-*", "*.log"])
@@ -190,11 +134,9 @@ def test_a_file_that_is_gone_is_told_by_its_name(folder: Path) -> None:
     for path in (folder.parent / "newest-flush", folder / "CURRENT", *sorted_ones):
         data = path.read_bytes()
         path.unlink()
-        assert_refused(folder)
         with pytest.raises(StoreDamaged, match=path.name):
             Store.open(folder)
         path.write_bytes(data)
-    Store.open(folder).close()
 
 
 def test_the_witness_may_be_one_flush_behind_a_kill_and_not_two(folder: Path) -> None:
@@ -203,10 +145,8 @@ def test_the_witness_may_be_one_flush_behind_a_kill_and_not_two(folder: Path) ->
         with contextlib.closing(Witness(folder.parent)) as witness:
             witness.begin()
             witness.write(behind)
-        if is_sound:
+        with nullcontext() if is_sound else pytest.raises(StoreDamaged, match="Put back a copy"):
             Store.open(folder).close()
-        else:
-            assert_refused(folder)
 
 
 def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(folder: Path) -> None:
@@ -231,10 +171,6 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
         ("IO error: No space left on device: While appending", StoreUnavailable, "No space is"),
         ("IO error: While open a file: x.sst: Permission denied", StoreUnavailable, "Permission"),
         ("IO error: While pread offset 0 len 9: Stale file handle", StoreUnavailable, "Stale"),
-        ("IO error: While pread: x.sst: Connection timed out", StoreUnavailable, "timed out"),
-        ("IO error: x.sst: Resource temporarily unavailable", StoreUnavailable, "temporarily"),
-        ("IO error: While pread: x.sst: Input/output error", StoreUnavailable, "output error"),
-        ("Shutdown in progress: ", StoreUnavailable, "Shutdown"),
         ("Operation timed out: ", StoreUnavailable, "timed out"),
         ("something that no version has said before", StoreUnavailable, "no version"),
         ("Not implemented: Unsupported compression method or corrupted", StoreDamaged, "compr"),
@@ -282,16 +218,6 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
         assert not path.exists()
         if name:
             (tmp_path / name).unlink()
-
-
-def test_a_deep_check_reads_a_sound_index_and_changes_nothing(tmp_path: Path) -> None:
-    make_index(tmp_path)
-    before = digests(tmp_path)
-    code, said = ended("check", "--deep", "--index", tmp_path)
-    assert code == 0
-    assert said.count("none") == 5, "witness, database, rows, keys, the secret"
-    assert digests(tmp_path) == before
-    assert ended("check", "--deep")[0] == 2
 
 
 @pytest.mark.parametrize(("family", "blocks"), [(ROWS, 2), (KEYS, 1)])
@@ -385,9 +311,7 @@ for row in range(first, 10_000):
 
 
 @pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
-def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_is_lost(
-    folder: Path, logged: str
-) -> None:
+def test_a_kill_at_any_moment_loses_no_flush_that_was_told(folder: Path, logged: str) -> None:
     for flushes in (1, 5, 30):
         reported = answers_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
         with contextlib.closing(Store.open(folder)) as store:
@@ -398,9 +322,7 @@ def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_i
 
 
 @pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
-def test_a_reader_finds_all_that_its_state_counts_whatever_is_written_while_it_opens(
-    folder: Path, logged: str
-) -> None:
+def test_a_reader_finds_all_that_its_state_counts(folder: Path, logged: str) -> None:
     """The database is opened file after file: what is written between two is in one of them."""
     three_flushes(folder)
     seen = []
@@ -439,9 +361,7 @@ def test_metadata_grows_with_the_flushes_and_not_with_their_square(quick_folder:
     assert filed <= 5000 * 600, "a row, its keys, and what the database adds"
 
 
-def test_files_that_flushes_leave_past_the_log_are_merged(
-    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_flushes_are_merged(quick_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "LOGGED_BYTES_MAX", 0)
     folder, most = quick_folder, 0
     with contextlib.closing(Store.open(folder)) as store:

@@ -21,11 +21,6 @@ from tests.helpers.kills import output_of, piped
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
 def test_a_reader_of_a_missing_index_says_which_folder_to_name(folder: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"There is no index in .*--index"):
         Store.open(folder, writable=False)
@@ -44,9 +39,7 @@ def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
     Store.open(folder).close()
 
 
-def test_an_index_of_another_format_is_refused_with_the_remedy(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_format_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, contextlib.closing(Store.open(folder)) as store:
         patch.setattr("streamer.stored.store.FORMAT", 99)
         flush(store, [0])
@@ -121,12 +114,6 @@ def test_what_a_killed_flush_has_left_is_passed_over_and_written_over(folder: Pa
             flush(store, range(first, first + 10))
             assert_holds(store, range(first + 10))
         assert not any(finding.damage for finding in check_index(folder.parent))
-
-
-def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:
-    folder.write_text("a file")
-    with pytest.raises(StoreUnavailable, match="cannot be used now"):
-        Store.open(folder / "index" / "store")
 
 
 MANY_FLUSHES = """
@@ -215,24 +202,3 @@ def test_files_that_the_disk_does_not_take_merged_are_logged_and_counted(folder:
     assert said[-1].startswith(f"RocksDB could not merge files of the index {folder}"), said
     with contextlib.closing(Store.open(folder)) as store:
         assert_holds(store, range(1601))
-
-
-def test_keys_that_cannot_be_frozen_are_logged_and_counted(
-    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_any: object) -> None:
-        raise StoreUnavailable("No room.")
-
-    failed: list[str] = []
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(3))
-        store.failed = failed.append
-        lookup = StoredLookup(store)
-        monkeypatch.setattr(lookup.frozen, "freeze", fail)
-        lookup.freeze()
-        with pytest.raises(StoreUnavailable, match="No room"):
-            lookup.wait()
-        lookup.close()
-    assert failed == ["freeze"]
-    (line,) = [each.getMessage() for each in caplog.records]
-    assert line == "The keys of kept pages could not be frozen. No room."

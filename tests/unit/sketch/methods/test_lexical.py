@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
 from streamer.sketch.collection import share_by_length
-from streamer.sketch.method import ABSENT_KEY, Method, PageText, similarity_of
+from streamer.sketch.method import Method, PageText, similarity_of
 from streamer.sketch.methods import lexical
 from streamer.sketch.methods.hashes import HASHES, hash64, seed_of
 from streamer.sketch.methods.lexical import Digests, IdfString, Lexicon, RandomLexicon, Variant
@@ -209,11 +209,6 @@ def test_keywords_come_by_tf_times_idf_and_equal_ones_by_alphabet() -> None:
     assert [round(one.weight / 0.693147 * 8, 4) for one in found] == [4, 2, 2, 2]
 
 
-def test_a_limit_keeps_the_first_keywords() -> None:
-    found = lexical.top_keywords(["house", "cat", "dog"], share_by_length, 2)
-    assert [one.word for one in found] == ["house", "cat"]
-
-
 @pytest.mark.parametrize(
     ("variant", "expected"),
     [
@@ -280,10 +275,3 @@ def test_without_a_description_the_first_512_bytes_of_text_stand_for_it() -> Non
     assert one.description(left) == one.description(PageText(beginning))
     assert one.sign(left).keys == one.sign(right).keys
     assert one.sign(PageText("x" + beginning)).keys != one.sign(left).keys
-
-
-@pytest.mark.parametrize("variant", ["con", "sort", "con_weights", "sort_weights"])
-def test_a_page_with_fewer_keywords_has_no_key(variant: str) -> None:
-    one = made(Digests, variant=variant, keywords=3)
-    assert one.sign(words(bridge=2, window=1)).keys == [ABSENT_KEY]
-    assert similarity_of_pages(one, words(bridge=2, window=1), words(bridge=1, window=2)) == 0.0

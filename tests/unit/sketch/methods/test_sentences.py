@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
 from streamer.sketch.method import ABSENT_KEY, PageText, similarity_of
-from streamer.sketch.methods.sentences import PageVector, Segments, cut
+from streamer.sketch.methods.sentences import Segments, cut
 from tests.unit.sketch.methods.test_lexical import made
 
 # ---- page vector -------------------------------------------------------------------------------
-
-
-def test_a_language_without_stop_words_is_an_error_that_lists_the_others() -> None:
-    with pytest.raises(SettingsError, match=r"klingon.*english"):
-        made(PageVector, stop_words="klingon")
 
 
 # ---- segments ----------------------------------------------------------------------------------
