@@ -17,15 +17,7 @@ import numpy as np
 import pytest
 
 import streamer
-from streamer import (
-    Deduplicator,
-    InvalidPage,
-    Page,
-    Rejected,
-    SettingsError,
-    StoreMismatch,
-    Verdict,
-)
+from streamer import Deduplicator, Page, Rejected, SettingsError, Verdict
 from tests.helpers.added import added
 from tests.helpers.commands import run
 
@@ -119,10 +111,10 @@ def test_each_item_has_one_result_in_order(tmp_path: Path) -> None:
         assert dedup.rejected == {
             "missing_body": 1, "missing_url": 1, "empty_body": 1, "type_not_text": 1, "rule": 1,
         }  # fmt: skip
-        with pytest.raises(InvalidPage) as caught:
+        with pytest.raises(streamer.InvalidPage) as caught:
             dedup.check(pages[0])
         assert caught.value.code == "missing_body"
-        with pytest.raises(InvalidPage, match="type_not_text"):
+        with pytest.raises(streamer.InvalidPage, match="type_not_text"):
             dedup.check(pages[4])
 
 
@@ -182,7 +174,7 @@ def test_an_index_goes_on_and_refuses_other_settings(tmp_path: Path) -> None:
     assert second.page.offset == first.page.offset + 1
     with pytest.raises(SettingsError, match="is closed"):
         len(dedup)
-    with pytest.raises(StoreMismatch, match="bands"):
+    with pytest.raises(streamer.StoreMismatch, match="bands"):
         Deduplicator(index, bands=20)
     with pytest.raises(SettingsError, match="is the empty text"):
         Deduplicator("")

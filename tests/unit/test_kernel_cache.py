@@ -82,12 +82,11 @@ def package(tmp_path: Path) -> Path:
     target.mkdir(parents=True)
     for name in ("__init__.py", "kernel.py"):
         shutil.copy(ROOT / "streamer" / name, target)
+    (target / "some.py").write_text(KERNELS)
     return target.parent
 
 
-def test_kernels_lie_beside_a_package_or_if_it_is_read_only_as_copies_in_the_users_cache(
-    package: Path, home: Path
-) -> None:
+def test_kernels_of_a_read_only_package_are_copied_to_the_cache(package: Path, home: Path) -> None:
     beside = cache_folder(package, home)
     assert beside.is_relative_to(package)
     (beside / "kernel.nbc").write_bytes(b"compiled")
@@ -122,7 +121,6 @@ class Service:
 
 @pytest.fixture
 def service(package: Path) -> Iterator[Service]:
-    (package / "streamer" / "some.py").write_text(KERNELS)
     folders = [package, package / "streamer"]
     for folder in folders:
         folder.chmod(0o555)
@@ -289,10 +287,7 @@ def test_folders_that_nobody_uses_are_removed(package: Path, home: Path, before:
     assert left == {"kernels-0", "kernels-1", "other", new.name}, "two of other versions stay"
 
 
-def test_a_folder_that_is_removed_meanwhile_is_made_again_and_a_constant_makes_no_other_kernel(
-    package: Path, home: Path
-) -> None:
-    (package / "streamer" / "some.py").write_text(KERNELS)
+def test_a_folder_that_is_removed_meanwhile_is_made_again(package: Path, home: Path) -> None:
     program = (
         "import shutil, numpy as np; from streamer import some, kernel\n"
         "a = np.arange(9, dtype=np.uint8); some.element(a, 1); shutil.rmtree(kernel.FOLDER)\n"
@@ -303,7 +298,6 @@ def test_a_folder_that_is_removed_meanwhile_is_made_again_and_a_constant_makes_n
 
 
 def test_indices_are_checked_where_the_environment_says_so(package: Path, home: Path) -> None:
-    (package / "streamer" / "some.py").write_text(KERNELS)
     program = (
         "import numpy as np; from streamer import some\n"
         "a = np.arange(9, dtype=np.uint8)\n"

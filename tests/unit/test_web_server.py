@@ -96,9 +96,7 @@ async def test_a_body_has_an_end_to_its_time() -> None:
         assert await is_closed(connection)
 
 
-async def test_the_oldest_idle_connection_makes_room_and_the_log_says_so_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_the_oldest_idle_connection_makes_room(caplog: pytest.LogCaptureFixture) -> None:
     most = connections_max()
     async with serving() as served:
         waiting = await served.connect(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -62,10 +62,6 @@ class Article:
     topic: tuple[str, ...]
     paragraphs: tuple[Paragraph, ...]
 
-    def words(self) -> int:
-        """Return the number of words in the paragraphs."""
-        return sum(map(len, self.paragraphs))
-
 
 @cache
 def _zipf(count: int) -> tuple[int, ...]:

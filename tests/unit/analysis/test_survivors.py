@@ -1,6 +1,5 @@
 """Survivors among the pages: the join against a plain oracle, and pages of another run."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,39 +60,26 @@ def expected(
     said: list[Any], key: Any, scope: Scope, excluded: frozenset[str]
 ) -> tuple[list[int], int]:
     """Return the survivors by plain search, and how many pages are left out by their URL."""
-    first: dict[int, tuple[int, Any]] = {}
-    edges = []
+    members: dict[int, tuple[int, int, Any]] = {}
     for line, one in enumerate(said):
-        number = number_of(one["page"])
-        first.setdefault(number, (line, one))
-        if one["representative"] is not None:
-            edges.append((number, number_of(one["representative"]["page"])))
+        members.setdefault(number_of(one["page"]), (1, line, one))
+    edges = [(number_of(one["page"]), line, one["representative"]) for line, one in enumerate(said)]
+    edges = [(one, line, number_of(other["page"])) for one, line, other in edges if other]
+    for _, line, other in edges:  # which may have been judged before the file began
+        members.setdefault(other, (0, -line, {"text_bytes": 0, "carried": {}}))
     cluster = {number: number for number in range(2 * PAGES)}
     for _ in range(2 * PAGES):
-        for one, other in edges:
+        for one, _, other in edges:
             cluster[one] = cluster[other] = min(cluster[one], cluster[other])
     clusters: dict[Any, list[Any]] = {}
-    for number, root in cluster.items():
+    for number, (is_judged, line, one) in members.items():
         split = host_or_url(url_of(number)) if scope is Scope.HOST else ""
-        named = [(at, each) for at, each in enumerate(said) if names(each, number)]
-        if number in first:
-            line, one = first[number]
-            clusters.setdefault((root, split), []).append(
-                (url_of(number) in excluded, key(one), 1, line, number)
-            )
-        elif named:  # judged before the file began
-            unknown = {"text_bytes": 0, "carried": {}}
-            clusters.setdefault((root, split), []).append(
-                (url_of(number) in excluded, key(unknown), 0, -named[0][0], number)
-            )
-    chosen = {min(members)[-1] for members in clusters.values()}
-    left_out = [number for number in first if url_of(number) in excluded]
-    return sorted(chosen & first.keys() - {*left_out}), len(left_out)
-
-
-def names(said: Any, number: int) -> bool:
-    other = said["representative"]
-    return other is not None and number_of(other["page"]) == number
+        ranks = (url_of(number) in excluded, key(one), is_judged, line, number)
+        clusters.setdefault((cluster[number], split), []).append(ranks)
+    chosen = {min(each)[-1] for each in clusters.values()}
+    judged = {number for number, (is_judged, *_) in members.items() if is_judged}
+    left_out = {number for number in judged if url_of(number) in excluded}
+    return sorted(chosen & judged - left_out), len(left_out)
 
 
 def number_of(page: Any) -> int:
@@ -140,16 +126,10 @@ def test_the_join_finds_the_survivors_of_a_plain_search(
     assert found.unjudged == 2 * PAGES - pages
 
 
-def moved(names: Sequence[str]) -> list[str]:
-    return [f"/elsewhere/{Path(name).name}" for name in names]
-
-
-def test_files_are_known_by_their_last_part_and_missing_ones_named_but_with_some(
-    tmp_path: Path,
-) -> None:
+def test_files_are_known_by_their_last_part_and_missing_ones_are_named(tmp_path: Path) -> None:
     found = survivors(tmp_path, [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)])
-    found.expect(moved(FILES))
-    first, second = moved(FILES)
+    first, second = moved = [f"/elsewhere/{Path(name).name}" for name in FILES]
+    found.expect(moved)
     assert found.among(first, batch(0)).tolist() == [0]
     assert found.among(second, batch(0, 1, first=PAGES)).tolist() == [1]
     with pytest.raises(InputError, match=r"the pages of 2 verdicts .* but in in/b\.jsonl"):

@@ -68,9 +68,7 @@ def test_a_flush_is_due_after_seconds_if_there_is_work_to_do(judge: Judge, clock
     assert judge.flush_is_due
 
 
-def test_new_settings_are_put_into_the_log_once_and_what_was_flushed_comes_back(
-    tmp_path: Path,
-) -> None:
+def test_new_settings_are_logged_once_and_what_was_flushed_comes_back(tmp_path: Path) -> None:
     pages = family_pages(Random(1), 4)
     for at, (threshold, records) in enumerate(((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2))):
         judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))

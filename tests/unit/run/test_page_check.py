@@ -33,16 +33,12 @@ def without_place(verdict: Verdict) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(verdict, page=ASKED))
 
 
-@pytest.fixture(params=[{}, {"exact": True}], ids=["sketches", "exact"])
-def options(request: pytest.FixtureRequest, key_file: Path) -> dict[str, Any]:
-    return {"key_file": key_file, **request.param}
-
-
+@pytest.mark.parametrize("exact", [False, True])
 def test_a_check_is_that_of_the_writer_and_changes_nothing(
-    tmp_path: Path, key_file: Path, options: dict[str, Any]
+    tmp_path: Path, key_file: Path, *, exact: bool
 ) -> None:
     folder = tmp_path / "index"
-    with Deduplicator(folder, **options) as dedup:
+    with Deduplicator(folder, key_file=key_file, exact=exact) as dedup:
         assert not any(verdict.is_duplicate for verdict in dedup.add(KEPT))
         dedup.flush()
         expected = [without_place(dedup.check(each)) for each in ASKED_PAGES]

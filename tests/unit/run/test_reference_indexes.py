@@ -153,9 +153,7 @@ def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
         near_misses=st.sampled_from([0, 0.2]),
     ),
 )
-def test_verdicts_are_those_of_a_serial_index_beside_another(
-    seed: int, count: int, rules: IndexSettings
-) -> None:
+def test_verdicts_are_those_of_a_serial_index(seed: int, count: int, rules: IndexSettings) -> None:
     clean, pages = both_of(seed, count)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -95,23 +95,20 @@ def test_what_nobody_asks_for_any_more_is_cancelled() -> None:
         held.set()
 
 
-def test_a_full_queue_holds_back_who_gives_and_hands_out_results_and_errors_in_order() -> None:
-    async def run() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 12 // item), 3)
-            assert ahead.is_empty
-            for item in (1, 2, 3):
-                await ahead.put(item)
-            assert ahead.is_full
-            giving = asyncio.create_task(ahead.put(0))
-            await asyncio.sleep(0.01)
-            assert not giving.done()
-            assert [await ahead.pop() for _ in range(3)] == [(1, 12), (2, 6), (3, 4)]
-            await giving
-            with pytest.raises(ZeroDivisionError):
-                await ahead.pop()
-
-    asyncio.run(run())
+async def test_a_full_queue_holds_back_who_gives_and_hands_out_in_order() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        ahead: Ahead[int, int] = Ahead(lambda item: pool.submit(lambda: 12 // item), 3)
+        assert ahead.is_empty
+        for item in (1, 2, 3):
+            await ahead.put(item)
+        assert ahead.is_full
+        giving = asyncio.create_task(ahead.put(0))
+        await asyncio.sleep(0.01)
+        assert not giving.done()
+        assert [await ahead.pop() for _ in range(3)] == [(1, 12), (2, 6), (3, 4)]
+        await giving
+        with pytest.raises(ZeroDivisionError):
+            await ahead.pop()
 
 
 def test_each_thread_has_one_of_its_own() -> None:

@@ -89,9 +89,7 @@ def test_a_compressed_file_of_no_byte_is_refused(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_byte_order_mark_before_verdicts_does_not_count(
-    tmp_path: Path, read: Callable[[Path], object]
-) -> None:
+def test_a_byte_order_mark_does_not_count(tmp_path: Path, read: Callable[[Path], object]) -> None:
     path = tmp_path / "v.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + line(UNIQUE) + line(COPY))
     read(path)

@@ -86,10 +86,6 @@ def test_what_is_selected_is_gone_and_those_that_depended_on_it_are_listed(
     held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())
     names = {n: b"https://%s.example/%d" % (b"new" if n == 5 else b"old", n) for n in (0, 1, 2, 5)}
     assert [n for n, url in names.items() if url not in held] == gone
-    again = tmp_path / "again.jsonl"
-    again.write_text("".join(page(n, "again", "more") + "\n" for n in names))
-    said = sorted(replay(tmp_path, ["again.jsonl"], "again.verdicts.jsonl"), key=place)
-    assert [n for n, each in zip(names, said, strict=True) if each["verdict"] == "unique"] == gone
 
 
 @pytest.mark.parametrize(

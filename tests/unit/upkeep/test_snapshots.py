@@ -5,6 +5,7 @@ import os
 import random
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,16 @@ def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
         snapshots.restore(tmp_path / "4", 4)
 
 
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "flip": lambda data: data[:-9] + bytes(byte ^ 1 for byte in data[-9:-8]) + data[-8:],
+    "cut": lambda data: data[:-1],
+    "longer": lambda data: data + b"x",
+    "missing": lambda data: data,
+}
+
+
 @in_both_places
-@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "missing"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, home: Path, damage: str
 ) -> None:
@@ -120,17 +129,9 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
         data = path.read_bytes()
         if not data and damage in {"flip", "cut"}:
             continue  # a log that has been filed
-        middle = len(data) // 2
-        flipped = bytes(byte ^ 1 for byte in data[middle : middle + 1])
+        path.write_bytes(DAMAGES[damage](data))
         if damage == "missing":
             path.unlink()
-        else:
-            damaged = {
-                "flip": data[:middle] + flipped + data[middle + 1 :],
-                "cut": data[:-1],
-                "longer": data + b"x",
-            }
-            path.write_bytes(damaged[damage])
         with pytest.raises((errors.StoreDamaged, errors.StoreUnavailable)) as refusal:
             snapshots.restore(tmp_path / "again")
         assert path.name in str(refusal.value) or "There is no snapshot" in str(refusal.value)
@@ -278,9 +279,7 @@ def regular(
     return RegularSnapshots(index, to, 60.0, 2, reported.append, lambda: now[0])
 
 
-def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
-    index: Path, snapshots: SnapshotFolder
-) -> None:
+def test_regular_snapshots_are_due_if_there_is_news(index: Path, snapshots: SnapshotFolder) -> None:
     now, reported = [1000.0], list[Taken | errors.StreamerError]()
     with contextlib.closing(Store.open(store_folder(index))) as store:
         each = regular(index, snapshots, now, reported)

@@ -13,13 +13,7 @@ from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 from streamer.upkeep.work_folder import MARKER
 from tests.helpers.commands import ended
 from tests.helpers.growing_index import everything, forge, grow, grow_and_take, holds
-from tests.helpers.kills import code_of, ran
-
-
-def first(snapshots: SnapshotFolder) -> Path:
-    [path] = Path(snapshots.name).glob("*.json")
-    return path
-
+from tests.helpers.kills import code_of
 
 NAMES = [
     "../home/.bashrc", "{tmp}/home/.bashrc", "../other/store/CURRENT", "store/../../home/.bashrc",
@@ -45,7 +39,8 @@ def test_a_snapshot_that_names_other_files_than_an_indexs_is_refused_before_anyt
         changed = {key: each.replace("{tmp}", str(tmp_path)) for key, each in change.items()}
         files[-1] = {**(files[-1] if change else files[0]), **changed}  # or names a file twice
 
-    forge(first(snapshots), forged)
+    [path] = Path(snapshots.name).glob("*.json")
+    forge(path, forged)
     before = everything(tmp_path)
     for refused in (lambda: snapshots.restore(tmp_path / "again"), lambda: snapshots.check(1)):
         with pytest.raises(StoreDamaged, match="is not one of an index"):
@@ -164,42 +159,28 @@ def test_a_restore_that_was_killed_is_done_by_the_same_command(
     holds(again, 5)
 
 
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from streamer.errors import StoreUnavailable
-from streamer.upkeep.snapshots import SnapshotFolder
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
-try:
-    SnapshotFolder(sys.argv[1]).restore(Path(sys.argv[2]))
-except StoreUnavailable as error:
-    sys.stdout.write(str(error))
-"""
-
-
 @pytest.mark.parametrize("parts", [("",), ("shard-0", "shard-1")])
-def test_a_disk_that_refuses_what_is_restored_is_named_and_left_as_it_was(
-    tmp_path: Path, parts: tuple[str, ...]
-) -> None:
+def test_a_disk_that_refuses_a_restore_is_as_it_was(tmp_path: Path, parts: tuple[str, ...]) -> None:
     """The last part alone does not fit: those before it are not left there either."""
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     for part in parts:
         grow(tmp_path / "index" / part, range(600 if part == parts[-1] else 5))
     assert ended("snapshot", tmp_path / "index", tmp_path / "snapshots")[0] == 0
     before = everything(tmp_path)
     target = tmp_path / "disk" / "again"
-    done = ran(FULL, tmp_path / "snapshots", target, 100_000)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"Cannot restore to {target}: File too large. Nothing of it")
-    assert str(tmp_path / "snapshots") not in done.stdout
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(StoreUnavailable) as caught:
+            SnapshotFolder(tmp_path / "snapshots").restore(target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = str(caught.value)
+    assert said.startswith(f"Cannot restore to {target}: File too large. Nothing of it")
+    assert str(tmp_path / "snapshots") not in said
     assert everything(tmp_path) == before
 
 
-def test_a_folder_of_somebody_where_a_checkpoint_goes_stays_and_the_snapshot_is_refused(
-    index: Path, snapshots: SnapshotFolder
-) -> None:
+def test_a_folder_where_a_checkpoint_goes_stays(index: Path, snapshots: SnapshotFolder) -> None:
     grow(index, range(5))
     (index / "checkpoint").mkdir()
     (index / "checkpoint" / "thesis.txt").write_text("mine")

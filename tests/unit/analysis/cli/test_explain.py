@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.errors import InputError, StoreMismatch
+from streamer.errors import InputError, SettingsError, StoreMismatch
 from tests.helpers.commands import run
 
 WORDS = [f"word{n}" for n in range(200)]
@@ -111,6 +111,8 @@ def test_the_verdict_of_another_index_explains_nothing(tmp_path: Path) -> None:
         judge(tmp_path / name, PAGES, *options)
     with pytest.raises(StoreMismatch, match="of an index with other settings"):
         explain(tmp_path / "one", "http://a/near", "--verdicts", str(tmp_path / "other/v.jsonl"))
+    with pytest.raises(SettingsError):  # nor does a file that is no key
+        explain(tmp_path / "one", "http://a/kept", "--key-file", str(tmp_path / "one/v.jsonl"))
 
 
 def test_no_edits_are_told_across_the_threshold(tmp_path: Path, key_file: Path) -> None:
@@ -156,16 +158,6 @@ def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:
     assert re.search(r"exact resemblance +0\.9029\b", shown)
     assert re.search(r"words in shared runs +99\.00% of this page, 99\.00% of that", shown)
     assert "If 12 shingles more would differ, 3 words or more, it would be unique." in shown
-
-
-def test_another_method_is_explained_by_its_own_similarity(tmp_path: Path) -> None:
-    judge(tmp_path, PAGES, "--method", "simhash")
-    found = explain(tmp_path, "http://a/near", "--texts", str(tmp_path / "pages.jsonl"))
-    assert found["method"] == "simhash"
-    bits = found["nearest"]["similarity"] * 64
-    assert abs(bits - round(bits)) < 0.01  # a similarity is a whole ten-thousandth
-    assert found["nearest"]["exact_resemblance"] is None
-    assert found["edits"] is None
 
 
 def test_an_index_of_characters_counts_its_own_shingles(tmp_path: Path) -> None:

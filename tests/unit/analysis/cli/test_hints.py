@@ -59,9 +59,7 @@ def test_the_outputs_hold_all_and_are_the_same_each_time(verdicts: Path, tmp_pat
         (["--stormcrawler", "VERDICTS"], "same file"),
     ],
 )
-def test_outputs_that_cannot_be_are_refused_before_anything_is_read(
-    verdicts: Path, options: list[str], error: str
-) -> None:
+def test_outputs_that_cannot_be_are_refused(verdicts: Path, options: list[str], error: str) -> None:
     given = [each.replace("VERDICTS", str(verdicts)) for each in options]
     before = verdicts.read_bytes()
     with pytest.raises(SettingsError, match=error):
@@ -81,23 +79,18 @@ def test_verdicts_without_urls_are_refused(tmp_path: Path) -> None:
             run("hints", path)
 
 
-@pytest.mark.parametrize(("pages", "out"), [
-    ("crawl/pages.jsonl", "crawl/pages.jsonl"), ("crawl", "crawl/pages.jsonl"),
-    ("crawl", "crawl/new.xml"),
-])  # fmt: skip
-@pytest.mark.parametrize("option", ["--out", "--nutch"])
-def test_pages_are_not_overwritten(
-    verdicts: Path, tmp_path: Path, option: str, pages: str, out: str
-) -> None:
-    held = tmp_path / "crawl" / "pages.jsonl"
+@pytest.mark.parametrize("pages", ["crawl/pages.jsonl", "crawl"])
+def test_pages_are_not_overwritten(verdicts: Path, tmp_path: Path, pages: str) -> None:
+    held, link = tmp_path / "crawl" / "pages.jsonl", tmp_path / "link.xml"
     held.parent.mkdir()
     held.write_text('{"url": "http://a.example/", "body": "x"}\n', "utf-8")
-    name = str(tmp_path / out)
-    if option == "--nutch" and not name.endswith(".xml"):  # the same file by another name
-        name = str(tmp_path / "link.xml")
-        Path(name).symlink_to(held)
-    with pytest.raises(SettingsError):
-        run("hints", verdicts, "--pages", tmp_path / pages, option, name)
+    link.symlink_to(held)  # the same file by another name
+    outputs = [("--out", held), ("--nutch", link)]
+    if pages == "crawl":
+        outputs.append(("--nutch", held.with_name("new.xml")))
+    for option, out in outputs:
+        with pytest.raises(SettingsError):
+            run("hints", verdicts, "--pages", tmp_path / pages, option, out)
     assert held.read_text("utf-8").startswith('{"url"')
     assert [each.name for each in held.parent.iterdir()] == ["pages.jsonl"]
 

@@ -32,7 +32,7 @@ def scored(
 ) -> Score:
     pages = [{"url": f"{SITE}{n}", "body": body} for n, body in enumerate(bodies)]
     file = write(folder / "pages.jsonl", pages)
-    return score([file], write(folder / "verdicts.jsonl", verdicts), **options)
+    return score([file], write(folder / "verdicts.jsonl", [*verdicts]), **options)
 
 
 UNLIKE, LIKE = words(100, 500), words(100)
@@ -133,14 +133,6 @@ def test_verdicts_are_of_the_records_whatever_the_files_name(tmp_path: Path, nam
     assert (result.missing, result.bad_representatives) == (0, 0)
 
 
-def test_verdicts_of_a_file_that_is_not_given_are_refused(tmp_path: Path) -> None:
-    pages = write(tmp_path / "a.jsonl", [{"url": f"{SITE}0", "body": words(50)}])
-    places = [{"topic": name, "partition": 0, "offset": 0} for name in ("a.jsonl", "b.jsonl")]
-    verdicts = write(tmp_path / "v.jsonl", [verdict(0, page=place) for place in places])
-    with pytest.raises(InputError, match="none of the several pages"):
-        score([pages], verdicts)
-
-
 def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
     place = {"topic": "pages", "partition": 3, "offset": 77}
     other = {"page": {**place, "partition": 1}, "url": f"{SITE}0"}
@@ -162,15 +154,15 @@ def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> No
     assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
 
 
-def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"1 verdicts are not in these files, first {SITE}5"):
-        scored(tmp_path, [words(50)], [verdict(0), verdict(5)])
-
-
-def test_verdicts_of_other_texts_under_the_same_urls_are_an_input_error(tmp_path: Path) -> None:
-    said = [verdict(0, text_bytes=len(words(50))), verdict(1, text_bytes=len(words(51)))]
-    with pytest.raises(InputError, match=f"1 verdicts are there with another text, first {SITE}1"):
-        scored(tmp_path, [words(50), words(50, 100)], said)
+def test_verdicts_of_other_pages_texts_and_files_are_refused(tmp_path: Path) -> None:
+    elsewhere = {"topic": "other.jsonl", "partition": 0, "offset": 0}
+    for said, why in (
+        (verdict(5), f"1 verdicts are not in these files, first {SITE}5"),
+        (verdict(1, text_bytes=9), f"1 verdicts are there with another text, first {SITE}1"),
+        (verdict(0, page=elsewhere), "none of the several pages"),
+    ):
+        with pytest.raises(InputError, match=why):
+            scored(tmp_path, [words(50), words(50, 100)], [verdict(0), said])
 
 
 def test_a_page_is_known_by_the_text_that_was_judged_of_it(tmp_path: Path) -> None:
