@@ -223,6 +223,7 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
 @pytest.mark.parametrize(("family", "blocks"), [(ROWS, 2), (KEYS, 1)])
 def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, blocks: int) -> None:
     make_index(tmp_path)
+    assert [ended("check", "--deep", *more)[0] for more in (("--index", tmp_path), ())] == [0, 2]
     [path] = sorted_files(tmp_path / "store", family)
     name = str(path.relative_to(tmp_path))
     for at in (100, 4 * path.stat().st_size)[:blocks]:
