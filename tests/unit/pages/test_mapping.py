@@ -73,14 +73,6 @@ def test_what_is_no_pointer_is_refused(text: str) -> None:
         parse_pointer(text)
 
 
-def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
-    batch = parse(rb'{"url": "http://a.example/", "body": "\"x\" \u00e9\n", "z": [1e999999]}')
-    assert batch.urls == [b"http://a.example/"]
-    assert bytes(batch.bodies[0]) == rb"\"x\" \u00e9\n"
-    assert (batch.flags, batch.sequences, batch.message_keys) == ([ESCAPED], [7], [b"k"])
-    assert (batch.start, batch.end, batch.carried) == (7, 8, [b""])
-
-
 @pytest.mark.parametrize(
     ("value", "code"),
     [

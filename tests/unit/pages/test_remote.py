@@ -212,17 +212,6 @@ def test_a_file_that_could_not_be_read_before_its_turn_is_read_again(web: WebSer
         assert second.whole() == DATA[:5]
 
 
-def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
-    web.ranges = False
-    with opened(web.put("/small.jsonl", DATA[:BLOCK])) as file:
-        assert file.read() == DATA[:BLOCK]
-    with (
-        opened(web.put("/large.jsonl", DATA)) as file,
-        pytest.raises(InputError, match=r"gives whole files only.*curl URL"),
-    ):
-        file.read()
-
-
 def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
     url = web.put("/a b%C3%A9.jsonl", line(1) * 3).replace(" ", "%20")
     web.files["/a%20b%C3%A9.jsonl"] = web.files["/a b%C3%A9.jsonl"]
