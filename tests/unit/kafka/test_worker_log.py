@@ -130,19 +130,13 @@ def test_what_nothing_catches_is_a_line_too(
 
 @pytest.mark.parametrize(
     ("level", "shown"),
-    [
-        ("debug", ["own debug", "own info", "own error", "their warning"]),
-        ("info", ["own info", "own error", "their warning"]),
-        ("warning", ["own error", "their warning"]),
-        ("error", ["own error"]),
-    ],
+    [("info", ["own info", "own error", "their warning"]), ("error", ["own error"])],
 )
 def test_the_level_is_the_least_that_is_shown(
     level: str, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker_log.configure_logs("json", level)
     log = own_log()
-    log.debug("own debug")
     log.info("own info")
     log.error("own error")
     logging.getLogger("faust").warning("their warning")

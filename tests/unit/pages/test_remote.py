@@ -99,9 +99,7 @@ def test_a_silent_connection_is_given_up(web: WebServer, monkeypatch: pytest.Mon
         file.read()
 
 
-def test_a_server_that_fails_is_asked_again(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_server_is_asked_again(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
     soon = timedelta(milliseconds=1)
     waits = {"init_backoff": soon, "base": 4, "max_backoff": 4 * soon}

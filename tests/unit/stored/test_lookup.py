@@ -107,9 +107,7 @@ def test_a_start_reads_no_frozen_keys(store: Store, monkeypatch: pytest.MonkeyPa
     assert found(opened, range(300)) == [row for row in range(210) for _ in range(POSTINGS_A_ROW)]
 
 
-def test_an_index_that_has_less_memory_than_before_freezes_what_it_reads(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_less_memory_a_start_freezes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     bounded(store, 5, memory_max=None).close()
     monkeypatch.setattr(module, "_ROUND_POSTINGS_MIN", 1)
     monkeypatch.setattr(module, "_ROWS_A_PART", 512)
@@ -135,9 +133,7 @@ def test_a_large_table_is_frozen_at_the_end(store: Store, monkeypatch: pytest.Mo
     assert found(opened, range(400)) == [row for row in range(300) for _ in range(POSTINGS_A_ROW)]
 
 
-def test_a_table_that_lacks_a_part_of_a_flush_is_not_frozen_at_the_end(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_in_part_is_not_frozen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FROZEN_AT_THE_END", 1)
     lookup = bounded(store, 1, memory_max=1 << 30)
     store.flush({"bands": 14}, flushed(range(100, 200)), b"")  # and the table does not get it

@@ -1,7 +1,6 @@
 """Main text: what is taken of a page, what falls back, hostile pages, and models."""
 
 import html
-import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -129,16 +128,6 @@ def test_the_text_of_an_escaped_body_is_that_of_the_body() -> None:
 def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Return a page, and room for its text."""
     return np.frombuffer(page, np.uint8), np.empty(text_bytes_max(len(page)), np.uint8)
-
-
-def test_text_that_moves_over_itself_leaves_what_follows_as_it_is() -> None:
-    whole = bytes(range(256))
-    for size, by in itertools.product((0, 1, 31, 32, 33, 100), (0, 1, 31, 32, 33, 100)):
-        text = np.frombuffer(bytearray(whole), np.uint8)
-        end = main_text.move_down(text, 100, 100 + size, 100 - by)
-        assert end == 100 - by + size
-        moved = whole[: 100 - by] + whole[100 : 100 + size] + whole[end:]
-        assert text.tobytes() == moved, (size, by)
 
 
 def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
