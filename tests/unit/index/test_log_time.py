@@ -1,4 +1,4 @@
-"""What dates of a log are doubted, counted and remembered; property/test_log_time.py has the rest."""
+"""What dates are doubted, counted and remembered; property/test_log_time.py has the rest."""
 
 import numpy as np
 import pytest

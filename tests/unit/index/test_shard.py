@@ -104,31 +104,12 @@ def test_the_basis_is_content_where_the_representative_has_the_same(flush: bool)
     assert [verdict.basis for verdict in verdicts] == [SIGNATURE, CONTENT, SIGNATURE]
 
 
-def test_a_representative_without_content_posting_is_no_content_basis(flush: bool) -> None:
-    pages = made_pages(
-        [shares(1, 0, 0, 7), shares(2, 0, 0, 7), shares(2, 0, 0, 7)], [FAR[1], FAR[2], FAR[2]]
-    )
-    verdicts = judge(index(bucket_max=1), pages, flush=flush)
-    assert representatives(verdicts) == [None, None, 1]
-    assert verdicts[2].basis == SIGNATURE
-
-
 def test_a_short_page_matches_equal_content_only(flush: bool) -> None:
     pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8], [4, 5, 6, 7]], [SAME, SAME, SAME])
     pages.distinct[:] = 7
     verdicts = judge(index(shingles_min=8), pages, flush=flush)
     assert representatives(verdicts) == [None, None, 0]
     assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
-
-
-def test_a_short_page_finds_equal_content_however_many_pages_share_its_bands() -> None:
-    machine = index(candidates_max=2)
-    pages = made_pages(
-        [shares(1, 0, 0, 0), shares(1, 0, 0, 0), shares(0, 0, 0, 7), [1, 8, 9, 7]],
-        [FAR[1], FAR[2], SAME, SAME],
-    )
-    pages.distinct[2:] = 3
-    assert representatives(judge(machine, pages, flush=True)) == [None, None, None, 2]
 
 
 def test_an_empty_page_is_unique_and_leaves_no_trace(flush: bool) -> None:

@@ -137,19 +137,6 @@ def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
     assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
 
 
-def test_parts_that_repeat_say_so() -> None:
-    page = PAGE.encode()
-    main = main_text.new_main_text(main_text.read_model())
-    source, out = arrays(page)
-    main_text.html_to_main_text(source, 0, len(page), out, main)
-    count = int(main.structure.now[blocks.COUNT])
-    repeats = np.zeros(sum(map(main_text.is_asked, main.records[:count])), np.uint8)
-    assert [part[:2] for part in text_parts(page, HTML | MAIN, repeats) if part.counts]
-    repeats[-1] = 9
-    *_, last = [part for part in text_parts(page, HTML | MAIN, repeats) if part.repeats]
-    assert last.repeats == 9
-
-
 def test_a_part_that_is_dropped_since_the_site_repeats_it_says_so() -> None:
     lines = "".join(f"<tr><td>{each[:90]}<tr><td>{each[90:180]}" for each in ARTICLE)
     text = "<p>".join(f"Part {number}. {each}" for number, each in enumerate(ARTICLE * 4))
