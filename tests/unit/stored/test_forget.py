@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from streamer.errors import SettingsError
+from streamer.index.codec import BANDS
 from streamer.index.forgetting import BEFORE, URL
 from streamer.index.messages import Forget, Term
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
+from streamer.stored.generations import read_note
+from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
 from tests.helpers.commands import run
 from tests.helpers.kills import code_of
-from tests.helpers.stored_rows import assert_holds, flush
+from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush
 
 URLS = [
     "https://a.example/one", "https://a.example/two", "https://www.b.example/one",
@@ -54,6 +57,23 @@ def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
         flush(store, range(1300, 1310))
         assert_holds(store, [*left, *range(1300, 1310)])
     assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) -> None:
+    with (
+        contextlib.closing(Store.open(tmp_path / "store")) as store,
+        contextlib.closing(StoredLookup(store, 0)) as lookup,
+    ):
+        for first in (0, 100, 200):
+            lookup.refresh(flush(store, range(first, first + 100)))
+        lookup.wait()
+        assert forget_all(store, [(BEFORE, 150_000)], dry_run=True) == 150
+        assert read_note(store).count == 300 * POSTINGS_A_ROW
+        assert forget_all(store, [(BEFORE, 150_000)]) == 150
+        assert read_note(store).count == 0
+        frozen = store._to_write()._families[BANDS]  # noqa: SLF001 - nobody else asks for all
+        assert not list(frozen.keys())
+        assert_holds(store, range(150, 300))
 
 
 def test_an_index_of_which_all_is_forgotten_goes_on(tmp_path: Path) -> None:

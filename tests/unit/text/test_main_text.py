@@ -130,13 +130,6 @@ def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(page, np.uint8), np.empty(text_bytes_max(len(page)), np.uint8)
 
 
-def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
-    assert max(path.stat().st_size for path in (main_text.MODEL, main_text.SITE_MODEL)) < 70_000
-    main = main_text.new_main_text(main_text.read_model())
-    assert sum(each.nbytes for each in main if isinstance(each, np.ndarray)) < 24 << 20
-    assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
-
-
 def test_a_part_that_is_dropped_since_the_site_repeats_it_says_so() -> None:
     lines = "".join(f"<tr><td>{each[:90]}<tr><td>{each[90:180]}" for each in ARTICLE)
     text = "<p>".join(f"Part {number}. {each}" for number, each in enumerate(ARTICLE * 4))
