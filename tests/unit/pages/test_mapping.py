@@ -16,7 +16,7 @@ from streamer.errors import SettingsError
 from streamer.pages.chunk import PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
 from streamer.pages.files import open_sources
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, parse_fields
+from streamer.pages.mapping import PRESETS, FieldMapping, parse_fields
 from streamer.pages.message import MISSING, parse_pointer, resolve
 from streamer.pages.parse import PageParser
 from streamer.pages.times import epoch_ms, normalise_time
@@ -238,12 +238,6 @@ def test_a_mapping_that_cannot_be_used_is_a_clear_settings_error(text: str, mess
     with pytest.raises(SettingsError) as caught:
         parse_fields(text)
     assert message in str(caught.value)
-
-
-def test_presets_are_named_and_the_default_is_the_page_schema() -> None:
-    crawlers = {"browsertrix", "frontera", "norconex", "nutch", "scrapy-cluster"}
-    assert set(PRESETS) == {"page", "warc"} | crawlers
-    assert PRESETS["page"] == DEFAULT_MAPPING
 
 
 def test_carried_fields_come_in_the_order_asked_for() -> None:
