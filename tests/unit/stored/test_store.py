@@ -1,10 +1,7 @@
 """The store: whole flushes or none, and every answer the same after restarts."""
 
-import contextlib
-from pathlib import Path
 from random import Random
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,21 +11,7 @@ from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
-from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
-
-
-def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        store.flush({"bands": 14, "key": "ab"}, flushed([0, 1], b"one"), b"first")
-        store.flush({"bands": 14, "key": "ab"}, flushed([2], b"two"), b"second")
-        assert store.meta is not None
-        before = msgspec.msgpack.encode(store.meta)
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is not None
-        assert msgspec.msgpack.encode(store.meta) == before
-        assert (store.meta.owner, store.meta.identity) == (b"second", {"bands": 14, "key": "ab"})
-        assert store.meta.state == b"two"
-        assert_holds(store, [0, 1, 2])
+from tests.helpers.stored_rows import flush, flushed, keys_of
 
 
 @pytest.mark.parametrize("seed", range(4))
