@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.pages import remote
-from tests.helpers.cdx import Archive, archive
+from tests.helpers.cdx import archive
 from tests.helpers.object_store import ObjectStore
 from tests.helpers.pipes import piped, url_of, warc_record
 from tests.helpers.place import Place, lines
@@ -22,14 +22,10 @@ LINES = [CRAWL.line(number, url_of(number)) for number in range(PAGES)]
 
 @pytest.fixture(autouse=True)
 def _served(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(place, CRAWL)
+    (place.folder / CRAWL.name).parent.mkdir()
+    place.write(CRAWL.name, CRAWL.data)
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
-
-
-def put(place: Place, crawl: Archive) -> None:
-    (place.folder / crawl.name).parent.mkdir(exist_ok=True)
-    (place.folder / crawl.name).write_bytes(crawl.data)
 
 
 def offsets(place: Place) -> list[int]:

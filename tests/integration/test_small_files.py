@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -54,10 +55,9 @@ def judged(place: Place, name: str, *more: str, ungathered: bool = False) -> tup
     verdicts = place.folder / f"{name}.jsonl"
     outs = ("--verdicts", verdicts, "--index", place.folder / name, *place.key)
     arguments = ("replay", place.folder / "in", *outs, "--complete")
-    if ungathered:
-        with mock.patch("streamer.run.replay.gather_small_files", lambda steps, _is_file: steps):
-            assert place.streamer(*arguments, *more) == 0
-    else:
+    name = "streamer.run.replay.gather_small_files"
+    alone = mock.patch(name, lambda steps, _is_file: steps) if ungathered else nullcontext()
+    with alone:
         assert place.streamer(*arguments, *more) == 0
     return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 

@@ -199,10 +199,3 @@ def test_the_document_has_both_forms_for_each_program() -> None:
 def test_a_line_keeps_the_unique_pages(line: str, folder: Path) -> None:
     ordinary = [f"http://a.example/{number}" for number in range(len(HARD), ORDINARY)]
     assert urls_of(line, folder) == HARD + ordinary
-
-
-@pytest.mark.parametrize("line", [line for line in LINES.values() if "infer_schema_length" in line])
-def test_polars_needs_the_types_of_all_lines(line: str, folder: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        urls_of(line.replace(", infer_schema_length=None", ""), folder)
-    assert b"ComputeError" in failed.value.stderr
