@@ -12,7 +12,6 @@ from unittest import mock
 import pytest
 
 from streamer.index.codec import SOURCES, entry_key
-from streamer.run.index_folder import read_meta
 from streamer.stored.store import Store
 from tests.helpers.place import Place, lines, page, replay_through_kills
 
@@ -143,6 +142,3 @@ def test_missing_sources_are_damage(place: Place, capsys: pytest.CaptureFixture[
     store.close()
     assert place.replay(file) == 3
     assert "block 0 of its sources is missing" in capsys.readouterr().err
-    store, meta = read_meta(place.index)
-    store.close()
-    assert meta.owner
