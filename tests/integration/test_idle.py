@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 from streamer.kafka.reader import open_reader
@@ -26,22 +25,8 @@ from tests.integration.test_kept_topic import (
     topic_of,
     wait_until_copied,
 )
+from tests.integration.test_replay_topic import send as send_parts
 from tests.integration.test_worker import page
-
-
-def send_in_bursts(brokers: str, names: Names, partitions: int, bursts: int) -> None:
-    """Send a page to each partition, a few times; the log gets a record for each of them."""
-
-    async def burst(first: int) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
-            for number in range(partitions):
-                await producer.send(names.pages, page(first + number), partition=number)
-
-    for number in range(bursts):
-        asyncio.run(burst(number * partitions))
-        end = (number + 1) * partitions
-        while log_end(brokers, names) <= end:
-            pass
 
 
 def log_end(brokers: str, names: Names) -> int:
@@ -56,7 +41,10 @@ def test_after_weeks_of_rest_nothing_is_signed_or_published_again(
         workers.start("sign-0", "--role", "sign")
         start_owner(workers)
         workers.wait_for_log("index-0", "worker_started")
-        send_in_bursts(brokers, names, 40, 2)
+        for first in (0, 40):  # the log gets a record for each partition
+            send_parts(brokers, names.pages, [[(None, page(first + n))] for n in range(40)])
+            while log_end(brokers, names) <= first + 40:
+                pass
         workers.wait_until_settled()
         before = verdicts_of(brokers, names)
         end = log_end(brokers, names)

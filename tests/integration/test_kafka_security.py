@@ -4,7 +4,6 @@ The broker verifies tokens (SASL OAUTHBEARER), and ends connections when they ex
 """
 
 import asyncio
-import itertools
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -33,7 +32,6 @@ from tests.integration.test_console import console
 from tests.integration.test_console import wait_until as wait_for_console
 
 FAILS_WITHIN_S = 15
-_topics = (f"topic-{number}" for number in itertools.count())
 
 SCRAM = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": USER, "sasl_password": PASSWORD}
 WRONG = "not the password"
@@ -42,11 +40,6 @@ WRONG = "not the password"
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("strangers"))
-
-
-@pytest.fixture
-def topic() -> str:
-    return next(_topics)
 
 
 def connection(broker: SecureBroker, protocol: Any, **changed: Any) -> Connection:

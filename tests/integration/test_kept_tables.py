@@ -229,9 +229,7 @@ def _folder(place: Place, names: Sequence[str]) -> list[Path]:
         (["a.parquet", "b.csv"], "k.arrow", "b.csv is not a Parquet or Arrow file, and --kept"),
         (["a.html"], "k.parquet", "Name the output .jsonl for it"),
         (["a.parquet", "other.parquet"], "k.parquet", "other.parquet has other columns than"),
-        (["a.csv"], "k.csv", "named as CSV, but pages are written as JSON lines"),
         (["a.parquet"], "k.parquet.zst", "named as Parquet, but pages are written as JSON lines"),
-        (["a.html"], "k.html", "named as HTML or text, but pages are written as JSON lines"),
     ],
 )
 def test_other_inputs_are_refused_before_anything_is_judged(

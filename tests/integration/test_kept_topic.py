@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -42,10 +41,6 @@ def topic_of(names: Names) -> str:
     return f"{names.index}-unique"
 
 
-def as_sent(message: Any) -> tuple[object, ...]:
-    return message.key, message.value, tuple(message.headers), message.timestamp
-
-
 def expected(brokers: str, names: Names) -> dict[int, list[tuple[object, ...]]]:
     """Return by partition the pages that verdicts call unique, in the order of their verdicts."""
     pages = {
@@ -58,7 +53,9 @@ def expected(brokers: str, names: Names) -> dict[int, list[tuple[object, ...]]]:
             verdict = json.loads(message.value)
             if verdict["verdict"] == "unique":
                 partition, offset = verdict["page"]["partition"], verdict["page"]["offset"]
-                found[partition].setdefault(offset, as_sent(pages[partition][offset]))
+                sent = pages[partition][offset]
+                own = sent.key, sent.value, tuple(sent.headers), sent.timestamp
+                found[partition].setdefault(offset, own)
     return {partition: list(each.values()) for partition, each in found.items()}
 
 

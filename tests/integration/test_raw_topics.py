@@ -5,7 +5,6 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from streamer.compression import zstd
 from streamer.kafka.dead_letters import CODE
@@ -81,7 +80,15 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
         assert [dict(each).get("type") for each in passed[:4]] == [
             b"text/html", None, b"text/html", b"text/plain",
         ]  # fmt: skip
-        check_dead_letters(messages_of(brokers, names.dead_letters)[0], names)
+        codes = {}
+        for each in messages_of(brokers, names.dead_letters)[0]:
+            headers = dict(each.headers)
+            offset = int(headers["__connect.errors.offset"])
+            key, value, _, own = MESSAGES[offset]
+            assert (each.key, each.value) == (key, value)
+            assert {*own} <= {*each.headers}
+            codes[offset] = headers[CODE].decode()
+        assert codes == DEAD
         assert sorted(workers.replayed()) == sorted(found)
         verified = workers.verify(
             "--settled", *options[:4], "--json", str(tmp_path / "counts.json")
@@ -96,19 +103,6 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
         assert (again.key, again.value) == (None, NOWHERE)
         assert ("traceparent", b"00-1") in again.headers
     check_replay(brokers, names, tmp_path, found)
-
-
-def check_dead_letters(letters: list[Any], names: Names) -> None:
-    """See the codes, and that what was sent is there with its key and headers."""
-    codes = {}
-    for each in letters:
-        headers = dict(each.headers)
-        offset = int(headers["__connect.errors.offset"])
-        key, value, _, own = MESSAGES[offset]
-        assert (each.key, each.value) == (key, value)
-        assert {*own} <= {*each.headers}
-        codes[offset] = headers[CODE].decode()
-    assert codes == DEAD, names
 
 
 def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -> None:

@@ -39,8 +39,8 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
         assert counts["counts"]["pages dead-lettered"] > 0
         assert counts["counts"]["skipped: type_not_text"] > 0
         message = messages_of(brokers, names.verdicts)[0][0]
-        other = json.dumps({**json.loads(message.value), "similarity": 0.5}).encode()
-        send(brokers, names.verdicts, [(message.key, other, None, list(message.headers))])
+        forged = json.dumps({**json.loads(message.value), "similarity": 0.5}).encode()
+        send(brokers, names.verdicts, [(message.key, forged, None, list(message.headers))])
         done = workers.verify()
         assert done.returncode == 1
         assert "breaks its promises" in done.stderr

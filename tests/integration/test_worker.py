@@ -132,17 +132,12 @@ def started(workers: Fleet, name: str, *options: object) -> tuple[int, str]:
     return workers.start(name, *options).wait(timeout=300), workers.log(name)
 
 
-def test_a_missing_topic_of_pages_is_named(brokers: str, names: Names, tmp_path: Path) -> None:
-    with fleet(tmp_path, brokers, names) as workers:
-        code, log = started(workers, "sign", "--role", "sign")
-    assert code == 1
-    assert f"There is no topic {names.pages}" in log
-
-
 def test_a_topic_or_a_log_made_anew_is_refused(brokers: str, names: Names, tmp_path: Path) -> None:
     index = ("--index", tmp_path / "index")
-    fill_topic(brokers, names.pages, [(None, page(n)) for n in range(5)])
     with fleet(tmp_path, brokers, names) as workers:
+        code, log = started(workers, "sign", "--role", "sign")
+        assert (code, f"There is no topic {names.pages}" in log) == (1, True)
+        fill_topic(brokers, names.pages, [(None, page(n)) for n in range(5)])
         workers.settle("all", *index)
         workers.kill("all", signal.SIGTERM)
         send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
