@@ -29,11 +29,6 @@ from streamer import (
 
 with Deduplicator("index", threshold=0.8) as dedup:
     results: Iterator[Verdict | Rejected] = dedup.add([Page("u", body="b"), ("u", b"b")])
-    for result in results:
-        if isinstance(result, Rejected):
-            code: str = result.code
-        elif result.representative is not None:
-            url: str = result.representative.url
     is_duplicate: bool = dedup.check(("u", b"b")).is_duplicate
     near: list[KeptMatch] = dedup.nearest("text", limit=5)
     count: int = dedup.forget(host="example.org") + len(dedup)
@@ -167,8 +162,5 @@ def test_verdict_files_are_read_as_they_were_written(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(lines))
     assert list(read_verdicts(plain)) == list(read_verdicts(str(packed))) == verdicts
     assert isinstance(verdicts[0], Verdict)
-    plain.write_bytes(lines + b'{"page": 1}\n')
-    with pytest.raises(InputError, match=r"v.jsonl:10: not a verdict"):
-        list(read_verdicts(plain))
     with pytest.raises(InputError, match="No such file"):
         list(read_verdicts(tmp_path / "missing.jsonl"))

@@ -21,14 +21,8 @@ def test_a_log_is_read_by_the_rule_of_intervals() -> None:
     assert reading.mark("pages:0") == 8
     assert reading.unfilled() == [("pages:0", 8, 9)]
     assert reading.accept(record(6, 10, 8)) == 0
-    assert reading.unfilled() == []
-
-
-def test_a_source_of_which_only_a_hole_is_known_counts() -> None:
-    reading = LogReading()
     assert reading.accept(record(4, 5, source="pages:1")) is None
-    assert reading.sources == 1
-    assert reading.unfilled() == [("pages:1", 0, 5)]
+    assert (reading.sources, reading.unfilled()) == (2, [("pages:1", 0, 5)])
 
 
 def test_a_digest_tells_none_from_nothing_and_one_cut_from_another() -> None:

@@ -13,19 +13,6 @@ def test_the_error_is_that_of_wilsons_interval(differing: int, support: int, bou
     assert error_bound(differing, support) == pytest.approx(bound, abs=1e-4)
 
 
-def test_a_content_counts_once_so_one_page_for_all_urls_is_no_support() -> None:
-    evidence = Evidence()
-    for _ in range(1000):
-        evidence.count({7})
-    assert evidence.support == 1
-    assert not evidence.holds(HintLimits())
-    for content in range(30):
-        evidence.count({content})
-    assert evidence.holds(HintLimits())
-    evidence.count({1, 2})
-    assert (evidence.support, evidence.differing, evidence.extra) == (31, 1, 1)
-
-
 def test_single_pages_contradict_nothing_but_many_contents_do() -> None:
     changed, chosen = Evidence({1, 2}, differing=2, extra=2), Evidence(differing=1, extra=25)
     assert not changed.contradicts(HintLimits())
