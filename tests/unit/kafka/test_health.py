@@ -9,7 +9,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from streamer.errors import SettingsError
 from streamer.kafka.health import HealthServer
@@ -44,10 +43,8 @@ class Served:
     async def metric(self, name: str) -> float:
         status, text = await self.get("/metrics")
         assert status == 200
-        families = text_string_to_metric_families(text)
-        samples = [sample for family in families for sample in family.samples]
-        (value,) = [sample.value for sample in samples if sample.name == name]
-        return value
+        [value] = re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)
+        return float(value)
 
 
 @asynccontextmanager
