@@ -22,17 +22,17 @@ from streamer.run.replay import Replay
 from streamer.testing import Replayer, assert_same_verdicts
 from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import KEY, exit_code, fleet
+from tests.helpers.place import PROSE
 from tests.helpers.place import said as printed
 from tests.helpers.wait import wait_until
 
-WORDS = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
 PARTITIONS = 3
 TIMESTAMP = 1_700_000_000_000  # of the first message; each offset is a second later
 
 
 def page(number: int, copy: int = 0) -> Sent:
     """Return a page that shares little with others; copies differ in a word and the URL."""
-    words = [f"{word}{number}" for word in (WORDS * 10).format(number).split()]
+    words = [f"{word}{number}" for word in (PROSE * 10).format(number).split()]
     if copy:
         words[copy % len(words)] = f"changed{copy}"
     url = f"http://a.example/{number}/{copy}"

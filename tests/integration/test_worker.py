@@ -97,10 +97,9 @@ def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_a
         assert json.loads(asked(port, "health/live")) == {"live": True}
         workers.wait_until_settled()
         assert json.loads(asked(port, "health/ready")) == {"ready": True, "reasons": []}
-        metrics = asked(port, "metrics").decode()
         counted = sum(
             float(line.split()[-1])
-            for line in metrics.splitlines()
+            for line in asked(port, "metrics").decode().splitlines()
             if line.startswith("streamer_verdicts_total{")
         )
         before = verdicts_of(brokers, names)

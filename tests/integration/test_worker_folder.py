@@ -36,8 +36,7 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
         assert "shard 0" in run("inspect", index, "--all")
         assert re.search(r"records read +20 of \d sources", run("inspect", index))
 
-        fits = run("check", "--index", index, *key)
-        assert fits.count("fits") == 1
+        assert run("check", "--index", index, *key).count("fits") == 1
         assert run("check", "--index", index, "--deep", *key).count("newest-flush") == 1
         forgetting = run("forget", index, "--host", "a.example", "--dry-run")
         assert forgetting.startswith("20 kept pages would")
