@@ -39,7 +39,10 @@ FILES: dict[str, tuple[list[str], list[str]]] = {
         [],
     ),
     "streamer/stored/frozen.py": (
-        ["tests/unit/stored/test_frozen.py", "tests/property/test_frozen_keys.py"],
+        [
+            "tests/unit/stored/test_frozen.py", "tests/unit/stored/test_lookup.py",
+            "tests/property/test_frozen_keys.py",
+        ],
         ["streamer/stored/generations.py"],
     ),
     "streamer/index/rule.py": (

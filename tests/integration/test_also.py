@@ -87,8 +87,7 @@ def test_a_worker_compares_with_another_index_and_its_log_names_it(
         workers.see_that_all_holds(*also)
         missing = workers.verify("--settled")
         assert (missing.returncode, "Give --also clean=" in missing.stderr) == (3, True)
-        lines = [json.loads(line) for line in workers.replayed()]
-        assert sorted(map(by_page, found)) == sorted(map(by_page, lines))
+        assert sorted(workers.replayed()) == sorted(values)
 
         assert workers.kill("all", signal.SIGTERM) == 0
         assert streamer(*made, first, second).returncode == 0  # it is another index now
@@ -102,8 +101,3 @@ def test_a_worker_compares_with_another_index_and_its_log_names_it(
         workers.wait_until_settled()
         again = messages_of(brokers, names.verdicts)
         assert {m.value for part in again.values() for m in part} == {*values}
-
-
-def by_page(verdict: dict[str, Any]) -> tuple[int, int, str]:
-    page = verdict["page"]
-    return page["partition"], page["offset"], verdict["verdict"]

@@ -96,19 +96,11 @@ def test_a_command_that_starts_before_its_broker_goes_on_when_that_is_up(
     away.kill()
     said: list[str] = []
 
-    async def start_meanwhile() -> None:
-        is_said = asyncio.Event()
+    def note(reason: str) -> None:
+        said.append(reason)
+        away.start()
 
-        def note(reason: str) -> None:
-            said.append(reason)
-            is_said.set()
-
-        asking = asyncio.create_task(await_brokers(Connection(away.workers.brokers), note))
-        await is_said.wait()
-        await asyncio.to_thread(away.start)
-        await asking
-
-    asyncio.run(start_meanwhile())
+    asyncio.run(await_brokers(Connection(away.workers.brokers), note))
     assert len(said) == 1
     assert "Trying again for 90 seconds." in said[0]
 

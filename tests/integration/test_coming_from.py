@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from benchmarks.peers.datatrove_minhash import SpacedWords
+from tests.helpers.cdx import warc_record
 from tests.helpers.place import lines
 from tests.integration.test_examples import run
 
@@ -111,17 +112,14 @@ def test_ours_runs_where_the_other_tool_is_not_here(folder: Path, page: str) -> 
 def test_a_collection_of_browsertrix_becomes_one_without_copies(folder: Path) -> None:
     archive = folder / "crawls" / "collections" / "site" / "site.wacz"
     archive.parent.mkdir(parents=True)
-    http = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-    records = ""
-    for name, text in texts().items():
-        block = f"{http}<p>{text}"
-        records += (
-            f"WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: {name}\r\n"
-            "WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Type: application/http;msgtype=response\r\n"
-            f"Content-Length: {len(block)}\r\n\r\n{block}\r\n\r\n"
-        )
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>"
+    headers = {"WARC-Date": "2026-01-01T00:00:00Z", "Content-Type": "application/http"}.items()
+    records = [
+        warc_record("response", name, http + text.encode(), *headers)
+        for name, text in texts().items()
+    ]
     with zipfile.ZipFile(archive, "w") as packed:
-        packed.writestr("archive/data.warc", records)
+        packed.writestr("archive/data.warc", b"".join(records))
     run_ours("browsertrix", folder)
     said = {
         each["url"] for each in lines(folder / "verdicts.jsonl") if each["verdict"] == "duplicate"

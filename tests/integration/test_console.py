@@ -22,6 +22,7 @@ from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from streamer.console.crawl_state import CrawlState
+from tests.helpers.commands import run
 from tests.helpers.damage import digests
 from tests.helpers.fleet import streamer
 from tests.helpers.missing import leave_out
@@ -73,12 +74,6 @@ CUT_WORDS = """() => {
   return cut;
 }"""
 VIEWS = ["overview", "page", "compare", "clusters", "hosts", "dead-letters"]
-
-
-def run(*arguments: object) -> str:
-    done = streamer(*arguments, cwd=Path.cwd())
-    assert done.returncode == 0, done.stderr
-    return " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")
@@ -229,18 +224,6 @@ def test_the_keyboard_alone_looks_up_a_page(tab: Page) -> None:
     assert text_of(103) in words(tab, ".text")
 
 
-def looked_at(urls: list[str]) -> list[str]:
-    """Return each view, and those that show something when they are asked."""
-    compared = {"page": urls[0], "with": "https://copy.example/0"}
-    return [
-        *VIEWS,
-        "page?" + urlencode({"page": urls[4], "explain": "yes"}),
-        "compare?" + urlencode(compared),
-        "host?host=copy.example",
-        "dead-letters?code=invalid_json",
-    ]
-
-
 @pytest.mark.parametrize(
     ("scheme", "width", "direction"),
     [("light", 320, "rtl"), ("light", 1280, "ltr"), ("dark", 400, "ltr"), ("dark", 1280, "ltr")],
@@ -254,7 +237,12 @@ def test_every_view_suits_everyone(
     context.set_default_timeout(1000 * PATIENCE_S)
     page, colours = context.new_page(), set()
     cluster = answer(address, "clusters.json", limit=1)["clusters"][0]["place"]
-    for path in (*looked_at(urls), "cluster?" + urlencode({"place": cluster})):
+    for path in (
+        *VIEWS, "host?host=copy.example", "dead-letters?code=invalid_json",
+        "page?" + urlencode({"page": urls[4], "explain": "yes"}),
+        "compare?" + urlencode({"page": urls[0], "with": "https://copy.example/0"}),
+        "cluster?" + urlencode({"place": cluster}),
+    ):  # fmt: skip
         page.goto(path)
         # Playwright's own evaluation is not bound by the page's policy.
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,15 +24,15 @@ from tests.integration.test_follow import BEGAN_MS, publish
 from tests.integration.test_worker import page
 
 
-class Brokers:
+class Brokers(NamedTuple):
     """A broker of these tests alone, and its files."""
 
-    def __init__(self, address: str, folder: Path) -> None:
-        self.address, self._folder = address, folder
+    address: str
+    folder: Path
 
     def damage(self, topic: str) -> None:
         """Change the last byte of partition 0."""
-        [log] = self._folder.rglob(f"{topic}-0/*.log")
+        [log] = self.folder.rglob(f"{topic}-0/*.log")
         with log.open("r+b") as file:
             file.seek(-1, 2)
             last = file.read(1)

@@ -20,19 +20,17 @@ WIDTH = 5
 WORDS = 400
 
 
-def key_in(folder: Path, secret: bytes = bytes(range(32))) -> Path:
-    """Return a key file in the folder: under each key other estimates are in doubt."""
-    (folder / "key").write_text(secret.hex())
-    (folder / "key").chmod(0o600)
-    return folder / "key"
+@pytest.fixture(autouse=True)
+def _key(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all indexes made with one key: under each, other estimates are in doubt."""
+    monkeypatch.setenv("STREAMER_KEY_FILE", str(key_file))
 
 
 def judged(folder: Path, name: str, lines: list[str], *options: str) -> list[dict[str, Any]]:
     """Return the verdicts on pages, by the index in the folder."""
     pages, out = folder / f"{name}.jsonl", folder / f"{name}.verdicts.jsonl"
     pages.write_text("".join(lines))
-    where = ["--index", folder / "index", "--key-file", key_in(folder)]
-    run("replay", pages, "--verdicts", out, *where, *options)
+    run("replay", pages, "--verdicts", out, "--index", folder / "index", *options)
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
@@ -133,10 +131,6 @@ def test_a_deep_check_names_shingles_that_are_missing(tmp_path: Path) -> None:
     assert found["shingles"] == ["block 0 of its shingles is missing"]
 
 
-def kept_in(folder: Path) -> list[object]:
-    return ["--index", folder / "index", "--key-file", key_in(folder), "--json"]
-
-
 def test_explain_and_compare_decide_as_the_index_does(tmp_path: Path) -> None:
     pairs = near_pairs(2)
     judged(tmp_path, "pages", [page(f"a{i}", one) for i, (one, _) in enumerate(pairs)], "--exact")
@@ -145,7 +139,7 @@ def test_explain_and_compare_decide_as_the_index_does(tmp_path: Path) -> None:
         files = [tmp_path / f"{name}{number}.txt" for name in "ab"]
         for file, words in zip(files, pair, strict=True):
             file.write_text(" ".join(words))
-        reported = json.loads(run("explain", files[1], *kept_in(tmp_path)))
+        reported = json.loads(run("explain", files[1], "--index", tmp_path / "index", "--json"))
         near = reported["nearest"]
         assert (near["url"], near["similarity"], near["exact"]) == (f"a{number}", share, True)
         assert reported["verdict"] == ("duplicate" if share >= 0.8 else "unique")

@@ -126,10 +126,8 @@ def test_java_counts_each_page_once(clone: Path, variables: dict[str, str], name
     [
         (b"no json", "No verdict at .*offset 0: Unrecognized token"),
         (b'{"schema": "streamer.verdict/2"}', 'the schema is not "streamer.verdict/1"'),
-        (b'{"schema": "streamer.verdict/1"}', 'there is no field "page"'),
         (None, "There is no topic"),
     ],
-    ids=["no json", "another version", "no page", "no topic"],
 )
 def test_java_says_what_is_no_verdict(
     clone: Path, variables: dict[str, str], names: Names, message: bytes | None, error: str

@@ -1,19 +1,17 @@
 """The same pages in every format of input: the same verdicts, over kills and resumed runs."""
 
-import base64
 import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 
-from streamer.model import DeadLetter, Location
 from tests.helpers.cdx import archive, warc_record
 from tests.helpers.place import Place, lines, page, replay_through_kills
+from tests.helpers.verdict_lines import letter, written
 from tests.unit.pages.test_table_copy import write
 
 PAGES = 260
@@ -23,10 +21,6 @@ Record = dict[str, Any]
 def records() -> list[Record]:
     """Return pages of which every third is a copy."""
     return [json.loads(page(number - number % 3 // 2)) for number in range(PAGES)]
-
-
-def write_json(path: Path, pages: list[Record]) -> None:
-    path.write_text("".join(json.dumps(each) + "\n" for each in pages), encoding="utf-8")
 
 
 def write_rows(path: Path, pages: list[Record]) -> None:
@@ -53,14 +47,8 @@ def write_cdx(path: Path, pages: list[Record]) -> None:
 
 def write_letters(path: Path, pages: list[Record]) -> None:
     """Write the dead letters that pages would be without a mapping."""
-    letters = (
-        DeadLetter(
-            Location("topic", 0, number), "missing_url", "", None,
-            base64.b64encode(json.dumps(page).encode()).decode(), 1, truncated=False,
-        )
-        for number, page in enumerate(pages)
-    )  # fmt: skip
-    path.write_bytes(b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters))
+    records = (json.dumps(each).encode() for each in pages)
+    written(path, *(letter(number, record=record) for number, record in enumerate(records)))
 
 
 WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
@@ -79,8 +67,8 @@ def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], 
 
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_verdicts_are_those_of_json_lines_whatever_was_killed(place: Place, suffix: str) -> None:
-    plain, path = place.folder / "pages.jsonl", place.folder / f"pages{suffix}"
-    write_json(plain, records())
+    plain = place.write("pages.jsonl", *(json.dumps(each).encode() + b"\n" for each in records()))
+    path = place.folder / f"pages{suffix}"
     WRITERS[suffix](path, records())
     wanted = judged(place, "plain", plain).replace(b"pages.jsonl", path.name.encode())
     kills = ((2, "_judge_new"), (2, "_begin_flush"), (1, "_judge_new"))

@@ -35,16 +35,13 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def said(folder: Path) -> set[tuple[str, ...]]:
-    return {
+def test_hints_are_right_and_few_are_missing(crawl: Path) -> None:
+    truth = set(map(tuple, json.loads((crawl / "truth.json").read_bytes())))
+    found = {
         (host["host"], hint["kind"], hint["name"], hint["under"])
-        for host in lines(folder / "hints.jsonl")
+        for host in lines(crawl / "hints.jsonl")
         for hint in host["hints"]
     }
-
-
-def test_hints_are_right_and_few_are_missing(crawl: Path) -> None:
-    truth, found = set(map(tuple, json.loads((crawl / "truth.json").read_bytes()))), said(crawl)
     assert len(truth & found) / len(found) >= PRECISION_MIN, sorted(found - truth)
     assert len(truth & found) / len(truth) >= RECALL_MIN, sorted(truth - found)
 

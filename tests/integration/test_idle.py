@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 from streamer.kafka.reader import open_reader
@@ -18,41 +17,20 @@ from tests.helpers.broker import broker, make_topic, messages_of, running_broker
 from tests.helpers.fleet import fleet
 from tests.helpers.ports import free_port
 from tests.integration.chaos import start_owner
-from tests.integration.test_kept_topic import copies, kept, see_copies, topic_of, wait_until_copied
+from tests.integration.test_kept_topic import (
+    copies,
+    forget_group,
+    kept,
+    see_copies,
+    topic_of,
+    wait_until_copied,
+)
+from tests.integration.test_replay_topic import send as send_parts
 from tests.integration.test_worker import page
-
-
-def send_in_bursts(brokers: str, names: Names, partitions: int, bursts: int) -> None:
-    """Send a page to each partition, a few times; the log gets a record for each of them."""
-
-    async def burst(first: int) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
-            for number in range(partitions):
-                await producer.send(names.pages, page(first + number), partition=number)
-
-    for number in range(bursts):
-        asyncio.run(burst(number * partitions))
-        end = (number + 1) * partitions
-        while log_end(brokers, names) <= end:
-            pass
 
 
 def log_end(brokers: str, names: Names) -> int:
     return len(messages_of(brokers, names.log(0))[0])
-
-
-def forget_offsets(brokers: str, group: str, topic: str, partitions: int) -> None:
-    """Commit 0, which is what a group has whose offsets have expired."""
-
-    async def run() -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=brokers, group_id=group)
-        await consumer.start()
-        places = [TopicPartition(topic, number) for number in range(partitions)]
-        consumer.assign(places)
-        await consumer.commit(dict.fromkeys(places, 0))
-        await consumer.stop()
-
-    asyncio.run(run())
 
 
 def test_after_weeks_of_rest_nothing_is_signed_or_published_again(
@@ -63,14 +41,17 @@ def test_after_weeks_of_rest_nothing_is_signed_or_published_again(
         workers.start("sign-0", "--role", "sign")
         start_owner(workers)
         workers.wait_for_log("index-0", "worker_started")
-        send_in_bursts(brokers, names, 40, 2)
+        for first in (0, 40):  # the log gets a record for each partition
+            send_parts(brokers, names.pages, [[(None, page(first + n))] for n in range(40)])
+            while log_end(brokers, names) <= first + 40:
+                pass
         workers.wait_until_settled()
         before = verdicts_of(brokers, names)
         end = log_end(brokers, names)
         for name in ("sign-0", "index-0"):
             assert workers.kill(name, signal.SIGTERM) == 0
-        forget_offsets(brokers, names.sign_group, names.pages, 40)
-        forget_offsets(brokers, names.shard_group(0), names.log(0), 1)
+        for group in (names.sign_group, names.shard_group(0)):
+            forget_group(brokers, group)
         for name in ("sign-0", "index-0"):
             workers.start(name)
         workers.wait_until_settled()

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -42,10 +41,6 @@ def topic_of(names: Names) -> str:
     return f"{names.index}-unique"
 
 
-def as_sent(message: Any) -> tuple[object, ...]:
-    return message.key, message.value, tuple(message.headers), message.timestamp
-
-
 def expected(brokers: str, names: Names) -> dict[int, list[tuple[object, ...]]]:
     """Return by partition the pages that verdicts call unique, in the order of their verdicts."""
     pages = {
@@ -58,7 +53,9 @@ def expected(brokers: str, names: Names) -> dict[int, list[tuple[object, ...]]]:
             verdict = json.loads(message.value)
             if verdict["verdict"] == "unique":
                 partition, offset = verdict["page"]["partition"], verdict["page"]["offset"]
-                found[partition].setdefault(offset, as_sent(pages[partition][offset]))
+                sent = pages[partition][offset]
+                own = sent.key, sent.value, tuple(sent.headers), sent.timestamp
+                found[partition].setdefault(offset, own)
     return {partition: list(each.values()) for partition, each in found.items()}
 
 
@@ -110,6 +107,13 @@ def expire(brokers: str, topic: str, end: int) -> None:
     """Delete the messages of partition 0 before an offset; -1: all."""
     records = {TopicPartition(topic, 0): RecordsToDelete(end)}
     broker.administer(brokers, lambda admin: admin.delete_records(records))
+
+
+def forget_group(brokers: str, group: str) -> None:
+    """Have the brokers forget the offsets of a group, as they do after a week."""
+    request = DeleteGroupsRequest([group])
+    answer = broker.administer(brokers, lambda admin: admin._send_request(request))  # noqa: SLF001 - it has no method for it
+    assert answer.results == [(group, 0)]
 
 
 def kept(names: Names) -> tuple[str, str]:
@@ -235,11 +239,7 @@ def test_offsets_that_the_brokers_have_forgotten_are_no_reason_to_copy_twice(
         workers.start("all", "--index", tmp_path / "index")
         wait_until_copied(workers)
         assert workers.kill("all", signal.SIGTERM) == 0
-        answer = broker.administer(
-            brokers,
-            lambda admin: admin._send_request(DeleteGroupsRequest([names.kept_group])),  # noqa: SLF001 - it has no method for it
-        )
-        assert answer.results == [(names.kept_group, 0)]
+        forget_group(brokers, names.kept_group)
         assert workers.start("all").wait(timeout=300) == 3
         assert f"{topic_of(names)} has copies of this index, and the group" in workers.log("all")
         workers.options = ("--kept-topic", f"{topic_of(names)}-again")

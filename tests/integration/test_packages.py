@@ -10,7 +10,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -112,32 +111,22 @@ def test_a_line_of_a_document_installs_what_it_says(line: str, clone: Path, tmp_
 OTHER_USER = 65533
 PROGRAM = """
 from streamer import Deduplicator
-texts = [("u", "one two three four five six seven eight " * 9), ("v", "one two three four five six"
-         " seven eight " * 9)]
+text = "one two three four five six seven eight " * 9
 with Deduplicator() as dedup:
-    print([verdict.is_duplicate for verdict in dedup.add(texts)])
+    print([verdict.is_duplicate for verdict in dedup.add([("u", text), ("v", text)])])
 """
 
 
-@dataclass
-class Installed:
-    """An environment that nobody may write to, for a user who has no home."""
-
-    bin: Path
-    folder: Path
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run one of its programs, as another user if this one is root."""
-        given = [str(self.bin / command[0]), *command[1:]]
-        if os.geteuid() == 0:
-            # The interpreter may be in root's home, so the user may read anything: but not write.
-            rights = "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"
-            who = f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"
-            given = ["setpriv", *who, *rights, "--bounding-set=-all,+dac_read_search", *given]
-        own = {"HOME": "/nonexistent", "TMPDIR": str(self.folder), "PATH": os.environ["PATH"]}
-        return subprocess.run(
-            given, cwd=self.folder, env=own, capture_output=True, text=True, check=False
-        )
+def ran_by_another(bin_folder: Path, folder: Path, *command: str) -> str:
+    """Return what a program of an environment prints for a user without a home."""
+    given = [str(bin_folder / command[0]), *command[1:]]
+    if os.geteuid() == 0:
+        # The interpreter may be in root's home, so the user may read anything: but not write.
+        rights = "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"
+        who = f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"
+        given = ["setpriv", *who, *rights, "--bounding-set=-all,+dac_read_search", *given]
+    own = {"HOME": "/nonexistent", "TMPDIR": str(folder), "PATH": os.environ["PATH"]}
+    return ran(*given, cwd=folder, env=own)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +139,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """Yield the programs of an environment that nobody may write to, and a folder to work in."""
     folder = tmp_path_factory.mktemp("installed")
     ran(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     (wheel,) = built.glob("*.whl")
@@ -165,7 +155,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         path.chmod(0o555)
     with tempfile.TemporaryDirectory() as temporary:
         Path(temporary).chmod(0o1777)
-        yield Installed(folder / "venv" / "bin", Path(temporary))
+        yield folder / "venv" / "bin", Path(temporary)
     for path in folders:
         path.chmod(0o755)
     shutil.rmtree(folder)
@@ -184,15 +174,13 @@ def test_the_wheel_of_the_sdist_has_the_files_of_the_package(built: Path) -> Non
     assert packed == own
 
 
-def test_a_service_user_judges_pages_with_a_read_only_package(installed: Installed) -> None:
-    done = installed.run("streamer", "sample", "crawl", "--pages", "300")
-    assert done.returncode == 0, done.stderr
-    done = installed.run("streamer", "replay", "crawl/pages.jsonl", "--verdicts", "v.jsonl")
-    assert done.returncode == 0, done.stderr
-    verdicts = (installed.folder / "v.jsonl").read_text(encoding="utf-8").splitlines()
+def test_a_service_user_judges_pages_with_a_read_only_package(installed: tuple[Path, Path]) -> None:
+    run = partial(ran_by_another, *installed)
+    run("streamer", "sample", "crawl", "--pages", "300")
+    run("streamer", "replay", "crawl/pages.jsonl", "--verdicts", "v.jsonl")
+    verdicts = (installed[1] / "v.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["verdict"] for line in verdicts} == {"unique", "duplicate"}
-    done = installed.run("python", "-c", PROGRAM)
-    assert (done.returncode, done.stdout) == (0, "[False, True]\n"), done.stderr
+    assert run("python", "-c", PROGRAM) == "[False, True]\n"
 
 
 NEWER = "9999.0"

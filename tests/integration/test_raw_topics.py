@@ -5,12 +5,12 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from streamer.compression import zstd
 from streamer.kafka.dead_letters import CODE
 from streamer.kafka.topics import Names
 from tests.helpers.broker import make_topic, messages_of, send, verdicts_of
+from tests.helpers.commands import run
 from tests.helpers.fleet import fleet, streamer
 from tests.integration.chaos import make_crawl
 from tests.unit.test_deduplicator import text_of
@@ -80,7 +80,15 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
         assert [dict(each).get("type") for each in passed[:4]] == [
             b"text/html", None, b"text/html", b"text/plain",
         ]  # fmt: skip
-        check_dead_letters(messages_of(brokers, names.dead_letters)[0], names)
+        codes = {}
+        for each in messages_of(brokers, names.dead_letters)[0]:
+            headers = dict(each.headers)
+            offset = int(headers["__connect.errors.offset"])
+            key, value, _, own = MESSAGES[offset]
+            assert (each.key, each.value) == (key, value)
+            assert {*own} <= {*each.headers}
+            codes[offset] = headers[CODE].decode()
+        assert codes == DEAD
         assert sorted(workers.replayed()) == sorted(found)
         verified = workers.verify(
             "--settled", *options[:4], "--json", str(tmp_path / "counts.json")
@@ -88,10 +96,8 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
         assert verified.returncode == 0, verified.stdout + verified.stderr
         counts = json.loads((tmp_path / "counts.json").read_text())["counts"]
         assert {name: counts[name] for name in counts if name.startswith("skipped:")} == SKIPPED
-        retried = streamer(
-            "dead-letters", "retry", "--from-topic", names.dead_letters, "--brokers", brokers,
-        )  # fmt: skip
-        assert retried.returncode == 0, retried.stderr
+        topic = ("--from-topic", names.dead_letters, "--brokers", brokers)
+        run("dead-letters", "retry", *topic)
         workers.wait_until_settled()
         again = messages_of(brokers, names.pages)[0][len(MESSAGES)]
         assert (again.key, again.value) == (None, NOWHERE)
@@ -99,28 +105,14 @@ def test_workers_and_replays_judge_bodies_alike(brokers: str, names: Names, tmp_
     check_replay(brokers, names, tmp_path, found)
 
 
-def check_dead_letters(letters: list[Any], names: Names) -> None:
-    """See the codes, and that what was sent is there with its key and headers."""
-    codes = {}
-    for each in letters:
-        headers = dict(each.headers)
-        offset = int(headers["__connect.errors.offset"])
-        key, value, _, own = MESSAGES[offset]
-        assert (each.key, each.value) == (key, value)
-        assert {*own} <= {*each.headers}
-        codes[offset] = headers[CODE].decode()
-    assert codes == DEAD, names
-
-
 def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -> None:
     """See that a replay of the topic alone has the same verdicts, and what else it writes."""
     verdicts, kept = folder / "v.jsonl", folder / "kept.jsonl"
-    done = streamer(
+    run(
         "replay", "--from-topic", names.pages, "--brokers", brokers, "--kept", kept, "--offsets",
         f"0:0-{len(MESSAGES)}", "--verdicts", verdicts, *RAW, "--fields", FIELDS, "--carry",
         "/headers/type", "--key-file", folder / "fleet" / "key",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert verdicts.read_bytes().splitlines() == found
     letters = [*map(json.loads, (folder / "v.jsonl.dead.jsonl").read_text().splitlines())]
     assert {each["page"]["offset"]: each["code"] for each in letters} == DEAD
@@ -139,19 +131,15 @@ def check_replay(brokers: str, names: Names, folder: Path, found: list[bytes]) -
         assert page["headers"] == {name: value.decode() for name, value in MESSAGES[offset][3]}
 
 
-def test_produced_bodies_are_judged_as_pages(brokers: str, names: Names, tmp_path: Path) -> None:
+def test_produced_bodies_are_judged_as_pages(
+    brokers: str, names: Names, tmp_path: Path, key_file: Path
+) -> None:
     crawl, verdicts = make_crawl(tmp_path, 300), {}
     for name, value in (("pages", "page"), ("bodies", "body")):
         topic, lines = f"{names.pages}-{name}", tmp_path / f"{name}.jsonl"
         own = ("--brokers", brokers, "--value", value)
-        done = streamer("produce", crawl, "--topic", topic, "--partitions", 1, *own)
-        assert done.returncode == 0, done.stderr
-        (tmp_path / "key").write_text("5a" * 32)
-        done = streamer(
-            "replay", "--from-topic", topic, "--verdicts", lines, *own, "--key-file",
-            tmp_path / "key",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        run("produce", crawl, "--topic", topic, "--partitions", 1, *own)
+        run("replay", "--from-topic", topic, "--verdicts", lines, *own, "--key-file", key_file)
         found = [json.loads(line) for line in lines.read_text().splitlines()]
         verdicts[name] = [
             (each["url"], each["verdict"], each["similarity"], each["text_bytes"]) for each in found

@@ -1,16 +1,15 @@
 """A replay of the records that a CDX file names judges as one of archives with only these."""
 
 import gzip
-import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from streamer.pages import remote
-from tests.helpers.cdx import Archive, archive
+from tests.helpers.cdx import archive
 from tests.helpers.object_store import ObjectStore
-from tests.helpers.pipes import piped, url_of, warc_record
+from tests.helpers.pipes import url_of, warc_record
 from tests.helpers.place import Place, lines
 from tests.helpers.web_server import WebServer
 
@@ -22,14 +21,10 @@ LINES = [CRAWL.line(number, url_of(number)) for number in range(PAGES)]
 
 @pytest.fixture(autouse=True)
 def _served(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(place, CRAWL)
+    (place.folder / CRAWL.name).parent.mkdir()
+    place.write(CRAWL.name, CRAWL.data)
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(seconds=0.05))
     monkeypatch.setattr(remote, "TRIES", 2)
-
-
-def put(place: Place, crawl: Archive) -> None:
-    (place.folder / crawl.name).parent.mkdir(exist_ok=True)
-    (place.folder / crawl.name).write_bytes(crawl.data)
 
 
 def offsets(place: Place) -> list[int]:
@@ -139,10 +134,3 @@ def test_kept_records_are_those_of_the_archive_and_the_index_can_be_verified(pla
     out = place.folder / "selected.warc"
     assert place.streamer("select", place.verdicts, path, "--out", out) == 0
     assert out.read_bytes() == kept.read_bytes()
-
-
-def test_a_list_comes_through_a_pipe(place: Place) -> None:
-    base = ("--cdx-base", place.folder)
-    done = piped(b"".join(LINES), "replay", "-", "--verdicts", "-", *base)
-    offsets = [json.loads(line)["page"]["offset"] for line in done.stdout.splitlines()]
-    assert offsets == [*range(PAGES)]

@@ -50,45 +50,33 @@ def crawl(partition: int, first: int = 0, count: int = 60) -> list[Sent]:
     return found
 
 
-async def _send(producer: AIOKafkaProducer, topic: str, parts: Sequence[list[Sent]]) -> None:
-    for partition, messages in enumerate(parts):
-        sent = [
-            await producer.send(topic, value, key, partition, TIMESTAMP + 1000 * n)
-            for n, (key, value) in enumerate(messages)
-        ]
-        await asyncio.gather(*sent)
-
-
-async def _send_in_transactions(
-    producer: AIOKafkaProducer, topic: str, parts: Sequence[list[Sent]]
-) -> None:
-    """Send some messages in each transaction; others, the last one too, are aborted."""
-    none: list[Sent] = []
-    nobody = [page(900 + n) for n in range(3)]
-    for partition, messages in enumerate(parts):
-        for first in range(0, len(messages), 25):
-            for part, ending in (
-                (messages[first : first + 25], producer.commit_transaction),
-                (nobody, producer.abort_transaction),
-            ):
-                await producer.begin_transaction()
-                await _send(producer, topic, [*[none] * partition, part])
-                await ending()
-
-
 def send(
     brokers: str, topic: str, parts: Sequence[list[Sent]], *, transactions: bool = False
 ) -> None:
-    """Send messages by partition; with `transactions` between others that are aborted."""
+    """Send messages by partition; with `transactions` some in each, between others aborted."""
+    nobody = [page(900 + n) for n in range(3)]
 
     async def go() -> None:
         name = f"{topic}-sender" if transactions else None
-        producer = AIOKafkaProducer(bootstrap_servers=brokers, transactional_id=name, linger_ms=5)
-        await producer.start()
-        try:
-            await (_send_in_transactions if transactions else _send)(producer, topic, parts)
-        finally:
-            await producer.stop()
+        options = {"bootstrap_servers": brokers, "transactional_id": name, "linger_ms": 5}
+        async with AIOKafkaProducer(**options) as producer:
+
+            async def put(messages: list[Sent], partition: int, at: int) -> None:
+                sent = [
+                    await producer.send(topic, value, key, partition, TIMESTAMP + 1000 * number)
+                    for number, (key, value) in enumerate(messages, at)
+                ]
+                await asyncio.gather(*sent)
+
+            for partition, messages in enumerate(parts):
+                if not transactions:
+                    await put(messages, partition, 0)
+                for at in range(0, len(messages) * transactions, 25):
+                    async with producer.transaction():
+                        await put(messages[at : at + 25], partition, at)
+                    await producer.begin_transaction()
+                    await put(nobody, partition, at)
+                    await producer.abort_transaction()
 
     make_topic(brokers, topic, PARTITIONS)
     asyncio.run(go())

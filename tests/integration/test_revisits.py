@@ -5,11 +5,9 @@ import io
 import json
 import os
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from warcio.archiveiterator import ArchiveIterator
@@ -18,7 +16,8 @@ from tests.helpers.cdx import warc_record
 from tests.helpers.kubernetes_tools import TOOLS
 from tests.helpers.missing import leave_out
 from tests.helpers.place import Place, lines, page
-from tests.helpers.ports import free_port
+from tests.helpers.ports import free_port, listens
+from tests.helpers.wait import wait_until
 from tests.integration.test_page_outputs import text_of
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -143,6 +142,7 @@ def test_pywb_shows_what_a_revisit_refers_to(place: Place) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         try:
+            wait_until(lambda: listens(port))
             shown = 0
             for head, _ in records(revisits):
                 if head["WARC-Type"] != "revisit":
@@ -151,24 +151,10 @@ def test_pywb_shows_what_a_revisit_refers_to(place: Place) -> None:
                     head["WARC-Target-URI"],
                     head["WARC-Date"].translate({ord(each): None for each in "-:TZ"}),
                 )
-                got = fetched(f"http://127.0.0.1:{port}/pages/{stamp}id_/{url}")
-                assert got == (200, body_of(number_of(url)))
+                own = f"http://127.0.0.1:{port}/pages/{stamp}id_/{url}"
+                with urllib.request.urlopen(own, timeout=30) as answer:
+                    assert answer.read() == body_of(number_of(url))
                 shown += 1
             assert shown > 5
         finally:
             process.terminate()
-
-
-def fetched(url: str, seconds: float = 60.0) -> tuple[int, Any]:
-    """Return the status and the body at a URL, once its server listens."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - this machine
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-        except urllib.error.URLError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)

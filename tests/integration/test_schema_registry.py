@@ -78,15 +78,6 @@ def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
         assert [each for each in dead[1].headers if each[0] == HEADER] == [number]
         assert sorted(workers.replayed()) == sorted(found)
         workers.see_that_all_holds(*options)
-    kept = tmp_path / "kept.jsonl"
-    done = streamer(
-        "replay", "--from-topic", names.pages, "--brokers", brokers, "--kept", kept,
-        "--verdicts", tmp_path / "v.jsonl", *options,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["url"] for line in kept.read_text().splitlines()] == [
-        f"http://a.example/{n}" for n in range(3)
-    ]
     done = streamer(
         "replay", "--from-topic", names.pages, "--brokers", brokers, "--verdicts",
         tmp_path / "w.jsonl", "--offsets", "0:0-10",

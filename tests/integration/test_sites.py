@@ -144,7 +144,7 @@ def test_settings_that_exclude_others_are_refused(options: dict[str, Any], messa
         Deduplicator(**options)
 
 
-def test_commands_know_the_table(tmp_path: Path) -> None:
+def test_commands_know_the_table_and_show_what_a_site_repeats(tmp_path: Path) -> None:
     pages, index, out = (tmp_path / name for name in ("pages.jsonl", "index", "v.jsonl"))
     early, late = crawl()[: PAGES // 2], crawl()[PAGES // 2 :]
     lines = [json.dumps({"url": url, "body": body}) + "\n" for url, body in early]
@@ -160,23 +160,15 @@ def test_commands_know_the_table(tmp_path: Path) -> None:
     with Deduplicator(**SITES) as dedup:
         wanted = reported(list(added(dedup, crawl())))
     assert sorted(reported(list(read_verdicts(out))), key=str) == sorted(wanted, key=str)
-
-
-def test_two_pages_side_by_side_show_what_their_site_repeats(tmp_path: Path) -> None:
-    pages, index = tmp_path / "pages.jsonl", tmp_path / "index"
-    lines = [json.dumps({"url": url, "body": body}) + "\n" for url, body in crawl()]
-    pages.write_text("".join(lines))
-    made = ["--preset", "balanced", "--site-memory", "1MiB"]
-    run("replay", pages, "--verdicts", tmp_path / "v.jsonl", "--index", index, *made)
     both = [tmp_path / "one.jsonl", tmp_path / "other.jsonl"]
-    for path, line in zip(both, lines[-3:-1], strict=True):
+    for path, line in zip(both, pages.read_text().splitlines()[-3:-1], strict=True):
         path.write_text(line)
-    shown = tmp_path / "both.html"
-    run("compare", *both, "--method", "minhash", "--index", index, "--html", shown)
+    shown, method = tmp_path / "both.html", ("--method", "minhash")
+    run("compare", *both, *method, "--index", index, "--html", shown)
     assert re.search(
         r"\(also on \d+ other pages of the site; left out because of that\)", shown.read_text()
     )
-    run("compare", *both, "--method", "minhash", "--text", "main", "--html", shown, "--overwrite")
+    run("compare", *both, *method, "--text", "main", "--html", shown, "--overwrite")
     assert "left out" not in shown.read_text()
     with pytest.raises(SettingsError, match="own canonical form and text"):
         run("compare", *both, "--index", index, "--text", "main")

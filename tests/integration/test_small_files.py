@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,7 +12,6 @@ from unittest import mock
 import pytest
 
 from streamer.index.codec import SOURCES, entry_key
-from streamer.run.index_folder import read_meta
 from streamer.stored.store import Store
 from tests.helpers.place import Place, lines, page, replay_through_kills
 
@@ -54,10 +54,9 @@ def judged(place: Place, name: str, *more: str, ungathered: bool = False) -> tup
     verdicts = place.folder / f"{name}.jsonl"
     outs = ("--verdicts", verdicts, "--index", place.folder / name, *place.key)
     arguments = ("replay", place.folder / "in", *outs, "--complete")
-    if ungathered:
-        with mock.patch("streamer.run.replay.gather_small_files", lambda steps, _is_file: steps):
-            assert place.streamer(*arguments, *more) == 0
-    else:
+    name = "streamer.run.replay.gather_small_files"
+    alone = mock.patch(name, lambda steps, _is_file: steps) if ungathered else nullcontext()
+    with alone:
         assert place.streamer(*arguments, *more) == 0
     return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
@@ -143,6 +142,3 @@ def test_missing_sources_are_damage(place: Place, capsys: pytest.CaptureFixture[
     store.close()
     assert place.replay(file) == 3
     assert "block 0 of its sources is missing" in capsys.readouterr().err
-    store, meta = read_meta(place.index)
-    store.close()
-    assert meta.owner

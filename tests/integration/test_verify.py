@@ -38,7 +38,9 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
         assert counts["checks"]["settled"]["violations"] == 0
         assert counts["counts"]["pages dead-lettered"] > 0
         assert counts["counts"]["skipped: type_not_text"] > 0
-        forge(brokers, names)
+        message = messages_of(brokers, names.verdicts)[0][0]
+        forged = json.dumps({**json.loads(message.value), "similarity": 0.5}).encode()
+        send(brokers, names.verdicts, [(message.key, forged, None, list(message.headers))])
         done = workers.verify()
         assert done.returncode == 1
         assert "breaks its promises" in done.stderr
@@ -50,14 +52,6 @@ def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
     load(brokers, other, make_crawl(tmp_path, 50), partitions=1)
     with pytest.raises(StoreMismatch, match="Name its topic with --input-topic"):
         verified(brokers, other)
-
-
-def forge(brokers: str, names: Names) -> None:
-    """Publish a verdict once more, with the other decision."""
-    message = messages_of(brokers, names.verdicts)[0][0]
-    verdict = {**json.loads(message.value), "verdict": "unique", "similarity": 0.5}
-    forged = json.dumps(verdict).encode()
-    send(brokers, names.verdicts, [(message.key, forged, None, list(message.headers))])
 
 
 def verified(brokers: str, names: Names) -> AuditReport:

@@ -99,7 +99,13 @@ def test_dead_letters_of_verdicts_as_parquet_are_found_beside_either_file(place:
 
 
 def test_files_of_one_name_in_two_folders_are_told_apart(place: Place) -> None:
-    judge_files_of_one_name(place, files := judged(place))
+    files = judged(place)
+    for day in ("one", "two"):
+        (folder := place.folder / day).mkdir()
+        files.append(folder / "pages.jsonl")
+        files[-1].write_bytes(page(700 + len(files)) + page(800) + page(700 + len(files)))
+        with contextlib.chdir(folder):
+            assert place.replay(Path("pages.jsonl"), *place.key) == 0
     names = [each["page"]["topic"] for each in lines(place.verdicts)][-6:]
     assert names == ["pages.jsonl"] * 3 + [str(files[-1])] * 3
     assert broken(verified(place, files)) == []
@@ -258,7 +264,10 @@ def test_what_the_index_does_not_know_is_refused(
         if what != "grown":
             assert place.replay(*files, *place.key) == 0
     elif what == "damaged":
-        _judge_a_damaged_file(place, files)
+        packed = gzip.compress(b"".join(map(page, range(800, 900))), mtime=0)
+        files.append(place.write("three.jsonl.gz", packed))
+        assert place.replay(files[-1], *place.key) == 0
+        files[-1].write_bytes(packed[:-40])  # so that both pass
     elif what == "changed":
         files[0].write_bytes(files[0].read_bytes().replace(b"quick11 ", b"quack11 "))
     elif what == "mapping":
@@ -266,23 +275,3 @@ def test_what_the_index_does_not_know_is_refused(
     capfd.readouterr()
     assert verified(place, files, *more) in {1, 2, 3}
     assert said in " ".join(capfd.readouterr().err.split())
-
-
-def judge_files_of_one_name(place: Place, files: list[Path]) -> None:
-    """Judge files that are named in the same way in their folders."""
-    for day in ("one", "two"):
-        folder = place.folder / day
-        folder.mkdir()
-        files.append(folder / "pages.jsonl")
-        files[-1].write_bytes(page(700 + len(files)) + page(800) + page(700 + len(files)))
-        with contextlib.chdir(folder):
-            assert place.replay(Path("pages.jsonl"), *place.key) == 0
-
-
-def _judge_a_damaged_file(place: Place, files: list[Path]) -> None:
-    """Judge a file that is damaged then, compressed so that both pass."""
-    packed = place.folder / "three.jsonl.gz"
-    packed.write_bytes(gzip.compress(b"".join(map(page, range(800, 900))), mtime=0))
-    assert place.replay(packed, *place.key) == 0
-    packed.write_bytes(packed.read_bytes()[:-40])
-    files.append(packed)

@@ -239,9 +239,8 @@ def test_whatever_runs_afterwards_compiles_nothing(
 
 
 def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
-    cache_of_main: Path, brokers: str, names: Names, crawl: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    cache_of_main: Path, crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache_of_main))
     before = list_files_below(cache_of_main)
     pages = pages_of(crawl, tmp_path)
@@ -263,17 +262,6 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     (mark,) = cache_of_main.rglob("complete-main-text")
     assert streamer_runs(*commands, without=(mark,)) == len(commands)
     assert streamer_runs(*commands) == 0
-    load(brokers, names, pages)
-    options = ("--text", "main")
-    with fleet(tmp_path / "fleet", brokers, names, options=options) as workers:
-        mark.unlink()
-        workers.settle("all", "--index", tmp_path / "worker")
-        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
-        assert workers.log("all").count("kernels_compiling") == 1
-        workers.start("all")
-        workers.wait_for_log("all", "worker_started")
-        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
-        assert workers.log("all").count("kernels_compiling") == 1
     assert {name for name, _ in list_files_below(cache_of_main) - before} == {
         "complete", "complete-main-text",
     }  # fmt: skip

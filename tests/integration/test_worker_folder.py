@@ -9,19 +9,14 @@ from typing import Any
 
 from streamer.kafka.topics import Names
 from tests.helpers.broker import fill_topic
-from tests.helpers.fleet import fleet, streamer
+from tests.helpers.commands import run
+from tests.helpers.fleet import fleet
 from tests.helpers.place import page
 from tests.integration.chaos import load
 
 
-def out(*arguments: object) -> str:
-    done = streamer(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def report(*arguments: object) -> dict[str, Any]:
-    return dict(json.loads(out(*arguments, "--json")))
+    return dict(json.loads(run(*arguments, "--json")))
 
 
 def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
@@ -34,16 +29,17 @@ def test_what_looks_inside_an_index_takes_the_folder_of_a_worker(
         assert workers.kill("all", signal.SIGTERM) == 0
 
         found = report("inspect", index)
+        assert found["position"]["shard-0, log"]["records"] > 1
         assert [shard["shard"] for shard in found["shards"]] == [0]
         assert found["shards"][0]["pages_kept"] == 20
         assert {name.partition(", ")[0] for name in found["position"]} == {"shard-0"}
-        assert "shard 0" in out("inspect", index, "--all")
-        assert re.search(r"records read +20 of \d sources", out("inspect", index))
+        assert "shard 0" in run("inspect", index, "--all")
+        assert re.search(r"records read +20 of \d sources", run("inspect", index))
 
-        fits = out("check", "--index", index, *key)
+        fits = run("check", "--index", index, *key)
         assert fits.count("fits") == 1
-        assert out("check", "--index", index, "--deep", *key).count("newest-flush") == 1
-        forgetting = out("forget", index, "--host", "a.example", "--dry-run")
+        assert run("check", "--index", index, "--deep", *key).count("newest-flush") == 1
+        forgetting = run("forget", index, "--host", "a.example", "--dry-run")
         assert forgetting.startswith("20 kept pages would")
         topic = ("--input-topic", names.pages)
         of_page = report("explain", "http://a.example/7", "--index", index, *topic, *key)
@@ -60,8 +56,8 @@ def test_a_shard_that_is_restored_at_the_top_of_a_folder_is_not_passed_over(
     with fleet(tmp_path / "run", brokers, names) as workers:
         workers.settle("all", "--index", index)
         assert workers.kill("all", signal.SIGTERM) == 0
-        out("snapshot", index, snapshots)
+        run("snapshot", index, snapshots)
         shutil.rmtree(index)
-        out("restore", snapshots / "shard-0", index)
+        run("restore", snapshots / "shard-0", index)
         assert workers.start("all").wait(timeout=300) == 3
         assert f"restore the snapshot to {index}/shard-0" in workers.log("all")

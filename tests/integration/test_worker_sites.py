@@ -4,15 +4,13 @@ import json
 import random
 import signal
 from collections import defaultdict
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streamer.kafka.topics import Names
-from streamer.run.explanation import KeptIndex
-from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of
+from tests.helpers.broker import Sent, make_topic, messages_of
 from tests.helpers.fleet import fleet
 from tests.integration.chaos import kills
 from tests.integration.test_replay_topic import Place, send
@@ -82,24 +80,3 @@ def test_verdicts_are_those_of_a_replay_though_signers_are_killed_and_change(
         for line in place.lines(out):
             replayed[json.loads(line)["page"]["partition"]].append(line)
         assert replayed == {partition: reported[partition] for partition in replayed} != {}
-
-
-def test_a_worker_learns_from_all_pages_where_the_topic_of_a_table_was_lost(
-    brokers: str, names: Names, tmp_path: Path
-) -> None:
-    (sent,) = parts(1)
-    with fleet(tmp_path, brokers, names, options=OPTIONS) as workers:
-        send(brokers, names.pages, [sent[:EARLY]])
-        workers.settle("all", "--index", tmp_path / "index")
-        assert workers.kill("all", signal.SIGTERM) == 0
-        delete_topic(brokers, names.sites(0))
-        send(brokers, names.pages, [sent[EARLY:]])
-        workers.settle("all", "--index", tmp_path / "index")
-        workers.wait_for_log("all", f'"stored": 0, "offset": {EARLY}')
-        workers.see_that_all_holds()
-        assert workers.kill("all", signal.SIGTERM) == 0
-    with closing(KeptIndex(tmp_path / "index", tmp_path / "key")) as kept:
-        assert kept.sites is not None, "empty: a page is explained as the first of its host"
-    found = [json.loads(each.value) for each in messages_of(brokers, names.verdicts)[0]]
-    again = {each["url"] for each in found if "/again/" in each["url"]}
-    assert {each["url"] for each in found if each["verdict"] == "duplicate"} == again

@@ -53,11 +53,6 @@ def test_of_equal_terms_the_later_one_holds() -> None:
     assert Terms(terms.pack()).find(ROWS, REFS, URLS, TIMES) == {2: "late"}
 
 
-def test_a_host_has_its_own_name_and_those_of_all_above_it_with_a_dot() -> None:
-    found = [*forgetting.names_of_host(b"https://b.a.example:8080/x")]
-    assert found == [b"b.a.example", b".b.a.example", b".a.example", b".example"]
-
-
 def test_what_a_user_names_becomes_terms_and_no_text_is_refused() -> None:
     terms = terms_of([" u\n"], [".A.example"], 5)
     assert terms == [(URL, b"u"), (HOST, b".a.example"), (BEFORE, 5)]

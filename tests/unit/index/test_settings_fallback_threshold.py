@@ -1,6 +1,5 @@
 """A page without main text is compared by a threshold of its own, whatever the preset says."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,29 +7,8 @@ import pytest
 
 from streamer.config import load_settings
 from streamer.errors import SettingsError
-from streamer.index.messages import Pages
 from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
-from tests.helpers.shard_cases import SAME, apart, index, representatives, shares
-from tests.helpers.signed_pages import made_pages
-
-
-def texts(main: Sequence[bool], changed: int = 160) -> Pages:
-    """Return pages that resemble the first by .77, each with or without main text."""
-    sketches = [SAME, *(apart(changed, 200 * i) for i in range(1, len(main)))]
-    pages = made_pages([shares(1, 0, 0, 0) for _ in main], sketches)
-    pages.main = np.array(main)
-    return pages
-
-
-def test_it_holds_for_near_misses_too() -> None:
-    machine = index(threshold=0.65, fallback_threshold=0.8, near_misses=0.1)
-    found = machine.give(texts([True, False, True, False]), 0, 4)
-    assert representatives(found) == [None, None, 0, None]
-    assert [verdict.near and verdict.near[:2] for verdict in found][1] == (7656, 0)
-    [lowest] = [output.verdicts.nearest_min for output in machine.outputs]
-    assert lowest is not None
-    assert lowest.tolist() == [5500, 7000, 5500, 7000]
 
 
 def test_it_is_never_laxer_and_a_rule_for_the_site_comes_first() -> None:

@@ -25,11 +25,6 @@ def test_a_candidate_matches_at_the_threshold(flush: bool, changed: int, match: 
     assert verdicts[1].similarity == (10_000 * (2048 - 3 * changed) // 2048 if match else -1)
 
 
-def test_equal_pages_that_share_no_key_never_meet(flush: bool) -> None:
-    pages = made_pages([shares(0, 0, 0, 0), shares(0, 0, 0, 0)], [SAME, SAME])
-    assert representatives(judge(index(), pages, flush=flush)) == [None, None]
-
-
 @pytest.mark.parametrize("order", [(50, 100), (100, 50)])
 def test_the_most_similar_page_represents_another(flush: bool, order: tuple[int, int]) -> None:
     first, second = order
@@ -53,13 +48,6 @@ def test_the_earliest_of_equals_wins_wherever_each_of_them_lies(flushed: int) ->
             machine.flush()
         verdicts += machine.give(pages, place, place + 1)
     assert representatives(verdicts) == [None, None, None, 0]
-
-
-def test_a_duplicate_is_not_indexed_and_represents_nobody(flush: bool) -> None:
-    pages = made_pages(
-        [shares(1, 0, 0, 0), shares(1, 2, 0, 0), shares(0, 2, 0, 0)], [SAME, apart(100), apart(100)]
-    )
-    assert representatives(judge(index(), pages, flush=flush)) == [None, 0, None]
 
 
 @pytest.mark.parametrize("late", [0, 1], ids=["flushed at once", "while it is judged"])
@@ -91,13 +79,6 @@ def test_only_the_earliest_candidates_are_looked_at(flush: bool) -> None:
     ]  # fmt: skip
 
 
-def test_a_candidate_that_shares_two_keys_counts_once(flush: bool) -> None:
-    pages = made_pages(
-        [shares(1, 2, 0, 0), shares(0, 0, 3, 0), shares(1, 2, 3, 0)], [FAR[1], SAME, SAME]
-    )
-    assert representatives(judge(index(candidates_max=2), pages, flush=flush)) == [None, None, 1]
-
-
 @pytest.mark.parametrize(("first", "match"), [(0, 0), (10, None)], ids=["equal", "disjoint"])
 def test_sets_decide_what_sketches_leave_in_doubt(first: int, match: int | None) -> None:
     pages = made_pages([shares(1, 0, 0, 0)] * 2, [apart(136), SAME])
@@ -123,37 +104,12 @@ def test_the_basis_is_content_where_the_representative_has_the_same(flush: bool)
     assert [verdict.basis for verdict in verdicts] == [SIGNATURE, CONTENT, SIGNATURE]
 
 
-def test_a_representative_without_content_posting_is_no_content_basis(flush: bool) -> None:
-    pages = made_pages(
-        [shares(1, 0, 0, 7), shares(2, 0, 0, 7), shares(2, 0, 0, 7)], [FAR[1], FAR[2], FAR[2]]
-    )
-    verdicts = judge(index(bucket_max=1), pages, flush=flush)
-    assert representatives(verdicts) == [None, None, 1]
-    assert verdicts[2].basis == SIGNATURE
-
-
 def test_a_short_page_matches_equal_content_only(flush: bool) -> None:
     pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8], [4, 5, 6, 7]], [SAME, SAME, SAME])
     pages.distinct[:] = 7
     verdicts = judge(index(shingles_min=8), pages, flush=flush)
     assert representatives(verdicts) == [None, None, 0]
     assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
-
-
-def test_a_long_page_does_not_find_a_short_one_by_its_bands(flush: bool) -> None:
-    pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME])
-    pages.distinct[0] = 3
-    assert representatives(judge(index(), pages, flush=flush)) == [None, None]
-
-
-def test_a_short_page_finds_equal_content_however_many_pages_share_its_bands() -> None:
-    machine = index(candidates_max=2)
-    pages = made_pages(
-        [shares(1, 0, 0, 0), shares(1, 0, 0, 0), shares(0, 0, 0, 7), [1, 8, 9, 7]],
-        [FAR[1], FAR[2], SAME, SAME],
-    )
-    pages.distinct[2:] = 3
-    assert representatives(judge(machine, pages, flush=True)) == [None, None, None, 2]
 
 
 def test_an_empty_page_is_unique_and_leaves_no_trace(flush: bool) -> None:

@@ -41,12 +41,6 @@ def test_a_page_answers_until_it_is_older_than_the_age(flush: bool) -> None:
     assert representatives(verdicts) == [None, 0, 0, None, 3]
 
 
-def test_a_duplicate_does_not_make_its_representative_younger(flush: bool) -> None:
-    machine = index(expire_after_ms=3 * HOUR)
-    verdicts = judge(machine, same_pages(10, 12.9, 14), flush=flush)
-    assert representatives(verdicts) == [None, 0, None]
-
-
 def test_the_newest_kept_pages_answer(flush: bool) -> None:
     machine = index(keep_pages=2)
     pages = made_pages(

@@ -94,10 +94,3 @@ def test_each_rule_of_a_site_has_its_own_threshold() -> None:
     assert judge(machine, pages)[1].near == (alike(100), 0, False, "")
     lowest = [output.verdicts.nearest_min for output in machine.outputs]
     assert [None if each is None else each.tolist() for each in lowest] == [[7000], [8500]]
-
-
-def test_without_near_misses_verdicts_have_none() -> None:
-    machine = index()
-    judge(machine, made_pages([shares(1, 0, 0, 0)] * 2, [apart(150), SAME]))
-    assert all(output.verdicts.nearest is None for output in machine.outputs)
-    assert all(output.verdicts.nearest_min is None for output in machine.outputs)

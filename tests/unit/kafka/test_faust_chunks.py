@@ -282,16 +282,12 @@ async def test_a_refused_commit_is_made_again_or_a_later_offset_takes_its_place(
     assert made.brokers.committed == [10, 10, 20, 30]
 
 
-def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() -> None:
-    async def run(committed: int) -> list[int]:
-        made = consumer()
-        await made.assign(faust_chunks.Start(50, 50, 40), committed)
-        await made.commit()
-        return made.brokers.committed
-
-    assert asyncio.run(run(0)) == [40]
-    assert asyncio.run(run(30)) == [40]
-    assert asyncio.run(run(45)) == []
+@pytest.mark.parametrize(("before", "committed"), [(0, [40]), (30, [40]), (45, [])])
+async def test_what_was_done_before_is_committed(before: int, committed: list[int]) -> None:
+    made = consumer()
+    await made.assign(faust_chunks.Start(50, 50, 40), before)
+    await made.commit()
+    assert made.brokers.committed == committed
 
 
 async def test_what_is_begun_below_the_committed_offset_is_committed_from_there_on() -> None:
@@ -307,25 +303,25 @@ async def test_what_is_begun_below_the_committed_offset_is_committed_from_there_
     assert made.brokers.committed == [300, 20, 50]
 
 
-def test_a_commit_that_the_group_has_not_got_is_made_again_at_the_next_assignment() -> None:
+@pytest.mark.parametrize(
+    ("before", "start", "committed"),
+    [(10, 20, [20, 20]), (20, 20, [20]), (10, 10, [20, 20])],  # of what is read again, once done
+)
+async def test_a_commit_that_the_group_has_not_got_is_made_again(
+    before: int, start: int, committed: list[int]
+) -> None:
     """The library took it for made; or an older one came to the brokers after it, over a line that
     was cut."""
-
-    async def run(committed: int, start: int) -> list[int]:
-        made = await begun()
-        for message in await made.deliver(10, 20):
-            made.ack(message)
-        await made.commit()
-        await made.assign(faust_chunks.Start(start, start), committed)
-        await made.commit()
-        for message in await made.deliver(20) if start < 20 else []:
-            made.ack(message)
-        await made.commit()
-        return made.brokers.committed
-
-    assert asyncio.run(run(10, 20)) == [20, 20]
-    assert asyncio.run(run(20, 20)) == [20]
-    assert asyncio.run(run(10, 10)) == [20, 20], "what is read again is committed when it is done"
+    made = await begun()
+    for message in await made.deliver(10, 20):
+        made.ack(message)
+    await made.commit()
+    await made.assign(faust_chunks.Start(start, start), before)
+    await made.commit()
+    for message in await made.deliver(20) if start < 20 else []:
+        made.ack(message)
+    await made.commit()
+    assert made.brokers.committed == committed
 
 
 class Library:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.messages import CONFIG, Output, Record
+from streamer.index.messages import CONFIG, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
-from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_pages, pack_record
+from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.sketch.settings import SignatureSettings
@@ -41,46 +41,11 @@ def owner(path: Path, key_file: Path, **changed: object) -> Owner:
     return Owner(path, ShardLog(**fields), SIGNATURE, key_file, JudgeOptions(LOG_FLUSHES, 30))
 
 
-def shown(outputs: list[Output]) -> list[object]:
-    result: list[object] = []
-    for output in outputs:
-        items = output.verdicts
-        columns = items.similarities.tolist(), items.representative_urls
-        result.append((output.start, pack_pages(items.pages), columns))
-    return result
-
-
-def fold(target: Owner, log: list[bytes]) -> list[object]:
-    result: list[object] = []
+def fold(target: Owner, log: list[bytes]) -> None:
     for offset, data in enumerate(log):
-        result += shown(take(target, offset, data))
+        take(target, offset, data)
         if target.flush_is_due:
             target.flush(target.state())
-    return result
-
-
-def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key_file: Path) -> None:
-    log = a_log()
-    quiet = owner(tmp_path / "quiet", key_file)
-    wanted = fold(quiet, log)
-    quiet.close()
-    draw = random.Random(2)
-    path = tmp_path / "killed"
-    emitted: dict[int, list[object]] = {}
-    for _ in range(8):
-        one = owner(path, key_file)
-        one.check(LogBounds(0, len(log), log[one.offset - 1] if one.offset else None))
-        for offset in range(one.offset, draw.randrange(one.offset, len(log) + 1)):
-            made = shown(take(one, offset, log[offset]))
-            assert emitted.setdefault(offset, made) == made
-            if draw.random() < 0.3:
-                one.flush(one.state())
-        one.close()  # as a kill: without a flush
-    last = owner(path, key_file)
-    for offset in range(last.offset, len(log)):
-        emitted[offset] = shown(take(last, offset, log[offset]))
-    assert [each for offset in range(len(log)) for each in emitted[offset]] == wanted
-    last.close()
 
 
 def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key_file: Path) -> None:

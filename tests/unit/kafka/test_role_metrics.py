@@ -18,7 +18,7 @@ from streamer.errors import StoreUnavailable
 from streamer.index.messages import Verdicts
 from streamer.kafka.owner import Owner
 from streamer.kafka.role_metrics import ShardMetrics, SignMetrics, snapshot_report
-from streamer.metrics import Metrics, Stage
+from streamer.metrics import Metrics
 from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.memory_index import MemoryIndex
@@ -78,16 +78,6 @@ def test_seconds_of_a_pause_count_while_it_lasts() -> None:
     assert value(metrics, "streamer_gauge_pages") == 210
 
 
-def test_stages_are_timed_by_role_and_shard() -> None:
-    shown = Shown()
-    stages = [SignMetrics(shown.metrics).stage(Stage.PARSE_SIGN)]
-    for stage in stages + [shown.shard.stage(Stage.FLUSH) for _ in range(2)]:
-        with stage:
-            pass
-    counts = {("", "parse_sign"): 1, ("0", "flush"): 2}
-    assert values(shown.metrics, "streamer_stage_seconds_count") == counts
-
-
 # ---- shards --------------------------------------------------------------------------------------
 
 
@@ -144,17 +134,6 @@ def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() 
     shown.shard.observe_state()
     counted = shown["records_applied_total records_passed_over_total postings_refused_total"]
     assert counted == (3, 1, 3)
-
-
-def test_dates_that_stay_too_late_are_counted() -> None:
-    shown = Shown()
-    pages = made_pages([shares(1, 2, 3, 4)] * 202, [SAME] * 202)
-    pages.times[:] = 1 << 40
-    pages.times[100] = 1 << 50
-    for end, count in ((201, 0), (202, 1)):
-        shown.machine.give(pages, max(0, end - 201), end)
-        shown.shard.observe_state()
-        assert shown["wrong_dates_total"] == (count,)
 
 
 def test_a_store_shows_its_pages_with_those_in_the_head_and_what_it_takes(tmp_path: Path) -> None:

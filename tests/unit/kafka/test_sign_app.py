@@ -426,9 +426,7 @@ def test_a_silent_shard_that_holds_up_pages_is_named_once(monkeypatch: pytest.Mo
     assert [(each["event"], each["shard"]) for each in logs] == [("shard_silent", 0)] * 2
 
 
-async def test_a_partition_that_was_just_added_ends_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_partition_just_added_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch of topics names it; until then the brokers are asked again."""
     monkeypatch.setattr("streamer.kafka.sign_app.WATCH_SECONDS", 0.0)
     signing = Signing(lanes=2)

@@ -15,7 +15,7 @@ from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, Forget, Items, Pages, Record, Term
 from streamer.index.settings import IndexSettings
 from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_record, unpack_record
-from tests.helpers.signed_pages import family_pages
+from tests.helpers.signed_pages import crowded_pages, family_pages
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
 
@@ -29,6 +29,7 @@ def pages(count: int) -> Pages:
     made.message_keys[:1] = [b"key"]
     made.carried[:1] = [b'{"a":1}']
     made.main = np.arange(count) == 1
+    made.headers = [[("traceparent", b"00-\xff"), ("traceparent", b"")] * n for n in range(count)]
     return made
 
 
@@ -39,11 +40,12 @@ TERMS: list[Term] = [("url", b"\xff"), ("host", b".example"), ("before", -7), ("
     "sent",
     [
         record(pages(7), 7),
+        record(crowded_pages(random.Random(1), 2), 2),  # which lack some columns
         record(pages(1).take([]), 0),
         record(Forget(TERMS, "command"), 4),
         Record(CONFIG, 0, 1, np.array([0]), IndexSettings(threshold=0.7)),
     ],
-    ids=["pages", "no pages", "forget", "settings"],
+    ids=["pages", "plain pages", "no pages", "forget", "settings"],
 )
 def test_a_record_comes_back_as_it_was_and_can_be_written(sent: Record) -> None:
     packed = pack_record(sent, IDENTITY)
@@ -56,23 +58,6 @@ def test_a_record_comes_back_as_it_was_and_can_be_written(sent: Record) -> None:
     else:
         assert got.items == sent.items
     assert pack_record(got, IDENTITY) == packed
-
-
-@pytest.mark.parametrize(
-    ("column", "entries"),
-    [
-        ("headers", [[("traceparent", b"00-\xff"), ("traceparent", b"")], [], []]),
-        ("shingles", [b"one", b"", b"three"]),
-    ],
-)
-def test_a_column_that_not_all_pages_have_comes_back(column: str, entries: list[Any]) -> None:
-    for sent in (entries, None):
-        whole = pages(3)
-        setattr(whole, column, sent)
-        got = unpack_record(pack_record(record(whole, 3), IDENTITY), IDENTITY).items
-        assert isinstance(got, Pages)
-        assert getattr(got, column) == sent
-        assert getattr(got.take([1]), column) == (sent and sent[1:2])
 
 
 def test_a_record_of_a_later_version_stops_the_reader() -> None:

@@ -89,9 +89,7 @@ def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
     assert "hunter2" not in said
 
 
-def test_a_shard_that_cannot_be_closed_in_time_ends_the_process(
-    key_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_shard_ends_the_process(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(error: BaseException) -> None:
         raise error
 

@@ -118,6 +118,9 @@ def test_a_store_that_is_away_ends_the_run(web: WebServer, tmp_path: Path) -> No
         web.status = 500
         with pytest.raises(InputError, match="cannot be read"):
             opened.ask([ArchiveRange(web.put("/b", DATA), 0, 5)])[0]()
+    web.status, web.ranges = 200, False
+    with pytest.raises(InputError, match=r"gives whole files only"):
+        read([place])
     with pytest.raises(InputError, match="the folder of the archives is not there"):
         read([ArchiveRange(str(tmp_path / "none" / "a"), 0, 5)], str(tmp_path / "none"))
 

@@ -44,13 +44,6 @@ def test_a_type_is_read_as_browsers_read_it(content_type: str, essence: str) -> 
     assert essence_of(content_type) == essence
 
 
-@pytest.mark.parametrize("kind", ["text/html charset=utf-8", '"text/html"', "html", "a/b/c"])
-def test_under_a_type_that_is_not_valid_the_bytes_decide(kind: str) -> None:
-    url, body = "https://a.example/", "<!DOCTYPE html><p>some words"
-    batch = parsed({"url": url, "body": body, "content_type": kind})
-    assert [flags & HTML for flags in batch.flags] == [HTML]
-
-
 @pytest.mark.parametrize(
     "kind", ["text/css", "text/javascript; charset=utf-8", "TEXT/CSS", "text/html, text/css"]
 )

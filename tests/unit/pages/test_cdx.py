@@ -77,11 +77,6 @@ def test_a_line_names_a_place(line: bytes) -> None:
     assert parse_capture(line, root="b") == wanted
 
 
-def test_a_header_says_which_columns_there_are() -> None:
-    found = parse_capture(b"http://a.example/ a.warc.gz 5 x 7", "agVxS")
-    assert found == Capture("http://a.example/", ArchiveRange("a.warc.gz", 5, 12))
-
-
 @pytest.mark.parametrize(
     ("root", "name", "archive"),
     [

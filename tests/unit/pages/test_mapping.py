@@ -16,7 +16,7 @@ from streamer.errors import SettingsError
 from streamer.pages.chunk import PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
 from streamer.pages.files import open_sources
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, parse_fields
+from streamer.pages.mapping import PRESETS, FieldMapping, parse_fields
 from streamer.pages.message import MISSING, parse_pointer, resolve
 from streamer.pages.parse import PageParser
 from streamer.pages.times import epoch_ms, normalise_time
@@ -71,14 +71,6 @@ def test_a_pointer_walks_objects_and_arrays() -> None:
 def test_what_is_no_pointer_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no JSON Pointer"):
         parse_pointer(text)
-
-
-def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
-    batch = parse(rb'{"url": "http://a.example/", "body": "\"x\" \u00e9\n", "z": [1e999999]}')
-    assert batch.urls == [b"http://a.example/"]
-    assert bytes(batch.bodies[0]) == rb"\"x\" \u00e9\n"
-    assert (batch.flags, batch.sequences, batch.message_keys) == ([ESCAPED], [7], [b"k"])
-    assert (batch.start, batch.end, batch.carried) == (7, 8, [b""])
 
 
 @pytest.mark.parametrize(
@@ -246,12 +238,6 @@ def test_a_mapping_that_cannot_be_used_is_a_clear_settings_error(text: str, mess
     with pytest.raises(SettingsError) as caught:
         parse_fields(text)
     assert message in str(caught.value)
-
-
-def test_presets_are_named_and_the_default_is_the_page_schema() -> None:
-    crawlers = {"browsertrix", "frontera", "norconex", "nutch", "scrapy-cluster"}
-    assert set(PRESETS) == {"page", "warc"} | crawlers
-    assert PRESETS["page"] == DEFAULT_MAPPING
 
 
 def test_carried_fields_come_in_the_order_asked_for() -> None:

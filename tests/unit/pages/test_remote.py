@@ -99,9 +99,7 @@ def test_a_silent_connection_is_given_up(web: WebServer, monkeypatch: pytest.Mon
         file.read()
 
 
-def test_a_server_that_fails_is_asked_again(
-    web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_server_is_asked_again(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamer.object_store._PATIENCE", timedelta(minutes=1))
     soon = timedelta(milliseconds=1)
     waits = {"init_backoff": soon, "base": 4, "max_backoff": 4 * soon}
@@ -210,17 +208,6 @@ def test_a_file_that_could_not_be_read_before_its_turn_is_read_again(web: WebSer
         web.statuses = {}
         ahead.come_to(second)
         assert second.whole() == DATA[:5]
-
-
-def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
-    web.ranges = False
-    with opened(web.put("/small.jsonl", DATA[:BLOCK])) as file:
-        assert file.read() == DATA[:BLOCK]
-    with (
-        opened(web.put("/large.jsonl", DATA)) as file,
-        pytest.raises(InputError, match=r"gives whole files only.*curl URL"),
-    ):
-        file.read()
 
 
 def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:

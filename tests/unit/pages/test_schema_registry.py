@@ -178,9 +178,7 @@ def test_a_schema_that_a_working_registry_lastingly_refuses_is_a_dead_letter(
     assert registry.decode(value)
 
 
-def test_a_registry_that_refuses_every_schema_is_waited_for(
-    reported: FakeRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_is_waited_for(reported: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "SCHEMA_SECONDS", 0.0)
     registry = SchemaRegistry(RegistryAddress(reported.url), patience_s=0.5)
     reported.failure = 500
@@ -209,9 +207,7 @@ def test_threads_share_the_wait_for_a_dead_registry(reported: FakeRegistry) -> N
     assert registry.decode(by_number(8, b"{}")) == b"{}"
 
 
-def test_a_404_of_no_registry_is_no_answer(
-    reported: FakeRegistry, registry: SchemaRegistry
-) -> None:
+def test_a_404_of_no_registry_is_none(reported: FakeRegistry, registry: SchemaRegistry) -> None:
     reported.failure = 404
     with pytest.raises(StreamerError, match="HTTP 404"):
         registry.decode(by_number(7, avro_page("u", TEXT)))

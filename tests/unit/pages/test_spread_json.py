@@ -102,7 +102,7 @@ SIGNS = st.dictionaries(st.sampled_from("ab"), st.text('}{ ";|,:\\[]', max_size=
     ),
     st.integers(1, 99),
 )
-def test_objects_on_one_line_are_lines_however_the_bytes_are_read(
+def test_objects_on_one_line_are_lines(
     objects: list[tuple[dict[str, Any], str]], step: int
 ) -> None:
     text = "".join(json.dumps(one) + between for one, between in objects)

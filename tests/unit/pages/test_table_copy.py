@@ -140,6 +140,13 @@ def test_types_that_a_format_cannot_hold_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "union.arrow", pa.table({"u": union}))
     with pytest.raises(SettingsError, match=r"o\.parquet cannot hold these .*the output \.arrow"):
         common_schema("o.parquet", [rows_of(path, []).file], REMEDY)
+    runs = pa.RunEndEncodedArray.from_arrays([1, 3], ["a", "b"])
+    path = write(tmp_path / "runs.arrow", pa.table({"url": runs}))
+    why = r"'url' has the type run_end_encoded.*no rows can be chosen .*name the output \.jsonl"
+    with pytest.raises(SettingsError, match=why):
+        common_schema("o.arrow", [rows_of(path, []).file], REMEDY)
+    with pytest.raises(SettingsError, match=r"there are none\. Give one"):
+        common_schema("o.arrow", [], REMEDY)
 
 
 NESTED = pa.struct([pa.field("body", pa.binary_view(), nullable=False)])
@@ -158,16 +165,6 @@ def test_views_of_strings_stay_what_they_are(tmp_path: Path, name: str) -> None:
     found = copied(name, chosen)
     assert found.schema.equals(rows.schema)
     assert found.to_pylist() == rows.to_pylist()[::2]
-
-
-def test_a_type_of_which_no_row_can_be_chosen_is_refused_before_any_is_read(tmp_path: Path) -> None:
-    runs = pa.RunEndEncodedArray.from_arrays([1, 3], ["a", "b"])
-    path = write(tmp_path / "runs.arrow", pa.table({"url": runs}))
-    why = r"'url' has the type run_end_encoded.*no rows can be chosen .*name the output \.jsonl"
-    with pytest.raises(SettingsError, match=why):
-        common_schema("o.arrow", [rows_of(path, []).file], REMEDY)
-    with pytest.raises(SettingsError, match=r"there are none\. Give one"):
-        common_schema("o.arrow", [], REMEDY)
 
 
 @pytest.mark.parametrize("name", ["o.parquet", "o.arrow"])

@@ -116,11 +116,6 @@ def test_chunks_end_at_so_many_records(path: Path) -> None:
     assert [(chunk.start, chunk.end) for chunk in chunks] == [(0, most), (most, most + 1)]
 
 
-@pytest.mark.parametrize("status", ["304 Not Modified", "404", "500 No", "100 Continue"])
-def test_other_statuses_are_skipped(path: Path, status: str) -> None:
-    assert parse(path, response(PAGE, status=status)).skipped == {"status_not_2xx": 1}
-
-
 @pytest.mark.parametrize(
     ("kind", "accepted"),
     [

@@ -1,7 +1,5 @@
 """Which methods there are, how they are named and set, and what becomes of a wrong word."""
 
-from pathlib import Path
-
 import pytest
 
 from streamer.config import load_settings
@@ -138,16 +136,3 @@ def test_the_threshold_is_that_of_the_method_that_decides_unless_it_is_set() -> 
 def test_options_of_the_second_method_need_one() -> None:
     with pytest.raises(SettingsError, match=r"accept\. need --accept"):
         choose("minhash", options=["accept.rows=5"])
-
-
-def test_the_environment_gives_options_with_spaces_and_the_file_as_a_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text('method = "bottom_k"\nmethod_option = ["k=32", "seed=5"]\n')
-    assert {"k=32", "seed=5"} <= set(load_settings(file).signature.parameters)
-    monkeypatch.setenv("STREAMER_METHOD_OPTION", "k=16 rows=2")
-    monkeypatch.setenv("STREAMER_CANONICAL", "stop_words=english,russian")
-    signature = load_settings(file).signature
-    assert {"k=16", "rows=2", "seed=0"} <= set(signature.parameters)
-    assert signature.canonical == ("stop_words=english,russian",)

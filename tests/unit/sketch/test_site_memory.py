@@ -161,14 +161,3 @@ def test_of_several_tables_the_one_that_knows_most_of_a_block_is_asked() -> None
         assert known(tables.of(number), asked) == wanted
     tables.of(2).learn_judged(page(6, 2, 3))
     assert tables.repeats(asked).tolist() == [5, 5, 2, 0, 0]
-
-
-def test_each_copy_gets_what_changed_since_it_was_written() -> None:
-    memory, crawl = SiteMemory(SIZE, copies=2), chunks(1)
-    memory.learn_judged(crawl[0])
-    first = memory.to_flush(0)
-    assert memory.to_flush(0).parts == []
-    for own in crawl[1:]:
-        memory.learn_judged(own)
-    later = dict(memory.to_flush(0).parts)
-    assert dict(memory.to_flush(1).parts) == dict(first.parts) | later

@@ -60,12 +60,6 @@ def test_a_file_that_a_killed_process_was_handing_over_is_not_written_again(tmp_
         assert found.values(BANDS, [0, 1]) == [b"first", b"second"]
 
 
-def test_ranges_are_deleted_from_their_start_up_to_their_end(database: Database) -> None:
-    database.write([rows(*range(6))], STATE)
-    database.delete(ROWS, [(1, 3), (4, 5)])
-    assert [key for key, _ in database.scan(ROWS)] == [entry_key(ROWS, n) for n in (0, 3, 5)]
-
-
 def test_a_checkpoint_is_a_database_that_can_be_removed(tmp_path: Path, database: Database) -> None:
     database.write([rows(0, 1)], STATE)
     copy, other = tmp_path / "copy", tmp_path / "other"

@@ -3,17 +3,14 @@
 import contextlib
 import json
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.index.codec import BANDS as BANDS_FAMILY
-from streamer.index.forgetting import ASK, BEFORE, URL
+from streamer.index.codec import BANDS
+from streamer.index.forgetting import BEFORE, URL
 from streamer.index.messages import Forget, Term
-from streamer.run.judge import Judge
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
 from streamer.stored.generations import read_note
@@ -22,8 +19,7 @@ from streamer.stored.rows import scan_rows
 from streamer.stored.store import Store
 from tests.helpers.commands import run
 from tests.helpers.kills import code_of
-from tests.helpers.signed_pages import family_pages, opened
-from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
+from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush
 
 URLS = [
     "https://a.example/one", "https://a.example/two", "https://www.b.example/one",
@@ -64,32 +60,20 @@ def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
 
 
 def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) -> None:
-    def found(lookup: StoredLookup) -> list[int]:
-        rows: list[int] = np.unique(lookup.find(keys_of(range(400))).rows).tolist()
-        return rows
-
-    folder = tmp_path / "store"
     with (
-        contextlib.closing(Store.open(folder)) as store,
+        contextlib.closing(Store.open(tmp_path / "store")) as store,
         contextlib.closing(StoredLookup(store, 0)) as lookup,
     ):
         for first in (0, 100, 200):
             lookup.refresh(flush(store, range(first, first + 100)))
         lookup.wait()
-    with contextlib.closing(Store.open(folder)) as store:
         assert forget_all(store, [(BEFORE, 150_000)], dry_run=True) == 150
         assert read_note(store).count == 300 * POSTINGS_A_ROW
         assert forget_all(store, [(BEFORE, 150_000)]) == 150
         assert read_note(store).count == 0
-        frozen = store._to_write()._families[BANDS_FAMILY]  # noqa: SLF001 - nobody else asks for all
+        frozen = store._to_write()._families[BANDS]  # noqa: SLF001 - nobody else asks for all
         assert not list(frozen.keys())
-        assert found(StoredLookup(store)) == [*range(150, 300)]
-        with contextlib.closing(StoredLookup(store, 0)) as lookup:
-            lookup.refresh(flush(store, range(300, 310)))
-            lookup.wait()
-            assert found(lookup) == [*range(150, 310)]
-            assert read_note(store).count == 160 * POSTINGS_A_ROW
-    assert not any(finding.damage for finding in check_index(tmp_path))
+        assert_holds(store, range(150, 300))
 
 
 def test_an_index_of_which_all_is_forgotten_goes_on(tmp_path: Path) -> None:
@@ -197,47 +181,3 @@ def test_a_kill_leaves_a_whole_index_and_the_command_goes_on(tmp_path: Path, wri
     held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert not [row for row in gone if b"https://example.org/%d" % row in held and row > 9]
     assert not any(finding.damage for finding in check_index(tmp_path))
-
-
-SWEPT = """
-import os, sys
-from pathlib import Path
-from tests.helpers.kills import die_before
-from tests.helpers.signed_pages import opened
-from tests.unit.stored.test_forget import give
-from streamer.stored.database import Database
-
-judge = opened(Path(sys.argv[1]), head_pages=100)
-die_before(1 + int(sys.argv[2]), (Database, "write"), (Database, "settle"))
-give(judge)
-judge.flush(b"")
-judge.finish()
-os.kill(os.getpid(), 9)
-"""
-SWEPT_URL = b"https://a.example/forgotten"
-
-
-def give(judge: Judge) -> None:
-    """Give pages that are flushed, and what a command and a tombstone want to be forgotten."""
-    pages = family_pages(Random(5), 60)
-    pages.urls[7] = pages.urls[20] = SWEPT_URL
-    judge.judge(0, 0, 60, pages)
-    if judge.changed and not judge.store.meta:
-        judge.flush(b"")
-    judge.judge(0, 60, 61, pages.take([]), tombstones=[(60, SWEPT_URL)])
-    judge.forget(Forget([(BEFORE, 0), (ASK, b"command")], "command"), 1)
-
-
-@pytest.mark.parametrize("writes", range(7))
-def test_a_killed_sweep_is_done_again_before_the_answer(tmp_path: Path, writes: int) -> None:
-    folder = tmp_path / "index"
-    assert code_of(SWEPT, folder, writes) == -9
-    judge = opened(folder, head_pages=100)
-    assert not judge.shard.forgetting.done
-    give(judge)
-    assert judge.flush_is_due
-    judge.flush(b"")
-    assert [*judge.shard.forgetting.done] == ["command"]
-    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    assert SWEPT_URL not in held
-    judge.close()

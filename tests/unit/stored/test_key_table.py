@@ -1,6 +1,5 @@
 """The key table finds every posting of a key and no other, however it has grown."""
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -94,18 +93,6 @@ def test_all_postings_of_a_key_are_found_in_the_order_of_rows(
     asked = [key for key, _ in everything] + others
     assert found(table, np.array(asked, np.uint64)) == expected(everything, asked)
     assert table.count == len(everything)
-
-
-@settings(max_examples=50, deadline=None)
-@given(flushes, st.lists(st.integers(1, SEGMENTS - 1), max_size=5))
-def test_segments_are_added_part_by_part(parts: list[list[Posting]], cuts: list[int]) -> None:
-    limits = [0, *sorted(cuts), SEGMENTS]
-    table = KeyTable()
-    for part in parts:
-        add(table, part, [range(*limit) for limit in itertools.pairwise(limits)])
-    everything = [posting for part in parts for posting in part]
-    asked = [key for key, _ in everything]
-    assert found(table, np.array(asked, np.uint64)) == expected(everything, asked)
 
 
 @pytest.mark.parametrize("top", [0, 0x7F, 0xFF])

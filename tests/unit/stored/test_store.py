@@ -1,10 +1,5 @@
 """The store: whole flushes or none, and every answer the same after restarts."""
 
-import contextlib
-from pathlib import Path
-from random import Random
-
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,43 +9,7 @@ from streamer.index.postings import PARTS, Places, segments_of
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.rows import StoredRows
 from streamer.stored.store import Store
-from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
-
-
-def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        store.flush({"bands": 14, "key": "ab"}, flushed([0, 1], b"one"), b"first")
-        store.flush({"bands": 14, "key": "ab"}, flushed([2], b"two"), b"second")
-        assert store.meta is not None
-        before = msgspec.msgpack.encode(store.meta)
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is not None
-        assert msgspec.msgpack.encode(store.meta) == before
-        assert (store.meta.owner, store.meta.identity) == (b"second", {"bands": 14, "key": "ab"})
-        assert store.meta.state == b"two"
-        assert_holds(store, [0, 1, 2])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_one_search_finds_rows(store: Store, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    random = Random(seed)
-    kept = [row for row in range(1500) if random.random() < 0.9]
-    flushes: list[list[int]] = [[] for _ in range(60)]
-    for row in kept:  # most with their neighbours, some long after
-        due = row // 25
-        flushes[due if random.random() < 0.95 else random.randrange(due, 60)].append(row)
-    lookup = StoredLookup(store)
-    for rows in flushes:
-        lookup.refresh(store.flush({}, flushed(rows), b""))
-    opened = StoredLookup(store)
-    monkeypatch.setattr(Store, "read_keys", lambda *_: pytest.fail("keys were read"))
-    for each in (lookup, opened):
-        asked = np.array(random.sample(kept, len(kept)))
-        assert each.rows(asked).refs == (asked + 7).tolist()
-        assert sorted({*each.find(keys_of(range(1500))).rows.tolist()}) == kept
-        for lost in sorted({*range(-1, 1502)} - {*kept}):
-            with pytest.raises(AssertionError, match=f"row {lost} is in no flush"):
-                each.rows(np.array([kept[0], lost]))
+from tests.helpers.stored_rows import flush, flushed, keys_of
 
 
 def test_keys_never_posted_read_no_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,12 +36,6 @@ from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 ROOT = Path(__file__).parents[3]
-OPENED = """
-import sys
-from pathlib import Path
-from streamer.stored.store import Store
-Store.open(Path(sys.argv[1]), writable=False)
-"""
 
 
 @pytest.fixture
@@ -65,6 +59,10 @@ def newest(folder: Path, pattern: str) -> Path:
 @pytest.mark.parametrize("pattern", ["MANIFEST-*", "*.log"])
 def test_what_claims_to_be_of_a_recycled_log_is_refused_at_once(folder: Path, pattern: str) -> None:
     """RocksDB goes round for ever there, so it is tried in a process that can be ended."""
+    program = (
+        "import sys; from pathlib import Path; from streamer.stored.store import Store\n"
+        "Store.open(Path(sys.argv[1]), writable=False)"
+    )
     with contextlib.closing(Store.open(folder)) as store:
         for row in range(3):
             flush(store, [row], bytes(100_000))
@@ -74,7 +72,7 @@ def test_what_claims_to_be_of_a_recycled_log_is_refused_at_once(folder: Path, pa
         assert data[second + 6] in {1, 3}  # whole, or a middle part
         for recycled in (5, 6, 7, 8, 11):
             path.write_bytes(data[: second + 6] + bytes([recycled]) + data[second + 7 :])
-            assert f"StoreDamaged: The index file {path} is damaged" in ran(OPENED, folder).stderr
+            assert f"StoreDamaged: The index file {path} is damaged" in ran(program, folder).stderr
         path.write_bytes(data)
 
 
@@ -223,6 +221,7 @@ def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> 
 @pytest.mark.parametrize(("family", "blocks"), [(ROWS, 2), (KEYS, 1)])
 def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, blocks: int) -> None:
     make_index(tmp_path)
+    assert [ended("check", "--deep", *more)[0] for more in (("--index", tmp_path), ())] == [0, 2]
     [path] = sorted_files(tmp_path / "store", family)
     name = str(path.relative_to(tmp_path))
     for at in (100, 4 * path.stat().st_size)[:blocks]:

@@ -1,7 +1,6 @@
 """Main text: what is taken of a page, what falls back, hostile pages, and models."""
 
 import html
-import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -129,36 +128,6 @@ def test_the_text_of_an_escaped_body_is_that_of_the_body() -> None:
 def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Return a page, and room for its text."""
     return np.frombuffer(page, np.uint8), np.empty(text_bytes_max(len(page)), np.uint8)
-
-
-def test_text_that_moves_over_itself_leaves_what_follows_as_it_is() -> None:
-    whole = bytes(range(256))
-    for size, by in itertools.product((0, 1, 31, 32, 33, 100), (0, 1, 31, 32, 33, 100)):
-        text = np.frombuffer(bytearray(whole), np.uint8)
-        end = main_text.move_down(text, 100, 100 + size, 100 - by)
-        assert end == 100 - by + size
-        moved = whole[: 100 - by] + whole[100 : 100 + size] + whole[end:]
-        assert text.tobytes() == moved, (size, by)
-
-
-def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
-    assert max(path.stat().st_size for path in (main_text.MODEL, main_text.SITE_MODEL)) < 70_000
-    main = main_text.new_main_text(main_text.read_model())
-    assert sum(each.nbytes for each in main if isinstance(each, np.ndarray)) < 24 << 20
-    assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
-
-
-def test_parts_that_repeat_say_so() -> None:
-    page = PAGE.encode()
-    main = main_text.new_main_text(main_text.read_model())
-    source, out = arrays(page)
-    main_text.html_to_main_text(source, 0, len(page), out, main)
-    count = int(main.structure.now[blocks.COUNT])
-    repeats = np.zeros(sum(map(main_text.is_asked, main.records[:count])), np.uint8)
-    assert [part[:2] for part in text_parts(page, HTML | MAIN, repeats) if part.counts]
-    repeats[-1] = 9
-    *_, last = [part for part in text_parts(page, HTML | MAIN, repeats) if part.repeats]
-    assert last.repeats == 9
 
 
 def test_a_part_that_is_dropped_since_the_site_repeats_it_says_so() -> None:

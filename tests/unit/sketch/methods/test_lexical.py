@@ -209,22 +209,6 @@ def test_keywords_come_by_tf_times_idf_and_equal_ones_by_alphabet() -> None:
     assert [round(one.weight / 0.693147 * 8, 4) for one in found] == [4, 2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("variant", "expected"),
-    [
-        ("con", ["bridge", "window", "cat"]),
-        ("con_weights", ["bridge", "window", "cat"]),
-        ("sort", ["bridge", "cat", "window"]),
-        ("sort_weights", ["bridge", "cat", "window"]),
-        ("description", []),
-    ],
-)
-def test_keywords_stand_in_the_order_of_the_variant(variant: str, expected: list[str]) -> None:
-    page = words(window=2, cat=1, bridge=3)
-    found = made(Digests, variant=variant, keywords=3).keywords(page)
-    assert [one.word for one in found] == expected
-
-
 def duplicates(one: Digests, left: PageText, right: PageText) -> bool:
     return similarity_of_pages(one, left, right) >= one.threshold
 
