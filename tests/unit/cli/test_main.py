@@ -94,10 +94,7 @@ def imported_by(*calls: tuple[str, int]) -> set[str]:
         "    assert CliRunner().invoke(app, line.split()).exit_code == code\n"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
+    return set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
 
 
 def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client() -> None:
@@ -126,8 +123,5 @@ def test_the_shell_completes_commands_and_options(words: str, offered: str) -> N
         "COMP_WORDS": words,
         "COMP_CWORD": str(words.count(" ")),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **asked}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == offered.split()
+    command, environment = [sys.executable, "-c", program], {**os.environ, **asked}
+    assert subprocess.check_output(command, env=environment, text=True).split() == offered.split()
